@@ -234,9 +234,17 @@ def _check_managed(
                 "a queue: for topics there is DuplicateEventElimination",
             )
     for one in entries:
-        if isinstance(one.entry, SinkEntry) and not isinstance(one.entry, PreparedEntry):
+        if not isinstance(one.entry, SinkEntry) or isinstance(one.entry, PreparedEntry):
+            continue
+        if not _is_in_own_database(file, one.entry.database):
             reporter.add(
                 ("subscriptions", one.index, one.key),
                 f"a {one.key} under ContainerManagedEvents",
-                "a destination: only what is sent by the settling commit itself is managed",
+                "a destination, or with the provider sql a transaction or a table in its own database",
             )
+
+
+def _is_in_own_database(file: AdapterFile, name: str | None) -> bool:
+    """Whether a database of the file is the one that holds the messages."""
+    database = file.databases.get(name or "")
+    return database is not None and getattr(file.provider, "url", None) == database.url

@@ -61,10 +61,10 @@ def parse_any_url(text: str) -> URL:
         url.get_dialect().import_dbapi()
     except WrongUrl:
         raise
-    except (ArgumentError, ValueError):
-        raise WrongUrl("a text that is no URL") from None
     except NoSuchModuleError:
         raise WrongUrl(f"a URL of {url.drivername!r}", "a dialect of SQLAlchemy that is installed") from None
+    except (ArgumentError, ValueError):
+        raise WrongUrl("a text that is no URL") from None
     except ImportError as error:
         raise WrongUrl(
             f"a URL of {url.drivername!r}, whose driver cannot be imported ({error})",

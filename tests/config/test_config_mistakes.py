@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 A = "adapter.yaml"
 O = "metaobjects/objects.yaml"  # noqa: E741  # a table is read better with short names
 R = "metaobjects/rules.yaml"
+P = "    process: processes:store_customer"
 
 
 @dataclass
@@ -181,6 +182,22 @@ CASES = [
     case("timeout of a destination", A, "    mime_type: text/xml", "    timeout: §5s", "subscriptions[1].timeout", "with a process or a table only"),
     case("handler of a subscription", A, "mime_type: text/xml", "mime_type: §text/html", "subscriptions[1].mime_type", "no data handler", nearest="text/xml"),
     case("same name", A, "    mime_type: text/xml", "    name: §Customer processes:store_customer", "subscriptions[1].name", "first in line 20"),
+    # databases
+    case("database of nobody", A, P, P + "\n    transaction: §shops", "subscriptions[0].transaction", "there is no database 'shops'", nearest="shop"),
+    case("misspelt database", A, P, "    table: §shp.customer", "subscriptions[0].table", "there is no database 'shp'", nearest="shop"),
+    case("reply of a transaction", A, P, P + "\n    transaction: shop\n    reply: §true", "subscriptions[0].reply", "transaction"),
+    case("URL of nothing", A, "url: \"sqlite:///./shop.db\"", "url: §secret", "databases.shop.url", "no URL"),
+    case("URL of another service", A, "url: \"sqlite:///./shop.db\"", "url: §\"ftp://u:secret@h/d\"", "databases.shop.url", "'ftp'"),
+    case("driver that is missing", A, "url: \"sqlite:///./shop.db\"", "url: §\"mysql+pymysql://u:secret@h/d\"", "databases.shop.url", "driver cannot be imported"),
+    case("table without a database", A, P, "    table: §customer", "subscriptions[0].table", "DATABASE.TABLE"),
+    case("table of a pattern", A, "  - object: Customer\n    verbs: [Create, Update]\n" + P, "  - object: §Cust*\n    table: shop.customer", "subscriptions[0].object", "the name of one business object"),
+    case("column of nothing", A, P, "    table: shop.customer\n    columns: {id: §CustomerID}\n    operation: insert", "subscriptions[0].columns.id", "no attribute 'CustomerID', did you mean 'CustomerId'"),
+    case("column of a child", A, P, "    table: shop.customer\n    columns: {id: CustomerId, address: §Address}", "subscriptions[0].columns.address", "not a single value"),
+    case("expression of a column", A, P, "    table: shop.customer\n    columns: {id: CustomerId, city: §\"Address[\"}", "subscriptions[0].columns.city", "no JMESPath"),
+    case("child of nothing", A, P, "    table: shop.customer\n    children: {Adress: §{table: shop.address, key: {id: CustomerId}}}", "subscriptions[0].children.Adress", "no contained object", nearest="Address"),
+    case("child elsewhere", A, P, "    table: shop.customer\n    children: {Address: {table: §crm.address, key: {id: CustomerId}}}", "subscriptions[0].children.Address.table", "another database"),
+    case("child without a key", A, P, "    table: shop.customer\n    children: {Address: {table: shop.address, key: §{}}}", "subscriptions[0].children.Address.key", "no column"),
+    case("conflicts", A, P, "    table: shop.customer\n    on_conflict: §replace", "subscriptions[0].on_conflict", "error | ignore | update"),
     # requests
     case("topic of replies", A, "PollQuantity: 25", "ReplyToDestination: §topic://replies", "connector.ReplyToDestination", "a topic", "a queue"),
     case("view of replies", A, "PollQuantity: 25", "ReplyToDestination: §replies~EXPIRED", "connector.ReplyToDestination", "nothing can be sent there"),

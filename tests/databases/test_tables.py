@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -45,6 +46,7 @@ TABLES = (
     "CREATE TABLE line (order_id INTEGER NOT NULL, sku VARCHAR(20), quantity INTEGER DEFAULT 1)",
 )
 LINES = (("Line", TableMapping("line", key=(("order_id", "OrderId"),))),)
+WITH_LINES = TableMapping("orders", children=LINES)
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +64,7 @@ def write(
     *objects: BusinessObject,
     operation: Operation = "insert",
     on_conflict: OnConflict = "error",
-    mapping: TableMapping = TableMapping("orders", children=LINES),
+    mapping: TableMapping = WITH_LINES,
 ) -> None:
     spec = TableSpec("shop", "Order", mapping, on_conflict)
 
@@ -233,17 +235,7 @@ def test_dates_go_into_columns_as_they_are(day: datetime.date) -> None:
     st.one_of(st.integers(), st.booleans(), st.text(), st.floats(allow_nan=False), st.lists(st.integers()))
 )
 def test_a_converter_refuses_with_a_value_error_only(value: Any) -> None:
-    kinds = (
-        types.Integer(),
-        types.Numeric(),
-        types.Boolean(),
-        types.String(),
-        types.Date(),
-        types.DateTime(),
-        types.Uuid(),
-    )
+    kinds = types.Integer, types.Numeric, types.Boolean, types.String, types.Date, types.DateTime, types.Uuid
     for kind in kinds:
-        try:
-            converter(kind)(value)
-        except ValueError as error:
-            assert "expected" in str(error)
+        with suppress(ValueError):
+            converter(kind())(value)

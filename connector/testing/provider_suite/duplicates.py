@@ -33,6 +33,21 @@ class DuplicateTests(SuiteBase):
         }
         assert len(keys) == 6
 
+    def test_the_identity_of_a_message_stays_and_is_its_own(self, connection: Connection) -> None:
+        """Two messages may say the same, and a message may come several times."""
+        connection.send(ORDERS, [self.text("same") for _ in range(3)])
+        poller, access = connection.poller(ORDERS), connection.access().open()
+
+        def identities(cycle: int) -> list[str]:
+            claims = [self.take_soon(poller, cycle=cycle, sequence=number) for number in range(3)]
+            found = [access.identity(one.reference, access.load(one.reference, 100)) for one in claims]
+            connection.settle([Settlement(one, give_back=True, delivery_count=1) for one in claims])
+            return found
+
+        first = identities(1)
+        assert len(set(first)) == 3
+        assert sorted(identities(2)) == sorted(first)
+
     def test_a_client_that_is_no_adapter_has_no_window(self, provider: Provider, connect: Connect) -> None:
         client = connect("")
         client.send(ORDERS, [self.text("1")])
