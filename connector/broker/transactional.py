@@ -78,5 +78,9 @@ class TransactionalCalls:
             finally:
                 event.transaction = None
 
-        returned: Any = self._retrying(self._database.run, self._row(self._key), self._fence, work)
-        return returned
+        call = self._row(self._key), self._fence, work
+        try:
+            return self._database.run(*call)
+        except TransactionConflict:
+            returned: Any = self._retrying(self._database.run, *call)
+            return returned

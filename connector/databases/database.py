@@ -101,10 +101,10 @@ class Database:
 
     def cannot_make(self, error: SQLAlchemyError) -> DatabaseProblem:
         """Returns the error for a table of outcomes that cannot be made."""
-        statements = ";\n".join(outcomes.make_statements(self.engine.dialect))
+        statement = outcomes.make_statement(self.engine.dialect)
         return DatabaseProblem(
             f"the table connector_outcome is missing in {self.title} and cannot be made "
-            f" ({reason_of(error)}); let an administrator run:\n{statements};"
+            f" ({reason_of(error)}); let an administrator run:\n{statement};"
         )
 
     def connect(self) -> Connection:

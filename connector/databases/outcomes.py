@@ -6,19 +6,20 @@ out: a further transaction waits for the first, and then finds the row.
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sqlalchemy import Column, Connection, Index, MetaData, Table, and_, delete, insert, update
+from sqlalchemy import Column, Connection, MetaData, Table, and_, delete, insert, update
 from sqlalchemy.engine import Dialect
-from sqlalchemy.schema import CreateIndex, CreateTable
-from sqlalchemy.types import BigInteger, DateTime, String
+from sqlalchemy.schema import CreateTable
+from sqlalchemy.types import BigInteger, String
 
 from connector.databases.settings import EventKey, digest
 
-KEPT: Final = timedelta(days=7)
-"""Age after which a row that was not removed with its batch is removed."""
+KEPT: Final = 7 * 86400.0
+"""Age in seconds after which a row that was not removed with its batch is removed."""
 
 _metadata: Final = MetaData()
 outcome: Final = Table(
@@ -30,9 +31,9 @@ outcome: Final = Table(
     Column("message_id", String(255), nullable=False),
     Column("client", String(100), nullable=False),
     Column("batch", BigInteger, nullable=False),
-    Column("written", DateTime(timezone=True), nullable=False),
+    Column("written", BigInteger, nullable=False),
 )
-_by_batch: Final = Index("connector_outcome_batch", outcome.c.client, outcome.c.batch)
+"""``written`` is a time in milliseconds since 1970."""
 
 
 class OutcomeRow:
@@ -57,7 +58,8 @@ class OutcomeRow:
             sqlalchemy.exc.IntegrityError: the row is there.
         """
         values = {**self._key, **self._values, "written": _now()}
-        connection.execute(insert(outcome), values)
+        statement, names = _insertion(connection.dialect)
+        connection.exec_driver_sql(statement, tuple(values[name] for name in names) if names else values)
 
     def move(self, connection: Connection) -> None:
         """Gives an existing row to the batch of this key, which then removes the row."""
@@ -76,14 +78,13 @@ def remove(connection: Connection, application: str, client: str, batches: Seque
 def prune(connection: Connection, application: str) -> int:
     """Removes rows older than :data:`KEPT`, and returns their number."""
     c = outcome.c
-    where = (c.application == application) & (c.written < _now() - KEPT)
+    where = (c.application == application) & (c.written < _now() - int(KEPT * 1000))
     return connection.execute(delete(outcome).where(where)).rowcount
 
 
-def make_statements(dialect: Dialect) -> list[str]:
+def make_statement(dialect: Dialect) -> str:
     """Returns the SQL that makes the table, for an operator."""
-    made = (CreateTable(outcome), CreateIndex(_by_batch))
-    return [str(one.compile(dialect=dialect)).strip() for one in made]
+    return str(CreateTable(outcome).compile(dialect=dialect)).strip()
 
 
 def make(connection: Connection) -> None:
@@ -91,5 +92,12 @@ def make(connection: Connection) -> None:
     _metadata.create_all(connection)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+@functools.lru_cache(maxsize=8)
+def _insertion(dialect: Dialect) -> tuple[str, tuple[str, ...]]:
+    """Returns the SQL of an insertion, and the names of positional parameters. Made once for a dialect."""
+    compiled = insert(outcome).compile(dialect=dialect)
+    return str(compiled), tuple(compiled.positiontup or ()) if compiled.positional else ()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

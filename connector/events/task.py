@@ -225,7 +225,9 @@ class Task:
             return Outcome(
                 _GIVEN_BACK, reason=reason, attempts=attempts, provider_failed=True, not_read=message is None
             ), False
-        outcome = _outcome(bo.type, bo.verb, attempts, publication)
+        # a managed event counts when it is rolled back
+        begun = publication.begun or (publication.transacted and not self._task_settings.managed)
+        outcome = _outcome(bo.type, bo.verb, attempts, publication, begun=begun)
         if outcome.kind == _UNSUBSCRIBED:
             outcome = self._refused(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
@@ -256,9 +258,11 @@ class Task:
         return outcome if reply is None else outcome._replace(sends=(pack_prepared(reply),))
 
 
-def _outcome(object_name: str, verb: str | None, attempts: int, publication: Publication) -> Outcome:
+def _outcome(
+    object_name: str, verb: str | None, attempts: int, publication: Publication, *, begun: bool
+) -> Outcome:
     delivered = publication.delivered
-    before, attempts = attempts, attempts + (publication.begun or publication.transacted)
+    before, attempts = attempts, attempts + begun
     prepared, replies = _packed(publication.prepared), _packed(publication.replies)
     if publication.inactive is not None:
         return Outcome(

@@ -280,3 +280,33 @@ def test_a_deadlock_of_two_processes_is_repeated(deploy: Deploy, shop: Shop) -> 
     deployment.drain()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert shop._execute("SELECT amount FROM account ORDER BY id") == [(20,), (20,)]
+
+
+@pytest.mark.parametrize("provider_type", ["sqlite", "postgresql"])
+def test_a_managed_event_in_the_database_of_the_messages_is_rolled_back_with_its_rows(
+    deploy: Deploy, provider_type: str
+) -> None:
+    deployment = deploy(only=[BOOK], connector={"ContainerManagedEvents": "JMS", "max_attempts": 3})
+    assert deployment.queues is not None
+    shop = Shop(deployment.queues.url)
+    deployment.shop = shop.url
+    deployment.configure()
+    good = deployment.send("in", [""] * 5)
+    (bad,) = deployment.send("in", [""], second="flag:up")
+    (deployment.directory / "up").touch()
+    deployment.drain()
+    assert shop.bookings() == dict.fromkeys(good, 1)
+    assert deployment.ids("error") == {bad: 1}
+    assert [one.count for one in deployment.deliveries() if one.id == bad and one.word == "begin"] == [
+        1,
+        2,
+        3,
+    ]
+    ids = good + deployment.send("in", [""] * 20)
+    for place, nth in IN_A_TASK.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        run.await_pause(place)
+        run.kill_everything()
+    deployment.drain()
+    assert shop.bookings() == dict.fromkeys(ids, 1)
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
