@@ -210,8 +210,8 @@ class Connector(Section):
         default=False,
         alias="ContainerManagedEvents",
         description="`JMS`: one transaction takes, publishes and settles an event, and is rolled back after "
-        "any failure. Every subscription is a destination, or in the database of the provider. Every input is "
-        "a queue.",
+        "any failure. Every subscription is a destination, or in the database of the provider. Every input "
+        "is a queue.",
     )
     configuration_meta_object: Text | None = Field(
         default=None,
