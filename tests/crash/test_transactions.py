@@ -33,6 +33,8 @@ class Shop:
     def __init__(self, url: str) -> None:
         self.url = url
         self._engine = create_engine(url, poolclass=NullPool)
+        if self._engine.url.drivername == "sqlite" and self._engine.url.database:
+            Path(self._engine.url.database).parent.mkdir(exist_ok=True)
         self._execute("CREATE TABLE booking (event VARCHAR(200))")
 
     def _execute(self, statement: str) -> list[Any]:
