@@ -7,6 +7,7 @@ from typing import Any
 
 from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
+from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import shown
 from connector.errors import MalformedData, UnknownBusinessObject
@@ -23,7 +24,7 @@ class TextHandler:
     mime_types = ("text/plain",)
     options = (
         Option("attribute", str, "Text", "The attribute that holds the body."),
-        Option("charset", str, "UTF-8", "The character set of the body.", charset),
+        Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
@@ -36,16 +37,9 @@ class TextHandler:
             raise UnknownBusinessObject(
                 "plain text names no business object, and no rule or more than one rule matches the message"
             )
-        if isinstance(body, bytes):
-            try:
-                body = body.decode(self._charset)
-            except UnicodeDecodeError as error:
-                raise MalformedData(f"the body is not {self._charset}: byte {error.start}") from None
-            except UnicodeError as error:
-                raise MalformedData(f"the body is not {self._charset}: {error}") from None
         bo = BusinessObject(self._definitions, hint.object, hint.verb)
         self._check(bo)
-        bo.set_text(self._attribute, body)
+        bo.set_text(self._attribute, decode(body, self._charset))
         return bo
 
     def to_body(self, bo: BusinessObject) -> bytes:
@@ -54,13 +48,8 @@ class TextHandler:
         if isinstance(value, bool):
             value = "true" if value else "false"
         try:
-            return ("" if value is None else str(value)).encode(self._charset)
-        except UnicodeEncodeError as error:
-            character = ascii(error.object[error.start])
-            raise MalformedData(
-                f"{bo.type}: {self._attribute}: the character {character} does not exist in {self._charset}"
-            ) from None
-        except UnicodeError as error:
+            return encode("" if value is None else str(value), self._charset)
+        except MalformedData as error:
             raise MalformedData(f"{bo.type}: {self._attribute}: {error}") from None
 
     def _check(self, bo: BusinessObject) -> None:

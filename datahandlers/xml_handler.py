@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,18 +12,12 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import shown
 from connector.businessobjects.types import SimpleValue
+from connector.businessobjects.xml_parser import local_name, parse_xml
 from connector.errors import MalformedData
 
 _MAX_DEPTH: Final = 200
 _VERB: Final = "verb"
 _NIL: Final = "{http://www.w3.org/2001/XMLSchema-instance}nil"
-_DOCTYPE_MARKS: Final = (
-    b"<!DOCTYPE",
-    "<!DOCTYPE".encode("utf-16-le"),
-    "<!DOCTYPE".encode("utf-16-be"),
-)
-_PROLOG: Final = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
-_PARSER_ADVICE: Final = re.compile(r",? (?:use|try) XML_PARSE_HUGE.*|, line \d+, column \d+.*", re.DOTALL)
 _SPACE: Final = " \t\r\n"
 
 
@@ -58,8 +51,8 @@ class XmlHandler:
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        root = _parse(body)
-        name = hint.object if hint is not None else self._prefix + _local(root.tag)
+        root = parse_xml(body)
+        name = hint.object if hint is not None else self._prefix + local_name(root.tag)
         bo = BusinessObject(self._definitions, name)
         bo.verb = hint.verb if hint is not None and hint.verb else root.get(_VERB) or None
         self._read(bo, root, "", 1)
@@ -81,7 +74,7 @@ class XmlHandler:
             tag = part.tag
             if type(tag) is not str:
                 raise _error("an entity, which is not supported", part, path)
-            name = _local(tag)
+            name = local_name(tag)
             attribute = attributes.get(name)
             if attribute is None or name in hidden:
                 if self._ignore_undefined:
@@ -97,7 +90,7 @@ class XmlHandler:
                 continue
             if len(part):
                 raise _error(
-                    f"found the element {shown(_local(part[0].tag))}, expected text ({attribute.type})",
+                    f"found the element {shown(local_name(part[0].tag))}, expected text ({attribute.type})",
                     part,
                     f"{path}{name}",
                 )
@@ -173,67 +166,6 @@ def _text(value: SimpleValue) -> str:
     return str(value)
 
 
-def _parse(body: bytes | str) -> etree._Element:
-    encoding = None
-    if isinstance(body, str):
-        encoding = "utf-8"  # text is decoded already, so the declaration does not count
-        try:
-            body = body.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise MalformedData(f"the body is no valid Unicode: character {error.start}") from None
-    if not body.strip():
-        raise MalformedData("the body is empty, expected an XML document")
-    for mark in _DOCTYPE_MARKS:
-        if mark in body:
-            _refuse_doctype(body)
-    # A parser for each body: as cheap as a shared parser, and no state of a body is left in the parser.
-    parser = etree.XMLParser(
-        encoding=encoding,
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        dtd_validation=False,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-        recover=False,
-    )
-    try:
-        root = etree.fromstring(body, parser)
-    except etree.XMLSyntaxError as error:
-        line, column = error.position
-        reason = _PARSER_ADVICE.sub("", error.msg or "unreadable")[:300]
-        raise MalformedData(f"the body is no XML: {reason}: line {line} column {column}") from None
-    except (ValueError, LookupError) as error:
-        raise MalformedData(f"the body is no XML: {error}") from None
-    docinfo = root.getroottree().docinfo
-    if docinfo.internalDTD is not None or docinfo.externalDTD is not None:
-        raise _doctype()  # an encoding had hidden the declaration from the search above
-    return root
-
-
-def _refuse_doctype(body: bytes) -> None:
-    """Refuses a document type declaration before the parser reads any part of it.
-
-    The words may also stand in a CDATA section or a comment. So the place decides: before the root.
-    """
-    if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        text = body.decode("utf-16", "replace")
-    elif body[:4:2] == b"\0\0" or body[1:4:2] == b"\0\0":
-        text = body.decode("utf-16-be" if body[:1] == b"\0" else "utf-16-le", "replace")
-    else:
-        text = body.decode("latin-1").removeprefix("\xef\xbb\xbf")
-    prolog = _PROLOG.match(text)
-    if prolog is not None and text.startswith("<!DOCTYPE", prolog.end()):
-        raise _doctype()
-
-
-def _doctype() -> MalformedData:
-    return MalformedData(
-        "the body has a document type declaration (<!DOCTYPE), which is refused; send it without"
-    )
-
-
 def _check_depth(element: etree._Element, depth: int) -> None:
     """Refuses elements that are nested too deeply within an element that is passed over otherwise."""
     level = [element]
@@ -242,10 +174,6 @@ def _check_depth(element: etree._Element, depth: int) -> None:
         if depth > _MAX_DEPTH + 1:
             raise _error(f"nested deeper than {_MAX_DEPTH} levels", level[0], "")
         level = [part for parent in level for part in parent]
-
-
-def _local(tag: str) -> str:
-    return tag.rpartition("}")[2] if tag[0] == "{" else tag
 
 
 def _refuse_text(text: str | None, element: etree._Element, path: str) -> None:

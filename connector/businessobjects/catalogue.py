@@ -39,10 +39,25 @@ _SHIPPED_HANDLERS: Final = {
     "application/json": "connector.datahandlers.json_handler:JsonHandler",
     "text/xml": "connector.datahandlers.xml_handler:XmlHandler",
     "text/plain": "connector.datahandlers.text_handler:TextHandler",
+    "application/jsonl": "connector.datahandlers.jsonlines_handler:JsonLinesHandler",
+    "application/octet-stream": "connector.datahandlers.binary_handler:BinaryHandler",
+    "application/soap+xml": "connector.datahandlers.soap_handler:SoapHandler",
+    "text/csv": "connector.datahandlers.csv_handler:CsvHandler",
+    "text/delimited": "connector.datahandlers.delimited_handler:DelimitedHandler",
+    "text/fixedwidth": "connector.datahandlers.fixedwidth_handler:FixedWidthHandler",
+    "text/namevalue": "connector.datahandlers.namevalue_handler:NameValueHandler",
+    "text/requestresponse": "connector.datahandlers.requestresponse_handler:RequestResponseHandler",
+    "text/template": "connector.datahandlers.template_handler:TemplateHandler",
 }
 """The entry points of the connector itself. A source tree that is not installed has no entry points."""
 
-_OPTION_TYPES: Final[dict[str, type]] = {"str": str, "int": int, "float": float, "bool": bool}
+_OPTION_TYPES: Final[dict[str, type]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "Path": Path,
+}
 _CHECKS: Final = {"charset": charset}
 """Checks that are found by their names, without running the module that uses them."""
 
@@ -329,7 +344,7 @@ def _options(node: ast.expr) -> tuple[Option, ...] | None:
 def _option(node: ast.expr) -> Option | None:
     if not isinstance(node, ast.Call):
         return None
-    names = ("name", "type", "default", "doc", "check")
+    names = ("name", "type", "default", "doc", "check", "choices")
     given: dict[str, ast.expr] = dict(zip(names, node.args, strict=False))
     given.update({keyword.arg: keyword.value for keyword in node.keywords if keyword.arg})
     kind = given.get("type")
@@ -339,4 +354,7 @@ def _option(node: ast.expr) -> Option | None:
         return None
     check = given.get("check")
     known_check = _CHECKS.get(check.id) if isinstance(check, ast.Name) else None
-    return Option(name, option_type, default, doc if isinstance(doc, str) else "", known_check)
+    choices = _literal(given.get("choices")) or ()
+    return Option(
+        name, option_type, default, doc if isinstance(doc, str) else "", known_check, tuple(choices)
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.name_handlers import NameHandler, name_handler
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import describe
 from connector.errors import ConfigurationError, MalformedData, Problem
@@ -20,6 +22,7 @@ OptionValue = str | int | float | bool
 
 _KINDS: Final[dict[type, str]] = {
     str: "a text",
+    Path: "the path of a file",
     int: "an integer",
     float: "a number",
     bool: "true or false",
@@ -45,11 +48,14 @@ class Option:
 
     Args:
         name: the name in WBI Adapter for JMS if there is one, else lower_snake_case.
-        type: ``str``, ``int``, ``float`` or ``bool``.
+        type: ``str``, ``int``, ``float`` or ``bool``. ``Path`` for a file of the deployment: the handler gets
+            an absolute path as text. A relative path counts from the directory of adapter.yaml. The default
+            of a path is ``""``, which stays empty.
         default: the value when the configuration gives none.
         doc: one line: the effect of the option, with the unit.
         check: returns a text with the expected values when a value is not valid, else None. An example is
-            :func:`charset`.
+            :func:`charset`. The default is not checked.
+        choices: the valid texts. Empty = any. Upper and lower case are the same.
     """
 
     name: str
@@ -57,6 +63,7 @@ class Option:
     default: OptionValue
     doc: str
     check: Callable[[Any], str | None] | None = None
+    choices: tuple[str, ...] = ()
 
     def read(self, value: object) -> OptionValue:
         """Returns the value of this option, from a value of the declared type or from text.
@@ -65,6 +72,13 @@ class Option:
             ValueError: the value is not valid. The text names the expected values.
         """
         result = self._convert(value)
+        if result == self.default:
+            return result
+        if self.choices:
+            found = next((one for one in self.choices if one.lower() == str(result).lower()), None)
+            if found is None:
+                raise ValueError(f"one of {', '.join(self.choices)}")
+            return found
         expected = self.check(result) if self.check else None
         if expected:
             raise ValueError(expected)
@@ -72,7 +86,7 @@ class Option:
 
     def _convert(self, value: object) -> OptionValue:
         text = value.strip() if isinstance(value, str) else None
-        if self.type is str and isinstance(value, str):
+        if self.type in (str, Path) and isinstance(value, str):
             return str.__str__(value)
         if self.type is bool:
             if isinstance(value, bool):
@@ -148,8 +162,11 @@ class DataHandler(Protocol):
     * An attribute that holds a meta-object is never part of a body, neither read nor written:
       ``set_values(..., body_only=True)``, ``as_dict(body_only=True)``.
     * For a body or an object that it cannot read or write, a handler raises
-      :class:`~connector.errors.MalformedData`, and no other exception. The text names the place. Bodies
-      come from strangers: empty, huge, truncated, deeply nested, in another encoding.
+      :class:`~connector.errors.MalformedData`, and no other exception. The text names the place: line and
+      column, record and field, or byte. Bodies come from strangers: empty, huge, truncated, deeply nested,
+      in another encoding. :mod:`connector.businessobjects.encoding` turns bytes into text and back.
+    * Every handler also has the options :data:`COMMON_OPTIONS`. The connector looks after them. A handler
+      does not see them, unless it declares an option of the same name.
 
     :class:`connector.testing.datahandlers.DataHandlerSuite` checks a handler against this contract.
 
@@ -193,9 +210,84 @@ class DataHandler(Protocol):
         """
 
 
+class SplittingHandler(DataHandler, Protocol):
+    """A handler of a format that can hold several objects in one body, such as CSV.
+
+    Attributes:
+        splits: whether this handler reads the objects of a body one by one (the option ``split``). If false,
+            a body holds one object.
+    """
+
+    splits: bool
+
+    def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
+        """Reads the objects of a body, in their order. Each object is published as an event of its own.
+
+        Raises:
+            UnknownBusinessObject, MalformedData: as :meth:`DataHandler.to_business_object`. The text begins
+                with the number of the record, from 1: ``record 3: ...``. Nothing of the body is published.
+        """
+
+    def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes | str:
+        """Writes one body that :meth:`to_business_objects` reads back.
+
+        Raises:
+            MalformedData: the format cannot hold the objects together.
+        """
+
+
+class HandlerUser(DataHandler, Protocol):
+    """A handler that reads or writes parts of a body with other handlers."""
+
+    def use_handlers(self, find: Callable[[str], DataHandler], name: NameHandler | None) -> None:
+        """Called once, after the handler is made.
+
+        Args:
+            find: returns the handler of a MIME type, with its options. Raises ConfigurationError.
+            name: the name handler of the option ``NameHandlerClass``. None = the option is not set.
+
+        Raises:
+            ConfigurationError: there is no such handler.
+        """
+
+
+def java_class(name: object) -> str | None:
+    """Checks that a text may be the name of a Java class. Used as ``check`` of an :class:`Option`."""
+    if all(part.isidentifier() for part in str(name).split(".")):
+        return None
+    return "the name of a Java class; DataHandlerClassName is for a class of your own"
+
+
+COMMON_OPTIONS: Final = (
+    Option(
+        "ClassName",
+        str,
+        "",
+        "The Java class, in settings of WBI Adapter for JMS. Without effect, because the MIME type decides.",
+        java_class,
+    ),
+    Option("DummyKey", str, "", "A key of the meta-objects of WBI Adapter for JMS. Without effect."),
+    Option(
+        "NameHandlerClass",
+        str,
+        "",
+        "Finds the object if no rule does: `root`, `key:NAME`, `first_field`, `jmespath:EXPRESSION`, "
+        "`xpath:EXPRESSION`, or `module:function` of your own.",
+        name_handler,
+    ),
+)
+"""The options of every handler."""
+
+
+def all_options(declared: Sequence[Option]) -> tuple[Option, ...]:
+    """Returns the declared options of a handler and the common options."""
+    names = {option.name for option in declared}
+    return (*declared, *(option for option in COMMON_OPTIONS if option.name not in names))
+
+
 def option_problems(declared: Sequence[Option], given: Mapping[str, object]) -> list[OptionProblem]:
-    """Returns every mistake in the options of a handler."""
-    by_name = {option.name: option for option in declared}
+    """Returns every mistake in the options of a handler. The common options are always known."""
+    by_name = {option.name: option for option in all_options(declared)}
     problems = []
     for name, value in given.items():
         option = by_name.get(name)
@@ -211,14 +303,15 @@ def option_problems(declared: Sequence[Option], given: Mapping[str, object]) -> 
 
 
 def resolve_options(
-    declared: Sequence[Option], given: Mapping[str, object], where: str
+    declared: Sequence[Option], given: Mapping[str, object], where: str, base: Path = Path()
 ) -> dict[str, OptionValue]:
-    """Returns the options for the constructor of a handler: every declared option, of the declared type.
+    """Returns the options of a handler: every declared and every common option, of the declared type.
 
     Args:
         declared: the handler's declaration.
         given: the values of the configuration, which may be text.
         where: the owner of the options, for the error.
+        base: relative paths count from this directory.
 
     Raises:
         ConfigurationError: with every mistake.
@@ -231,10 +324,11 @@ def resolve_options(
                 for problem in problems
             ]
         )
-    return {
-        option.name: option.read(given[option.name]) if option.name in given else option.default
-        for option in declared
-    }
+    options = {}
+    for option in all_options(declared):
+        value = option.read(given[option.name]) if option.name in given else option.default
+        options[option.name] = str(base / str(value)) if option.type is Path and value else value
+    return options
 
 
 def message_body(body: bytes | str) -> tuple[str, bytes]:

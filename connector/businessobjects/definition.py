@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.names import did_you_mean, shown
 from connector.businessobjects.types import SIMPLE_TYPES, Converter, text_converter, typed_converter
 from connector.errors import UnknownBusinessObject
@@ -106,12 +107,7 @@ class Definition:
 
 @lru_cache(maxsize=4096)  # called for every message
 def _metaobject_attributes(app_specific_info: str) -> tuple[str, ...]:
-    found = []
-    for part in app_specific_info.split(";"):
-        key, separator, value = part.partition("=")
-        if separator and key.strip().startswith("cw_mo_"):
-            found.append(value.strip())
-    return tuple(found)
+    return tuple(value for name, value in tags(app_specific_info).items() if name.startswith("cw_mo_"))
 
 
 class Field:

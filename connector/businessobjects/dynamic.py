@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
@@ -217,7 +216,7 @@ def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, Pr
         value = child[attribute_name]
         name, kind = property_tags(attribute)
         if kind is None:
-            wrong = _tags(attribute.app_specific_info).get("type") or attribute.type
+            wrong = tags(attribute.app_specific_info).get("type") or attribute.type
             raise MalformedData(f"{here}: no property can be a {wrong}")
         if isinstance(value, str) and not value.strip() and kind != "string":
             continue
@@ -237,10 +236,10 @@ def property_tags(attribute: Attribute) -> tuple[str, str | None]:
 
     The tags decide, else the name and type of the attribute. The type is None when it fits no property.
     """
-    tags = _tags(attribute.app_specific_info)
-    tagged = tags.get("type")
+    named = tags(attribute.app_specific_info)
+    tagged = named.get("type")
     kind = PROPERTY_TYPES.get(tagged.lower()) if tagged else NATURAL_TYPES.get(attribute.type)
-    return tags.get("name") or attribute.name, kind
+    return named.get("name") or attribute.name, kind
 
 
 def _fill(
@@ -292,7 +291,7 @@ def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterat
             continue
         holder_of_properties = definitions.get(properties.type)
         for part in holder_of_properties.attributes.values() if holder_of_properties else ():
-            kind = _tags(part.app_specific_info).get("type", "string")
+            kind = tags(part.app_specific_info).get("type", "string")
             if kind.lower() not in PROPERTY_TYPES:
                 yield (
                     f"{part.name} of {properties.type} has type={kind}, expected one of String, Integer, "
@@ -304,14 +303,14 @@ def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterat
 
 def _fill_properties(child: BusinessObject, message: Message, path: str) -> None:
     for attribute in child.definition.attributes.values():
-        tags = _tags(attribute.app_specific_info)
-        name = tags.get("name") or attribute.name
+        named = tags(attribute.app_specific_info)
+        name = named.get("name") or attribute.name
         value = message.properties.get(name)
         if value is None:
             continue
         place = f"{path}.{attribute.name}"
         actual = message.property_types.get(name, "string")
-        wanted = tags.get("type")
+        wanted = named.get("type")
         kind = PROPERTY_TYPES.get(wanted.lower()) if wanted else actual
         if kind is None:
             raise MalformedData(f"{place}: type={wanted} is no property type; correct app_specific_info")
@@ -384,13 +383,3 @@ def _utc(milliseconds: int, place: str) -> str:
     except OverflowError:
         raise MalformedData(f"{place}: {milliseconds} ms since 1970 is no date") from None
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-@lru_cache(maxsize=4096)  # called for every message
-def _tags(app_specific_info: str) -> Mapping[str, str]:
-    tags = {}
-    for part in app_specific_info.split(";"):
-        name, separator, value = part.partition("=")
-        if separator:
-            tags[name.strip().lower()] = value.strip()
-    return MappingProxyType(tags)

@@ -10,6 +10,7 @@ from typing import Final
 
 from connector.businessobjects.datahandler import DataHandler, OptionValue, resolve_options
 from connector.businessobjects.definition import Definitions
+from connector.businessobjects.name_handlers import NameHandler, make_name_handler
 from connector.businessobjects.names import did_you_mean
 from connector.errors import ConfigurationError, Problem
 from connector.modules import load_file
@@ -68,6 +69,7 @@ class Handlers:
         self._definitions = definitions
         self._base = base
         self._made: dict[tuple[str, str], DataHandler] = {}
+        self._named: dict[tuple[str, str], NameHandler | None] = {}
 
     @property
     def deployment(self) -> str:
@@ -87,6 +89,15 @@ class Handlers:
         if handler is None:
             handler = self._made[mime_type, config] = self._make(mime_type, config)
         return handler
+
+    def name_handler(self, mime_type: str, config: str = "") -> NameHandler | None:
+        """Returns the name handler of a data handler (``NameHandlerClass``). None = the handler has none.
+
+        Args, Raises: as :meth:`get`.
+        """
+        self.get(mime_type, config)
+        name = (mime_type, config)
+        return self._named.get(name) or self._named.get((normal_mime_type(mime_type), config))
 
     def load_all(self) -> None:
         """Makes every handler now, so that a mistake shows at the start.
@@ -118,8 +129,16 @@ class Handlers:
             getattr(handler_class, "options", ()),
             spec.options,
             spec.config or f"data handler {spec.reference}",
+            self._base,
         )
-        return _instantiate(handler_class, options, self._definitions, spec, self._base)
+        declared = {option.name: options[option.name] for option in getattr(handler_class, "options", ())}
+        handler = _instantiate(handler_class, declared, self._definitions, spec, self._base)
+        text = str(options["NameHandlerClass"])
+        name = make_name_handler(text, str(options.get("BOPrefix", "")), self._base) if text else None
+        self._named[spec.mime_type, config] = name
+        if hasattr(handler, "use_handlers"):
+            handler.use_handlers(lambda inner: self.get(inner, config), name)
+        return handler
 
 
 def choose_handler(levels: Iterable[Mapping[str, str]], default: str) -> tuple[str, str]:
