@@ -71,6 +71,11 @@ class BusinessObject:
         return self._schema.definition
 
     @property
+    def definitions(self) -> Definitions:
+        """All definitions of the deployment, with those of the children."""
+        return self._schema.definitions
+
+    @property
     def object_event_id(self) -> str | None:
         """The id of the event, which is the id of the message. None until the connector sets the id.
 
