@@ -372,4 +372,7 @@ def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults
         str(texts["InputFormat"]) if "InputFormat" in texts else None,
         parse_destination(destination) if destination is not None else None,
         filled_in(own, {key: str(text) for key, text in defaults.items()}),
+        str(texts["selector"]) if "selector" in texts else None,
+        str(texts["jmespath"]) if "jmespath" in texts else None,
+        int(texts.get("rule_priority", "0")),
     )
