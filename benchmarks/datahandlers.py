@@ -1,7 +1,9 @@
 """Round trips a second of each data handler, beside the bare parser of its format.
 
 A round trip reads the body of an order of 40 attributes and 10 lines, and writes the order again. The body of
-CSV is one record of 40 attributes. ``python -m benchmarks.datahandlers [--runs N] [--seconds S] [--only MIME]``
+CSV is one record of 40 attributes.
+
+``python -m benchmarks.datahandlers [--runs N] [--seconds S] [--only MIME]``
 """
 
 from __future__ import annotations
