@@ -318,7 +318,7 @@ def _read_static(document: Document, collected: Collected, problems: Problems) -
 def _given(entry: object) -> set[str]:
     """Returns the keys of a rule that were read, by their names in the file."""
     fields = type(entry).model_fields  # type: ignore[attr-defined]
-    return {fields[name].alias for name in entry.model_fields_set}  # type: ignore[attr-defined]
+    return {fields[name].alias or name for name in entry.model_fields_set}  # type: ignore[attr-defined]
 
 
 def _pairs(leaf: Leaf, path: str, problems: Problems) -> Table:
