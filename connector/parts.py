@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connector.businessobjects.catalogue import discover, spec_for_class
 from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
@@ -104,6 +104,18 @@ def make_task_settings(
         databases=configuration.databases,
         client_id=client_id,
     )
+
+
+def explaining_settings(configuration: Configuration) -> TaskSettings:
+    """Returns the settings of tasks for :mod:`connector.events.explain`, which reads no message of its own.
+
+    Raises:
+        ConfigurationError: as :func:`make_task_settings`.
+    """
+    return make_task_settings(configuration, make_provider(configuration), _NO_ACCESS)
+
+
+_NO_ACCESS: Any = None  # conversion reads no stored message
 
 
 def check_databases(configuration: Configuration, *, makes: bool) -> Iterator[DatabaseFinding]:

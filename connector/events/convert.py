@@ -62,6 +62,7 @@ class Converter:
         self.trace = task_settings.trace
         self._handlers = Handlers(task_settings.handlers, task_settings.definitions, Path(deployment))
         self._handlers.load_all()
+        self._handlers.get(task_settings.default_handler)
         self._destinations: dict[str, Destination] = {}
         self._chosen: dict[tuple[str | None, str], Choice] = {}
 

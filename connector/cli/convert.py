@@ -1,0 +1,148 @@
+"""``connector convert``: from a body to a business object, and on to a body of another format."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from connector.businessobjects.datahandler import DataHandler, Hint, SplittingHandler
+from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    answer,
+    answer_bytes,
+    note,
+    printable,
+)
+from connector.config.loading import load
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.events.task_settings import TaskSettings
+from connector.parts import explaining_settings
+
+
+class _Refused(typer.TyperException):
+    """A body or an object cannot be converted."""
+
+    exit_code = 1
+
+
+def convert(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The body. Left out: stdin.", show_default=False)
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    object: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="The business object. Left out: the body names the object."),
+    ] = None,
+    verb: Annotated[
+        str | None, typer.Option(metavar="V", help="The verb. Left out: of the body, else DefaultVerb.")
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="MIME", help="Format of the body. Default: the connector's."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="MIME", help="Format of the answer. Left out: the object as JSON.")
+    ] = None,
+) -> None:
+    """Converts a body to a business object and prints the object as JSON, or as a body of another format.
+
+    The options of the data handlers are those of the deployment. A body that is split gives an object on each
+    line. Exit status 1 when the body cannot be read or the object cannot be written.
+    """
+    if verb is not None and object is None:
+        raise BadArgument("--verb needs --object")
+    configuration = load(config, in_process=True)
+    settings = explaining_settings(configuration)
+    handlers = Handlers(settings.handlers, settings.definitions, configuration.directory)
+    reader = from_ or settings.default_handler
+    handler = handlers.get(reader)  # before the command waits for a body
+    writer = None if to is None else handlers.get(to)
+    if object is not None:
+        _check(object, verb, settings)
+    source, body = _read(file)
+    try:
+        hint = None if object is None else Hint(object, verb)
+        name = handlers.name_handler(reader)
+        if hint is None and name is not None:
+            hint = Hint(name(body))
+        objects = _objects(handler, body, hint, settings)
+    except MalformedData as error:
+        unknown = object is None and isinstance(error, UnknownBusinessObject)
+        advice = "; --object names it" if unknown else ""
+        raise _Refused(f"{source}: {printable(str(error))}{advice}") from None
+    if writer is None:
+        _show(objects, is_list=getattr(handler, "splits", False))
+        return
+    try:
+        written = _written(writer, objects, cast(str, to))
+    except MalformedData as error:
+        raise _Refused(f"{source}: {printable(str(error))}") from None
+    answer_bytes(written.encode("utf-8") if isinstance(written, str) else written)
+
+
+def _check(name: str, verb: str | None, settings: TaskSettings) -> None:
+    try:
+        definition = settings.definitions.schema(name).definition
+        if verb is not None:
+            settings.definitions.find(f"{name}.{verb}")
+    except UnknownBusinessObject as error:
+        raise BadArgument(f"--object: {error}") from None
+    assert definition.name == name
+
+
+def _read(path: Path | None) -> tuple[str, bytes]:
+    """Returns the source of the body, for errors, and the body."""
+    if path is None or str(path) == "-":
+        if sys.stdin.isatty():
+            note("the body, then Ctrl-D")
+        return "stdin", sys.stdin.buffer.read()
+    try:
+        return str(path), path.read_bytes()
+    except OSError as error:
+        raise BadArgument(f"{path}: {error.strerror}") from None
+
+
+def _objects(
+    handler: DataHandler, body: bytes, hint: Hint | None, settings: TaskSettings
+) -> list[BusinessObject]:
+    if not getattr(handler, "splits", False):
+        bo = handler.to_business_object(body, hint)
+        finish(bo, default_verb=settings.default_verb, use_defaults=settings.use_defaults)
+        return [bo]
+    objects = []
+    for number, bo in enumerate(cast(SplittingHandler, handler).to_business_objects(body, hint), 1):
+        try:
+            finish(bo, default_verb=settings.default_verb, use_defaults=settings.use_defaults)
+        except MalformedData as error:
+            raise MalformedData(f"record {number}: {error}") from None
+        objects.append(bo)
+    if not objects:
+        raise MalformedData("the body holds no record")
+    return objects
+
+
+def _show(objects: Sequence[BusinessObject], *, is_list: bool) -> None:
+    for bo in objects:
+        document: dict[str, Any] = {"BusinessObject": bo.type, "Verb": bo.verb, **bo.as_dict()}
+        answer(json.dumps(document, ensure_ascii=False, indent=None if is_list else 2))
+
+
+def _written(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: str) -> bytes | str:
+    if getattr(writer, "splits", False):
+        return cast(SplittingHandler, writer).to_joint_body(objects)
+    if len(objects) > 1:
+        raise MalformedData(
+            f"the body holds {len(objects)} objects, and {mime_type} holds one; "
+            f"the option split of {mime_type} may help"
+        )
+    return writer.to_body(objects[0])
