@@ -143,7 +143,10 @@ class Handlers:
         name = make_name_handler(text, str(options.get("BOPrefix", "")), self._base) if text else None
         self._named[spec.mime_type, config] = name
         if hasattr(handler, "use_handlers"):
-            handler.use_handlers(lambda inner: self.get(inner, config), name)
+            try:
+                handler.use_handlers(lambda inner: self.get(inner, config), name)
+            except ValueError as error:
+                raise _broken(spec, f"cannot be made: {error}") from error
         return handler
 
 
