@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -162,7 +162,8 @@ class Draft:
         self.left_out.append(one_line(f"{holder.name}.{part}: {reason}"))
 
     def finish(self) -> None:
-        """Guesses the keys, and notes what was guessed."""
+        """Guesses the keys, and notes what was guessed. Children that require each other are not required."""
+        self._break_circles()
         for made in self.objects:
             guess = _key_of(made)
             if guess is None:
@@ -170,6 +171,27 @@ class Draft:
             else:
                 guess.is_key = True
                 self.checks.append(f"{made.name}: is {guess.name} its key?")
+
+    def _break_circles(self) -> None:
+        """Makes children optional that could never be complete, as ``connector check`` demands."""
+        by_name = {made.name: made for made in self.objects}
+
+        def required(name: str) -> Iterator[DraftAttribute]:
+            return (one for one in by_name[name].attributes.values() if one.required and one.type in by_name)
+
+        finished: set[str] = set()
+        for start in by_name:
+            path, waiting = {start: None}, [required(start)]
+            while waiting:  # depth first without recursion: a schema may be a long chain
+                child = next(waiting[-1], None)
+                if child is None:
+                    waiting.pop()
+                    finished.add(path.popitem()[0])
+                elif child.type in path:
+                    child.required = False
+                elif child.type not in finished:
+                    path[child.type] = None
+                    waiting.append(required(child.type))
 
     def documents(self) -> list[DocumentText]:
         """Returns the documents of the definitions."""

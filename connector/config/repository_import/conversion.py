@@ -304,14 +304,17 @@ def fit(imported: list[Imported], neighbours: Neighbours, problems: Problems) ->
 def _prune(mistake: Problem, imported: Imported, places: Places, problems: Problems) -> bool:
     """Removes the entry that has a mistake. Returns False if no entry has the mistake."""
     path = places.path(mistake.line, mistake.column)
-    reason = f"{path[-1]}: {mistake.mistake}" if len(path) == 3 else mistake.mistake
-    if len(path) == 3 and (path[2] == "type" or (path[0] == "rules" and path[2] in MATCH_KEYS)):
-        path = path[:2]  # nothing without its type, and no rule that matches more messages than before
+    if path[:1] == ("attributes",) and len(path) == 2 and (*path, "type") in imported.places:
+        place = imported.place_of((*path, "type"))  # of `Name: String`, or of the attribute as a whole
+    else:
+        place = imported.place_of(path)
+    reason = mistake.mistake
+    if len(path) == 3 and path[2] == "type":
+        path = path[:2]
+    elif len(path) == 3 and path[0] == "rules" and path[2] in MATCH_KEYS:
+        path, reason = path[:2], f"{path[2]}: {reason}"  # without the key it would match more messages
     elif len(path) < 2 and path != (ALIASES["AppSpecificInfo"],):
         return False
-    else:
-        reason = mistake.mistake
-    place = imported.place_of(path)
     if remove(imported.document.entries, path):
         imported.leave_out(problems, path, reason, place)
     return True  # a second mistake of an entry that was removed for the first
