@@ -68,5 +68,7 @@ def new(
         raise BadArgument("this version drafts no data handlers") from None
     from connector.config.metaobject_files import surroundings
 
-    plugins = surroundings(config).datahandlers if into is None else None
-    module.new_datahandler(name, into or plugins or Path("datahandlers"), force)
+    if into is None:
+        deployment = surroundings(config)
+        into = deployment.datahandlers or deployment.beside("datahandlers")[0]
+    module.new_datahandler(name, into, force)

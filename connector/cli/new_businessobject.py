@@ -11,8 +11,6 @@ from connector.cli.common import BadArgument, answer, answer_json, note, printab
 from connector.config.metaobject_files import (
     SUFFIX,
     Neighbours,
-    Source,
-    Surroundings,
     existing,
     surroundings,
     write_files,
@@ -20,8 +18,6 @@ from connector.config.metaobject_files import (
 from connector.config.metaobject_model import NAME_RULE, is_name
 from connector.config.metaobject_text import file_text
 from connector.errors import ConfigurationError, MalformedData
-
-_DIRECTORY: Final = "metaobjects"
 
 _SKELETON: Final = """\
 # A business object. The keys stand in docs/reference/configuration.md.
@@ -61,7 +57,7 @@ def new_businessobject(
         name: of the business object.
         sample: a body or a schema. None = a skeleton is written.
         format_name: of the sample. None = by its suffix and content.
-        into: the directory. None = the first one that the configuration names, else ``metaobjects``.
+        into: the directory. None = the first one of the configuration, else ``metaobjects`` beside the file.
         config: ``adapter.yaml``, which need not exist.
         force: replace the file.
         as_json: answer in JSON.
@@ -71,7 +67,7 @@ def new_businessobject(
     if sample is None and format_name is not None:
         raise BadArgument("--format is for --from-sample")
     deployment = surroundings(config)
-    target = _target(into, deployment)
+    target = (into, str(into)) if into is not None else deployment.home
     file = f"{name}{SUFFIX}"
     if not force and existing(target[0], [file]):
         raise BadArgument(f"there is {os.path.join(target[1], file)} already; --force replaces the file")
@@ -93,12 +89,6 @@ def new_businessobject(
         raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
     path = os.path.join(target[1], file)
     _show(path, objects, checks, left_out, as_json=as_json)
-
-
-def _target(into: Path | None, deployment: Surroundings) -> Source:
-    if into is not None:
-        return into, str(into)
-    return deployment.home or (Path(_DIRECTORY), _DIRECTORY)
 
 
 def _drafted(

@@ -34,16 +34,23 @@ class Surroundings:
         directory: of ``adapter.yaml``, or the working directory without one.
         metaobjects: the files and directories that ``metaobjects:`` names.
         datahandlers: the plug-ins that ``datahandlers:`` names. None = none.
+        shown: the directory as the user would type it. Empty = the working directory.
     """
 
     directory: Path
     metaobjects: tuple[Source, ...] = ()
     datahandlers: Path | None = None
+    shown: str = ""
 
     @property
-    def home(self) -> Source | None:
-        """The first directory of ``metaobjects:``. None = there is no directory."""
-        return next((one for one in self.metaobjects if one[0].is_dir() or not one[0].suffix), None)
+    def home(self) -> Source:
+        """The first directory of ``metaobjects:``, else ``metaobjects`` beside ``adapter.yaml``."""
+        named = (one for one in self.metaobjects if one[0].is_dir() or not one[0].suffix)
+        return next(named, self.beside("metaobjects"))
+
+    def beside(self, name: str) -> Source:
+        """Returns a file or directory in the directory of ``adapter.yaml``."""
+        return self.directory / name, os.path.join(self.shown, name)
 
     def catalogue(self) -> Catalogue:
         """Returns the data handlers. Without those of the deployment if these cannot be found."""
@@ -92,6 +99,7 @@ def surroundings(config: str, environment: Mapping[str, str] | None = None) -> S
             if isinstance(item, Leaf) and item.strip()
         ),
         resolve(plugins, directory) if isinstance(plugins, Leaf) and plugins.strip() else None,
+        beside,
     )
 
 

@@ -91,7 +91,7 @@ def test_the_surroundings_are_those_that_the_configuration_names(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert surroundings("adapter.yaml").metaobjects == ()
-    assert surroundings("adapter.yaml").home is None
+    assert surroundings("adapter.yaml").home == (tmp_path / "metaobjects", "metaobjects")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/adapter.yaml").write_text(
         "metaobjects: [./one.yaml, '${MO}', ./last]\ndatahandlers: ./plug\n"
@@ -99,6 +99,8 @@ def test_the_surroundings_are_those_that_the_configuration_names(
     found = surroundings("sub/adapter.yaml", {"MO": "./objects"})
     assert found.home == (tmp_path / "sub/objects", "sub/objects")
     assert found.datahandlers == tmp_path / "sub/plug"
+    (tmp_path / "sub/other.yaml").write_text("metaobjects: [./one.yaml]\n")
+    assert surroundings("sub/other.yaml").home == (tmp_path / "sub/metaobjects", "sub/metaobjects")
     with pytest.raises(ConfigurationError, match="MO is not set"):
         surroundings("sub/adapter.yaml", {"X": ""})
     (tmp_path / "empty.yaml").write_text("")

@@ -127,8 +127,9 @@ class Draft:
 
     def name_in_sample(self, name: str) -> None:
         """Notes the object that a sample names."""
-        if name and name != self.top.name:
-            self.checks.append(f"the sample says {shown(name)}: a rule has to name {self.top.name}")
+        text = f"the sample says {shown(name)}: a rule has to name {self.top.name}"
+        if name and name != self.top.name and text not in self.checks:
+            self.checks.append(text)
 
     def child(self, holder: DraftObject, name: str) -> DraftObject:
         """Adds a definition for a child of an object. Its name begins with that of the object."""

@@ -39,41 +39,49 @@ def draft_csv(draft: Draft, body: bytes) -> None:
     text = decode(body)
     separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
     records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    shapes: list[Shape] = []
+    titles: list[str] = []
     shape = Shape()
     try:
         for record in records:
             if not record:
                 continue
-            if not shapes:
-                shapes = _columns(shape, record)
+            if not titles:
+                titles = _titles(record)
+                for title in titles:
+                    if title not in (_OBJECT, _VERB):
+                        shape.member(key(title))
                 continue
-            if len(record) != len(shapes):
-                found = f"{len(record)} values, expected {len(shapes)}"
+            if len(record) != len(titles):
+                found = f"{len(record)} values, expected {len(titles)}"
                 raise MalformedData(f"found {found} as in the first record: line {records.line_num}")
-            for column, value in zip(shapes, record, strict=True):
-                _observe(column, value)
+            for title, value in zip(titles, record, strict=True):
+                if title == _OBJECT:
+                    draft.name_in_sample(value)
+                elif title == _VERB:
+                    draft.add_verb(value)
+                else:
+                    _observe(shape.member(key(title)), value)
     except csv.Error as error:
         raise MalformedData(f"no separated values: {error}: line {records.line_num}") from None
-    if not shapes:
+    if not titles:
         raise MalformedData("the body is empty, expected a record with the names of the attributes")
     if separator != ",":
         draft.checks.append(f"the values are separated by {separator!r}: an option of the data handler")
     draft_shape(draft, draft.top, shape, type_of_texts)
 
 
-def _columns(shape: Shape, record: list[str]) -> list[Shape]:
+def _titles(record: list[str]) -> list[str]:
+    """Returns the names in the first record."""
     if len(record) > MAX_COLUMNS:
         raise MalformedData(f"more than {MAX_COLUMNS} values in a record: line 1")
-    shapes = []
+    seen: set[str] = set()
     for number, title in enumerate(record, 1):
-        name = title.strip()
-        if not name:
+        if not title.strip():
             raise MalformedData(f"value {number} of the first record is empty, expected a name: line 1")
-        if key(name) in shape.members:
-            raise MalformedData(f"the name {name!r} stands twice in the first record: line 1")
-        shapes.append(shape.member(key(name)))
-    return shapes
+        if title in seen:
+            raise MalformedData(f"the name {shown(title)} stands twice in the first record: line 1")
+        seen.add(title)
+    return record
 
 
 def draft_delimited(draft: Draft, body: bytes) -> None:

@@ -312,7 +312,8 @@ def _prune(mistake: Problem, imported: Imported, places: Places, problems: Probl
     if len(path) == 3 and path[2] == "type":
         path = path[:2]
     elif len(path) == 3 and path[0] == "rules" and path[2] in MATCH_KEYS:
-        path, reason = path[:2], f"{path[2]}: {reason}"  # without the key it would match more messages
+        reason = f"{path[2]}: {reason}"
+        path = path[:2]  # without the key the rule would match more messages
     elif len(path) < 2 and path != (ALIASES["AppSpecificInfo"],):
         return False
     if remove(imported.document.entries, path):

@@ -255,6 +255,13 @@ def test_the_first_record_of_separated_values_names_the_attributes(tmp_path: Pat
     definitions(made, tmp_path)
 
 
+def test_columns_may_name_the_object_and_the_verb() -> None:
+    made = draft("BusinessObject,Verb,Id\nBestellung,Upsert,1\nBestellung,Create,2\n", "csv")
+    assert shapes(made)["Order"] == {"Id": "Integer"}
+    assert made.checks.count("the sample says 'Bestellung': a rule has to name Order") == 1
+    assert "Upsert" in made.documents()[0].entries["verbs"]
+
+
 def test_a_delimited_sample_has_a_name_a_verb_and_values_without_names(tmp_path: Path) -> None:
     made = draft("Order~Create~O-1~7~~2024-05-31\r\n", "delimited")
     assert shapes(made)["Order"] == {
