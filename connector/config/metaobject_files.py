@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connector.businessobjects.catalogue import Catalogue, discover
+from connector.businessobjects.definition import Definition
 from connector.config.environment import fill_in
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import Collected, collect
@@ -117,6 +118,7 @@ class Neighbours:
         self._target = target
         self._catalogue = surroundings.catalogue()
         self._files = list(self._other_files({(target[0] / name).resolve() for name in replaced}))
+        self._collected = self._collect(self._files, Problems())
 
     @property
     def catalogue(self) -> Catalogue:
@@ -125,8 +127,13 @@ class Neighbours:
 
     def names(self) -> dict[str, str]:
         """Returns the names of all documents, each with its file as the user would type it."""
-        found = self._collect(self._files, Problems())
-        return {name: document.tree.position.file for name, document in found.documents.items()}
+        documents = self._collected.documents
+        return {name: document.tree.position.file for name, document in documents.items()}
+
+    @property
+    def definitions(self) -> Mapping[str, Definition]:
+        """The business objects, as far as they can be read."""
+        return self._collected.definitions
 
     def check(self, texts: Mapping[str, str]) -> list[Problem]:
         """Returns what ``connector check`` would say about files with these texts.

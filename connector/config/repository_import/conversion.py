@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connector.businessobjects.catalogue import Catalogue
-from connector.businessobjects.definition import OBJECT_EVENT_ID
+from connector.businessobjects.definition import OBJECT_EVENT_ID, SIMPLE_TYPES, Definition, Verb
+from connector.businessobjects.rules import split_rule_name
 from connector.config.metaobject_files import SUFFIX, Neighbours
 from connector.config.metaobject_model import ALIASES, MATCH_KEYS, NAME_RULE, is_name
 from connector.config.metaobject_text import DocumentText, Entries, Path, Places, file_text, remove
@@ -33,6 +34,8 @@ HANDLERS: Final = "datahandler_metaobject"
 _SHIPPED_CLASSES: Final = "com.crossworlds.DataHandlers."
 _DUMMY: Final = "dummy"
 """The beginning of the names of attributes that are only there because every object needs a key."""
+_MAX_RULE: Final = 161
+"""Characters of two names with ``_`` between them."""
 _ROUNDS: Final = 20
 
 
@@ -43,7 +46,7 @@ class Imported:
     document: DocumentText
     place: Position
     places: dict[Path, Position] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    left_out: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def file_name(self) -> str:
@@ -69,12 +72,17 @@ class Imported:
         place = place or self.place_of(path)
         name = ".".join((self.document.name, *path))
         problems.add(place, name, f"left out: {reason}", "", warning=True)
-        self.left_out.append(f"line {place.line}: {name}: {reason}")
+        self.left_out.append((place.line, f"{name}: {reason}"))
+
+    def section(self, key: str) -> Entries:
+        """Returns a copy of a mapping in the document."""
+        inner = self.document.entries.get(key)
+        return dict(inner) if isinstance(inner, dict) else {}
 
     def text(self) -> str:
         head = [f"Imported from {self.place.file}, line {self.place.line}."]
         if self.left_out:
-            head += ["Left out:", *(f"  {text}" for text in self.left_out)]
+            head += ["Left out:", *(f"  line {line}: {text}" for line, text in sorted(self.left_out))]
         self.document.head = head
         return file_text([self.document])
 
@@ -288,6 +296,7 @@ def fit(imported: list[Imported], neighbours: Neighbours, problems: Problems) ->
     twice = [one for one in imported if one.document.name in taken]
     if twice:
         raise ConfigurationError([_twice(one, taken[one.document.name]) for one in twice])
+    _leave_out_unknown(imported, neighbours.definitions, problems)
     by_file = {neighbours.display(one.file_name): one for one in imported}
     for _ in range(_ROUNDS):
         texts = {one.file_name: one.text() for one in imported}
@@ -299,6 +308,33 @@ def fit(imported: list[Imported], neighbours: Neighbours, problems: Problems) ->
         if refused:
             raise ConfigurationError([_at_source(one, by_file[one.file]) for one in refused])
     raise ConfigurationError([_at_source(one, by_file[one.file]) for one in mistakes])
+
+
+def _leave_out_unknown(
+    imported: list[Imported], others: Mapping[str, Definition], problems: Problems
+) -> None:
+    """Leaves out attributes whose types are not defined, and rules whose objects or verbs are not.
+
+    The check finds them, too. But the check looks for the nearest name of each, which takes long for many.
+    """
+    definitions = dict(others)
+    for one in imported:
+        if one.document.kind == BUSINESS_OBJECT:
+            verbs = {name: Verb(name) for name in one.section("verbs")}
+            definitions[one.document.name] = Definition(one.document.name, verbs=verbs)
+    for one in imported:
+        for name, entries in one.section("attributes").items():
+            written = entries.get("type") if isinstance(entries, dict) else None
+            if isinstance(written, str) and written not in definitions and written not in SIMPLE_TYPES:
+                path: Path = ("attributes", name)
+                place = one.place_of((*path, "type"))
+                remove(one.document.entries, path)
+                one.leave_out(problems, path, f"there is no type {shown(written)}", place)
+        for name in one.section("rules"):
+            if len(name) > _MAX_RULE or not split_rule_name(name, definitions):
+                path = ("rules", name)
+                remove(one.document.entries, path)
+                one.leave_out(problems, path, "there is no such business object with such a verb")
 
 
 def _prune(mistake: Problem, imported: Imported, places: Places, problems: Problems) -> bool:

@@ -31,6 +31,9 @@ MAX_BYTES: Final = 32 << 20
 """The largest repository file that is read, in bytes."""
 MAX_SECTIONS: Final = 300_000
 """Business objects, attributes and verbs of one file. Each takes about 1 KiB of memory."""
+MAX_ATTRIBUTES: Final = 10_000
+MAX_VERBS: Final = 100
+"""Of one object. The check compares each mistake with all of them."""
 MAX_WARNINGS: Final = 1000
 """Warnings of one file. Later ones are not listed."""
 MAX_DEPTH: Final = 50
@@ -251,6 +254,9 @@ class _Reader:
                 "it once",
             )
         target[section.name] = section
+        limit = {ATTRIBUTE: MAX_ATTRIBUTES, VERB: MAX_VERBS}.get(section.kind, MAX_SECTIONS)
+        if len(target) > limit:
+            raise _error(section.position, f"more than {limit} [{section.kind}]", "fewer in one object")
 
     def _take_line(self, line: str, position: Position) -> None:
         if self._open and self._open[-1][2] is None:
