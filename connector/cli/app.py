@@ -42,6 +42,8 @@ VERBS: Final = {
     "status": "Shows what the instances are doing.",
     "takeover": "Takes over from a client whose lock never comes free.",
     "jars": "Lists the jars of provider.packages, and fetches them.",
+    "import-repository": "Turns repository files into metaobjects/*.yaml.",
+    "new": "Drafts a business object or a data handler.",
     "queues": "Lists destinations and subscriptions, with their numbers of messages.",
 }
 """From each verb to a line of help. A verb with a ``-`` has a module and function with ``_``."""
