@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption
-
-_DATAHANDLER: Final = "connector.cli.new_datahandler"
 
 
 class Kind(str, Enum):
@@ -60,15 +57,6 @@ def new(
         return
     if from_sample is not None or format_name is not None:
         raise BadArgument("--from-sample and --format are for a business object")
-    try:
-        module = importlib.import_module(_DATAHANDLER)
-    except ModuleNotFoundError as error:
-        if error.name != _DATAHANDLER:
-            raise
-        raise BadArgument("this version drafts no data handlers") from None
-    from connector.config.metaobject_files import surroundings
+    from connector.cli.new_datahandler import new_datahandler
 
-    if into is None:
-        deployment = surroundings(config)
-        into = deployment.datahandlers or deployment.beside("datahandlers")[0]
-    module.new_datahandler(name, into, force)
+    new_datahandler(name, config, into, force=force, as_json=json)

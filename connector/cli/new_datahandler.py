@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 from typing import Final
 
-from connector.cli.common import BadArgument, answer
+from connector.cli.common import BadArgument, answer, answer_json
 from connector.config.loading import load
 from connector.errors import ConfigurationError
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
+_WORD: Final = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
 
 _HANDLER: Final = '''\
 """A data handler for {name}: a line for each attribute, its name and its value as a JSON string."""
@@ -129,34 +130,30 @@ class Test{class_name}(DataHandlerSuite):
 '''
 
 
-def new_datahandler(name: str, config: str, into: Path | None, *, force: bool) -> None:
+def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, as_json: bool) -> None:
     """Writes the data handler and its test. Prints the next steps.
 
     Args:
-        name: of the format, in lower case.
+        name: of the format.
         config: path of ``adapter.yaml``. Need not exist.
         into: the directory. None = ``datahandlers:`` of the configuration, else ``datahandlers`` beside it.
         force: whether files that exist are replaced.
+        as_json: answers in JSON.
 
     Raises:
         BadArgument: the name cannot be used, or a file exists, or cannot be written.
     """
     if not _NAME.fullmatch(name):
-        raise BadArgument(
-            f"{name!r}: expected a name of lower-case letters, digits and _, such as stock_list"
-        )
+        raise BadArgument(f"{name!r}: expected a name of letters, digits and _, such as stock_list")
+    words = [word.lower() for word in _WORD.findall(name)]
     configured = _configured(config)
     directory = into or configured or Path(config).parent / "datahandlers"
     if directory.is_file():
         raise BadArgument(f"{directory} is a file, so give a directory with --into")
-    module = f"{name}_handler"
-    class_name = "".join(part.capitalize() for part in name.split("_")) + "Handler"
-    facts = {
-        "name": name,
-        "module": module,
-        "class_name": class_name,
-        "mime_type": f"text/x-{name.replace('_', '-')}",
-    }
+    module = f"{'_'.join(words)}_handler"
+    class_name = "".join(word.capitalize() for word in words) + "Handler"
+    mime_type = f"text/x-{'-'.join(words)}"
+    facts = {"name": name, "module": module, "class_name": class_name, "mime_type": mime_type}
     files = {
         directory / f"{module}.py": _HANDLER.format(**facts),
         directory / f"test_{module}.py": _TEST.format(**facts),
@@ -171,6 +168,9 @@ def new_datahandler(name: str, config: str, into: Path | None, *, force: bool) -
     except OSError as error:
         raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
     handler, test = files
+    if as_json:
+        answer_json({"files": [str(path) for path in files], "mime_type": facts["mime_type"]})
+        return
     answer(f"wrote {handler} and {test}")
     answer("Next:")
     answer(f"  python -m pytest {test}")

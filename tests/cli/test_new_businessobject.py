@@ -7,11 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from connector.cli import new as new_verb
 from connector.config.loading import check, load
 from tests.cli.in_process import call
 
@@ -209,23 +207,40 @@ def test_options_of_a_business_object_are_not_for_a_data_handler(shop: Path) -> 
     assert "'table' is not one of 'businessobject', 'datahandler'" in wrong.stderr
 
 
-def test_the_draft_of_a_data_handler_is_made_by_a_module_of_its_own(
-    shop: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[object] = []
-    module = ModuleType("somewhere")
-    module.new_datahandler = lambda *arguments: calls.append(arguments)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "somewhere", module)
-    monkeypatch.setattr(new_verb, "_DATAHANDLER", "somewhere")
-    assert call(shop, "new", "datahandler", "Csv").returncode == 0
-    (shop / "adapter.yaml").write_text(f"{ADAPTER}datahandlers: ./my_handlers\n")
-    assert call(shop, "new", "datahandler", "Csv", "--force").returncode == 0
-    assert call(shop, "new", "datahandler", "Csv", "--into", "x").returncode == 0
-    assert calls == [
-        ("Csv", shop / "datahandlers", False),
-        ("Csv", shop / "my_handlers", True),
-        ("Csv", Path("x"), False),
-    ]
-    monkeypatch.setattr(new_verb, "_DATAHANDLER", "connector.cli.nowhere")
-    missing = call(shop, "new", "datahandler", "Csv")
-    assert (missing.returncode, missing.stderr) == (2, "connector: this version drafts no data handlers\n")
+@pytest.mark.parametrize(
+    ("name", "module", "mime_type"),
+    [
+        ("stock_list", "stock_list_handler", "text/x-stock-list"),
+        ("StockList", "stock_list_handler", "text/x-stock-list"),
+        ("EDI2", "edi2_handler", "text/x-edi2"),
+    ],
+)
+def test_a_data_handler_is_drafted_that_works(shop: Path, name: str, module: str, mime_type: str) -> None:
+    done = call(shop, "new", "datahandler", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"wrote datahandlers/{module}.py and datahandlers/test_{module}.py\n")
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"datahandlers/test_{module}.py"],
+        cwd=shop,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout
+    assert "add to adapter.yaml: datahandlers: ./datahandlers" in done.stdout
+    (shop / "objects").mkdir()
+    (shop / "adapter.yaml").write_text(f"{ADAPTER}datahandlers: ./datahandlers\n")
+    assert mime_type in call(shop, "datahandlers").stdout
+    again = call(shop, "new", "datahandler", name)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    assert call(shop, "new", "datahandler", name, "--force", "--json").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["1st", "a/b", "../x", ""])
+def test_a_name_that_no_data_handler_can_have_is_refused(shop: Path, name: str) -> None:
+    done = call(shop, "new", "datahandler", name)
+    assert done.returncode == 2
+    assert "expected a name" in done.stderr
+    assert not (shop / "datahandlers").exists()
