@@ -87,7 +87,7 @@ ORDER = BusinessObject(DEFINITIONS, "Order", "Create", {**_values(39), "Line": [
 BLOB = BusinessObject(
     DEFINITIONS, "Blob", "Create", {"Data": base64.b64encode(bytes(range(256)) * 12).decode()}
 )
-EXCHANGE = BusinessObject(DEFINITIONS, "Exchange", "Create", {"Request": ORDER})
+EXCHANGE = BusinessObject(DEFINITIONS, "Exchange", "Create", {"Request": ORDER.as_dict()})
 
 
 # --- bare parsers -----------------------------------------------------------------------------

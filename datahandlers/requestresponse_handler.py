@@ -57,7 +57,7 @@ class RequestResponseHandler:
         self._name = name
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        inner = self._inner(body)
+        inner, read, reader = self._inner(body)
         if hint is None:
             if inner is None:
                 raise UnknownBusinessObject(
@@ -67,9 +67,10 @@ class RequestResponseHandler:
         else:
             bo = BusinessObject(self._definitions, hint.object, hint.verb)
         roles = self._roles(bo.definition)
-        fitting = [role for role in roles if role.attribute.type == inner]
-        role = fitting[0] if fitting else roles[0]
-        child = role.handler.to_business_object(body, Hint(role.attribute.type))
+        role = next((role for role in roles if role.attribute.type == inner), roles[0])
+        child = read if read is not None and role.attribute.type == inner and role.handler is reader else None
+        if child is None:
+            child = role.handler.to_business_object(body, Hint(role.attribute.type))
         bo[role.attribute.name] = child
         bo.verb = bo.verb or child.verb
         child.verb = None  # the verb belongs to the outermost object
@@ -86,21 +87,25 @@ class RequestResponseHandler:
                     child.verb = before
         raise MalformedData(f"{bo.type}: neither the request nor the response is set")
 
-    def _inner(self, body: bytes | str) -> str | None:
-        """Returns the name of the object in a body, or None if nothing names the object."""
+    def _inner(self, body: bytes | str) -> tuple[str | None, BusinessObject | None, DataHandler | None]:
+        """Returns the name of the object in a body, or None if nothing names the object.
+
+        If a data handler has found the name, the result has the object and the data handler, too.
+        """
         if self._name is not None:
             try:
                 name = self._name(body)
             except UnknownBusinessObject:
-                return None
-            return name.removeprefix(f"{self._prefix}_") if self._prefix else name
+                return None, None, None
+            return name.removeprefix(f"{self._prefix}_") if self._prefix else name, None, None
         assert self._handlers is not None
         for handler in dict.fromkeys(self._handlers):
             try:
-                return handler.to_business_object(body, None).type
+                found = handler.to_business_object(body, None)
             except MalformedData:
                 continue  # the other format, or a body without a name; the reading that counts says why
-        return None
+            return found.type, found, handler
+        return None, None, None
 
     def _outermost(self, inner: str) -> str:
         if self._prefix:

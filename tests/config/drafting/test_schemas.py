@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import Hint
+from connector.businessobjects.datahandler import Hint, resolve_options
 from connector.businessobjects.instance import finish
 from connector.config.drafting.draft import Draft, DraftAttribute
 from connector.datahandlers.json_handler import JsonHandler
@@ -101,7 +101,10 @@ def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
     assert attributes_of(made, "Order_Line")["Article"].max_length == 12
     assert keys(made)["Order"] == ["Number"]
     assert made.left_out == []
-    handler = XmlHandler({"IgnoreUndefinedAttributes": False, "BOPrefix": ""}, definitions(made, tmp_path))
+    handler = XmlHandler(
+        resolve_options(XmlHandler.options, {"IgnoreUndefinedAttributes": False, "BOPrefix": ""}, "test"),
+        definitions(made, tmp_path),
+    )
     bo = handler.to_business_object(ORDERED, Hint("Order", "Create"))
     finish(bo)
     assert bo["ShipTo"]["City"] == "Ulm"
