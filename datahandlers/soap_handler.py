@@ -66,7 +66,14 @@ class SoapHandler:
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         envelope = parse_xml(body, self._charset, keeps_specials=True)
-        for one in envelope.getroottree().iter(etree.ProcessingInstruction):
+        instructions = [
+            *(one for one in envelope.itersiblings(preceding=True)),
+            *envelope.itersiblings(),
+            *envelope.iter(etree.ProcessingInstruction),
+        ]
+        for one in instructions:
+            if not isinstance(one, etree._ProcessingInstruction):
+                continue  # a comment
             raise error_at("a SOAP message has no processing instructions", one, "")
         header, content, version = self._parts(parse_xml(body, self._charset))
         elements = [one for one in content if isinstance(one.tag, str)]
@@ -164,7 +171,7 @@ class SoapHandler:
                 "Actor": fault.findtext(f"{uri}Role"),
             }
         if detail is not None:
-            inner = [etree.tostring(one, encoding="unicode", with_tail=False) for one in detail]
+            inner = [_as_text(one) for one in detail]
             texts["Detail"] = (detail.text or "").strip(_SPACE) + "".join(inner)
         if not self._fault:
             code, reason = (shown((texts[key] or "none").strip(_SPACE)) for key in ("Code", "Reason"))
@@ -237,3 +244,10 @@ class SoapHandler:
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
+
+
+def _as_text(element: etree._Element) -> str:
+    """Returns an element as text, without the namespaces that only elements around it need."""
+    copied = etree.fromstring(etree.tostring(element, with_tail=False))
+    etree.cleanup_namespaces(copied)
+    return etree.tostring(copied, encoding="unicode")

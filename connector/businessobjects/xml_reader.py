@@ -164,11 +164,13 @@ class XmlReader:
     def _attributes(
         self, shape: Shape, element: etree._Element, values: dict[str, Any], path: str, depth: int
     ) -> None:
-        for key, text in element.attrib.items():
+        for (
+            key
+        ) in element.attrib:  # not the values: each takes time in proportion to the number of attributes
             name = str(key)
             part = shape.attributes.get(name)
             if part is not None:
-                self._text(part, str(text), element, values, path)
+                self._text(part, element.get(name, ""), element, values, path)
             elif not (name[0] == "{" or (name == VERB and depth == 1) or self._ignore_undefined):
                 raise error_at(f"the XML attribute {shown(name)} is not known", element, path[:-1])
 

@@ -221,13 +221,13 @@ def test_a_prefix_stands_before_the_root_element_in_the_name_of_the_object() -> 
 
 @pytest.mark.parametrize("text", ["\0", "\x1b", "\ud800", "\ufffe"])
 def test_a_character_that_xml_lacks_cannot_be_written(text: str) -> None:
-    with pytest.raises(MalformedData, match="Note: Text has the character .*, which XML cannot hold"):
+    with pytest.raises(MalformedData, match=r"Note: Text has the character .*, which XML cannot hold"):
         STRICT.to_body(BusinessObject(DEFINITIONS, "Note", "Create", {"Text": text}))
 
 
 def test_a_name_that_xml_lacks_cannot_be_written() -> None:
     definitions = Definitions({"A": Definition("A", attributes={"1st": Attribute("1st", "String")})})
-    with pytest.raises(MalformedData, match="A: 1st: .1st. is no name in XML; give elem_name"):
+    with pytest.raises(MalformedData, match=r"A: 1st: .1st. is no name in XML; give elem_name"):
         XmlHandler(
             resolve_options(XmlHandler.options, {"BOPrefix": "", "IgnoreUndefinedAttributes": False}, "test"),
             definitions,
