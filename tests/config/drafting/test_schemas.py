@@ -16,7 +16,7 @@ from connector.config.drafting.draft import Draft, DraftAttribute
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
-from tests.config.drafting.drafts import definitions, draft, keys, shapes
+from tests.config.drafting.drafts import defaults, definitions, draft, keys, shapes
 
 
 def xsd(*parts: str) -> str:
@@ -101,7 +101,7 @@ def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
     assert attributes_of(made, "Order_Line")["Article"].max_length == 12
     assert keys(made)["Order"] == ["Number"]
     assert made.left_out == []
-    handler = XmlHandler({"IgnoreUndefinedAttributes": False, "BOPrefix": ""}, definitions(made, tmp_path))
+    handler = XmlHandler(defaults(XmlHandler), definitions(made, tmp_path))
     bo = handler.to_business_object(ORDERED, Hint("Order", "Create"))
     finish(bo)
     assert bo["ShipTo"]["City"] == "Ulm"
@@ -392,9 +392,7 @@ def test_a_json_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
     assert attributes_of(made)["orderId"].max_length == 12
     assert attributes_of(made)["some"].comment == "the schema gives no bounds; Integer has 32 bits"
     assert made.left_out == []
-    handler = JsonHandler(
-        {"IgnoreUndefinedAttributes": False, "write_type": False}, definitions(made, tmp_path)
-    )
+    handler = JsonHandler(defaults(JsonHandler), definitions(made, tmp_path))
     body = (
         '{"orderId": "1", "lines": [{"article": "x", "part": {"article": "y"}}], "billTo": {"city": "Ulm"}}'
     )
