@@ -131,10 +131,21 @@ class Draft:
         if name and name != self.top.name and text not in self.checks:
             self.checks.append(text)
 
-    def child(self, holder: DraftObject, name: str) -> DraftObject:
-        """Adds a definition for a child of an object. Its name begins with that of the object."""
+    def child(self, holder: DraftObject, name: str, in_sample: str = "") -> DraftObject:
+        """Adds a definition for a child of an object.
+
+        Args:
+            holder: the object. The name of the child begins with the name of the object.
+            name: the attribute, or the type in a schema.
+            in_sample: the name that bodies give to the child. Empty = none. The definition has this name, if
+                no other definition has it.
+        """
         stem = clean(name)
-        free = _free(f"{holder.name}_{stem}", self._taken)
+        free = in_sample
+        if not is_name(in_sample) or in_sample in self._taken:
+            free = _free(f"{holder.name}_{stem}", self._taken)
+            if in_sample:
+                self.checks.append(f"the sample says {shown(in_sample)}, expected {free}: change one of them")
         self._taken.add(free)
         made = DraftObject(free, (free, stem))
         self.objects.append(made)

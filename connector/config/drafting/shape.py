@@ -22,6 +22,8 @@ class Shape:
         is_list: a list, or an element that is repeated, was found.
         is_single: a value or object was found that is not in a list.
         misfit: why no attribute can hold this. Empty = nothing found so far.
+        object_name: the name that the sample gives to the object. Empty = none. Objects of one name have the
+            same ``members``.
     """
 
     kinds: set[str] = field(default_factory=set)
@@ -30,6 +32,7 @@ class Shape:
     is_list: bool = False
     is_single: bool = False
     misfit: str = ""
+    object_name: str = ""
 
     def member(self, member: Member) -> Shape:
         """Returns the shape of a part, which is new at its first occurrence."""
@@ -50,18 +53,19 @@ class Shape:
 def draft_shape(draft: Draft, holder: DraftObject, shape: Shape, type_of: TypeOf) -> None:
     """Adds the parts of an object to a definition, and the definitions of children to the draft."""
     waiting = [(holder, shape)]
+    named = {shape.object_name: holder}
     for owner, described in waiting:  # grows: first all parts of an object, then those of its children
         for member, part in described.members.items():
             if part.reason:
                 draft.leave_out(owner, member.name, part.reason)
-            elif part.is_object or part.is_list:
-                child = draft.add(owner, member, "", comment="" if part.members else "empty in the sample")
-                if child is not None:
-                    made = draft.child(owner, child.name)
-                    child.type, child.many = made.name, part.is_list
-                    waiting.append((made, part))
-            else:
+            elif not part.is_object and not part.is_list:
                 _add_value(draft, owner, member, part, type_of)
+            elif child := draft.add(owner, member, "", comment="" if part.members else "empty in the sample"):
+                made = named.get(part.object_name) if part.object_name else None
+                if made is None:
+                    made = named[part.object_name] = draft.child(owner, child.name, part.object_name)
+                    waiting.append((made, part))
+                child.type, child.many = made.name, part.is_list
 
 
 def _add_value(draft: Draft, owner: DraftObject, member: Member, part: Shape, type_of: TypeOf) -> None:

@@ -11,8 +11,10 @@ from connector.businessobjects.definition import SIMPLE_TYPES
 from connector.config.metaobject_model import RuleEntry
 from connector.config.repository_import.reader import Section
 
-RULE_KEYS: Final = tuple(field.alias or name for name, field in RuleEntry.model_fields.items())
-"""The properties of a rule, by their names in WBI Adapter for JMS."""
+RULE_KEYS: Final = tuple(
+    field.alias for field in RuleEntry.model_fields.values() if field.alias and field.alias[0].isupper()
+)
+"""The properties of a rule in WBI Adapter for JMS."""
 
 MQ_KEYS: Final = {
     "InputQueue": "InputDestination",

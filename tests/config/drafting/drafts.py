@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from connector.businessobjects.definition import Definitions
 from connector.config.drafting.draft import Draft
@@ -44,3 +45,8 @@ def shapes(draft: Draft) -> dict[str, dict[str, str]]:
 
 def keys(draft: Draft) -> dict[str, list[str]]:
     return {made.name: [one.name for one in made.attributes.values() if one.is_key] for made in draft.objects}
+
+
+def defaults(handler: Any, **given: object) -> dict[str, Any]:
+    """Returns the options of a handler: those given, and the defaults of the others."""
+    return {option.name: option.default for option in handler.options} | given

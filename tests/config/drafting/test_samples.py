@@ -15,10 +15,12 @@ from connector.businessobjects.datahandler import Hint, resolve_options
 from connector.businessobjects.instance import finish
 from connector.config.drafting.draft import clean
 from connector.config.drafting.samples import FORMATS, format_of, read_sample
+from connector.datahandlers.delimited_handler import DelimitedHandler
 from connector.datahandlers.json_handler import JsonHandler
+from connector.datahandlers.namevalue_handler import NameValueHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
-from tests.config.drafting.drafts import definitions, draft, keys, shapes
+from tests.config.drafting.drafts import defaults, definitions, draft, keys, shapes
 
 JSON_ORDER = """\
 {"BusinessObject": "Order", "Verb": "Create", "OrderId": "O-1", "CustomerId": "C-1", "Date": "2024-05-31",
@@ -59,7 +61,7 @@ def test_a_json_sample_becomes_definitions_that_convert_the_sample(tmp_path: Pat
     assert made.left_out == []
     known = definitions(made, tmp_path)
     assert list(known["Order"].verbs) == ["Create", "Update", "Delete", "Retrieve"]
-    handler = JsonHandler({"IgnoreUndefinedAttributes": False, "write_type": False}, known)
+    handler = JsonHandler(defaults(JsonHandler, write_type=False), known)
     order = handler.to_business_object(JSON_ORDER, None)
     finish(order)
     sample = json.loads(JSON_ORDER)
@@ -83,10 +85,14 @@ def test_an_xml_sample_becomes_definitions_that_convert_the_sample(tmp_path: Pat
         },
         "Order_Line": {"Article": "String", "Price": "Double"},
     }
+<<<<<<< HEAD
     handler = XmlHandler(
         resolve_options(XmlHandler.options, {"IgnoreUndefinedAttributes": False, "BOPrefix": ""}, "test"),
         definitions(made, tmp_path),
     )
+=======
+    handler = XmlHandler(defaults(XmlHandler), definitions(made, tmp_path))
+>>>>>>> import
     order = handler.to_business_object(XML_ORDER, None)
     finish(order)
     assert order.verb == "Create"
@@ -266,7 +272,8 @@ def test_columns_may_name_the_object_and_the_verb() -> None:
 
 
 def test_a_delimited_sample_has_a_name_a_verb_and_values_without_names(tmp_path: Path) -> None:
-    made = draft("Order~Create~O-1~7~~2024-05-31\r\n", "delimited")
+    body = "Order~Create~O\\~1~7~CxIgnore~2024-05-31\r\n"
+    made = draft(body, "delimited")
     assert shapes(made)["Order"] == {
         "Attribute1": "String",
         "Attribute2": "Integer",
@@ -274,7 +281,10 @@ def test_a_delimited_sample_has_a_name_a_verb_and_values_without_names(tmp_path:
         "Attribute4": "Date",
     }
     assert any("rename Attribute1" in text for text in made.checks)
-    definitions(made, tmp_path)
+    known = definitions(made, tmp_path)
+    bo = DelimitedHandler(defaults(DelimitedHandler), known).to_business_object(body, None)
+    finish(bo)
+    assert bo.as_dict() == {"Attribute1": "O~1", "Attribute2": 7, "Attribute4": "2024-05-31"}
 
 
 NAMES_AND_VALUES = """\
@@ -287,12 +297,19 @@ BusinessObject=Order_Line
 Verb=
 Article=a=b
 Price=1.5
+Part=0
 ObjectEventId=1
 BusinessObject=Order_Line
 Verb=
 Article=c
 Price=2
+Part=1
+BusinessObject=Order_Line
+Article=d
+ObjectEventId=
 ObjectEventID=2
+None=CxIgnore
+Zero=0
 ShipTo=1
 BusinessObject=Address
 City=Ulm
@@ -308,13 +325,33 @@ def test_names_and_values_with_children(tmp_path: Path) -> None:
         "Order": {
             "OrderId": "String",
             "Line": "Order_Line n",
-            "ShipTo": "Order_ShipTo",
+            "None": "String",
+            "Zero": "Integer",
+            "ShipTo": "Address",
             "Total": "Double",
         },
-        "Order_Line": {"Article": "String", "Price": "Double"},
-        "Order_ShipTo": {"City": "String"},
+        "Order_Line": {"Article": "String", "Price": "Double", "Part": "Order_Line"},
+        "Address": {"City": "String"},
     }
-    definitions(made, tmp_path)
+    known = definitions(made, tmp_path)
+    assert "the sample has AttributeCount: the data handler needs ValidateAttrCount: true" in made.checks
+    body = NAMES_AND_VALUES.replace("AttributeCount=4\n", "")
+    bo = NameValueHandler(defaults(NameValueHandler), known).to_business_object(body, None)
+    finish(bo)
+    assert bo["Line"][0]["Article"] == "a=b"
+    assert bo["Line"][1]["Part"]["Article"] == "d"
+    assert bo["ShipTo"]["City"] == "Ulm"
+
+
+def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
+    line = "BusinessObject=Order.Line\nA=%s\nObjectEventId=\n"
+    body = f"BusinessObject=Order\nX=1\n{line % 1}Y=1\n{line % 'x'}"
+    made = draft(body, "namevalue")
+    assert shapes(made) == {
+        "Order": {"X": "Order_X", "Y": "Order_X"},
+        "Order_X": {"A": "String"},
+    }
+    assert "the sample says 'Order.Line', expected Order_X: change one of them" in made.checks
 
 
 @pytest.mark.parametrize(
@@ -424,7 +461,7 @@ def test_any_json_object_converts_by_its_draft(tmp_path: Path, sample: dict[str,
     body = json.dumps(sample).encode()
     made = draft(body, "json")
     handler = JsonHandler(
-        {"IgnoreUndefinedAttributes": bool(made.left_out), "write_type": False}, definitions(made, tmp_path)
+        defaults(JsonHandler, IgnoreUndefinedAttributes=bool(made.left_out)), definitions(made, tmp_path)
     )
     handler.to_business_object(body, Hint("Order", "Create"))
 
@@ -453,10 +490,14 @@ def test_any_xml_document_of_plain_names_converts_by_its_draft(tmp_path: Path, c
     ignore = bool(made.left_out) or any(
         one.app_specific_info for o in made.objects for one in o.attributes.values()
     )
+<<<<<<< HEAD
     handler = XmlHandler(
         resolve_options(XmlHandler.options, {"IgnoreUndefinedAttributes": ignore, "BOPrefix": ""}, "test"),
         definitions(made, tmp_path),
     )
+=======
+    handler = XmlHandler(defaults(XmlHandler, IgnoreUndefinedAttributes=ignore), definitions(made, tmp_path))
+>>>>>>> import
     handler.to_business_object(body, Hint("Order", "Create"))
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import Hint, resolve_options
+from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.instance import finish
 from connector.config.drafting.draft import Draft, DraftAttribute
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
-from tests.config.drafting.drafts import definitions, draft, keys, shapes
+from tests.config.drafting.drafts import defaults, definitions, draft, keys, shapes
 
 
 def xsd(*parts: str) -> str:
@@ -101,10 +101,7 @@ def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
     assert attributes_of(made, "Order_Line")["Article"].max_length == 12
     assert keys(made)["Order"] == ["Number"]
     assert made.left_out == []
-    handler = XmlHandler(
-        resolve_options(XmlHandler.options, {"IgnoreUndefinedAttributes": False, "BOPrefix": ""}, "test"),
-        definitions(made, tmp_path),
-    )
+    handler = XmlHandler(defaults(XmlHandler), definitions(made, tmp_path))
     bo = handler.to_business_object(ORDERED, Hint("Order", "Create"))
     finish(bo)
     assert bo["ShipTo"]["City"] == "Ulm"
@@ -395,9 +392,7 @@ def test_a_json_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
     assert attributes_of(made)["orderId"].max_length == 12
     assert attributes_of(made)["some"].comment == "the schema gives no bounds; Integer has 32 bits"
     assert made.left_out == []
-    handler = JsonHandler(
-        {"IgnoreUndefinedAttributes": False, "write_type": False}, definitions(made, tmp_path)
-    )
+    handler = JsonHandler(defaults(JsonHandler), definitions(made, tmp_path))
     body = (
         '{"orderId": "1", "lines": [{"article": "x", "part": {"article": "y"}}], "billTo": {"city": "Ulm"}}'
     )
