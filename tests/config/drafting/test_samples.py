@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from connector.businessobjects.datahandler import Hint, resolve_options
+from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.instance import finish
 from connector.config.drafting.draft import clean
 from connector.config.drafting.samples import FORMATS, format_of, read_sample
@@ -85,14 +85,7 @@ def test_an_xml_sample_becomes_definitions_that_convert_the_sample(tmp_path: Pat
         },
         "Order_Line": {"Article": "String", "Price": "Double"},
     }
-<<<<<<< HEAD
-    handler = XmlHandler(
-        resolve_options(XmlHandler.options, {"IgnoreUndefinedAttributes": False, "BOPrefix": ""}, "test"),
-        definitions(made, tmp_path),
-    )
-=======
     handler = XmlHandler(defaults(XmlHandler), definitions(made, tmp_path))
->>>>>>> import
     order = handler.to_business_object(XML_ORDER, None)
     finish(order)
     assert order.verb == "Create"
@@ -490,14 +483,7 @@ def test_any_xml_document_of_plain_names_converts_by_its_draft(tmp_path: Path, c
     ignore = bool(made.left_out) or any(
         one.app_specific_info for o in made.objects for one in o.attributes.values()
     )
-<<<<<<< HEAD
-    handler = XmlHandler(
-        resolve_options(XmlHandler.options, {"IgnoreUndefinedAttributes": ignore, "BOPrefix": ""}, "test"),
-        definitions(made, tmp_path),
-    )
-=======
     handler = XmlHandler(defaults(XmlHandler, IgnoreUndefinedAttributes=ignore), definitions(made, tmp_path))
->>>>>>> import
     handler.to_business_object(body, Hint("Order", "Create"))
 
 
