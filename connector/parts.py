@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from connector.businessobjects.catalogue import discover, spec_for_class
-from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
+from connector.businessobjects.handlers import Handlers, HandlerSpec, normal_mime_type
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration
 from connector.config.model import Connector, InputEntry
@@ -108,13 +108,15 @@ def make_task_settings(
     )
 
 
-def explaining_settings(configuration: Configuration) -> TaskSettings:
-    """Returns the settings of tasks for conversions, which read no stored message.
+def make_handlers(configuration: Configuration) -> tuple[Handlers, str]:
+    """Returns the data handlers of a deployment, and the MIME type or class of the default one.
 
     Raises:
-        ConfigurationError: as :func:`make_task_settings`.
+        ConfigurationError: a data handler is missing or its options are wrong.
     """
-    return make_task_settings(configuration, make_provider(configuration), _NO_ACCESS)
+    definitions = configuration.metaobjects.definitions
+    handlers = Handlers(_handler_specs(configuration), definitions, configuration.directory)
+    return handlers, _default_handler(configuration.connector)
 
 
 def make_explainer(configuration: Configuration) -> Explainer:
@@ -127,14 +129,14 @@ def make_explainer(configuration: Configuration) -> Explainer:
 
     prepared = [entry.name for entry in configuration.subscriptions if isinstance(entry, PreparedEntry)]
     return Explainer(
-        explaining_settings(configuration),
+        make_task_settings(configuration, make_provider(configuration), _NO_ACCESS),
         _copies(configuration.connector),
         str(configuration.directory),
         prepared,
     )
 
 
-_NO_ACCESS: Any = None  # conversion reads no stored message
+_NO_ACCESS: Any = None  # an explainer reads no stored message
 
 
 def check_databases(configuration: Configuration, *, makes: bool) -> Iterator[DatabaseFinding]:

@@ -17,7 +17,7 @@ from connector.businessobjects.datahandler import (
     SplittingHandler,
     message_body,
 )
-from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.name_handlers import NameHandler
 from connector.cli.common import (
@@ -32,9 +32,9 @@ from connector.cli.common import (
     user_code,
 )
 from connector.config.loading import load
+from connector.config.model import Connector
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.events.task_settings import TaskSettings
-from connector.parts import explaining_settings
+from connector.parts import make_handlers
 
 
 class _Refused(typer.TyperException):
@@ -75,20 +75,19 @@ def convert(
     if json and to is not None:
         raise BadArgument("--json and --to: the answer is a body of that format")
     configuration = load(config, in_process=True)
-    settings = explaining_settings(configuration)
-    handlers = Handlers(settings.handlers, settings.definitions, configuration.directory)
-    reader = from_ or settings.default_handler
+    handlers, default = make_handlers(configuration)
+    reader = from_ or default
     with user_code(configuration.directory):
         handler = handlers.get(reader)  # before the command waits for a body
         writer = None if to is None else handlers.get(to)
     if object is not None:
-        _check(object, verb, settings)
+        _check(object, verb, configuration.metaobjects.definitions)
     source, body = _read(file)
     try:
         with user_code(configuration.directory):
             hint = None if object is None else Hint(object, verb)
             name = handlers.name_handler(reader)
-            objects = _objects(handler, body, hint, name, settings)
+            objects = _objects(handler, body, hint, name, configuration.connector)
             written = None if writer is None else _written(writer, objects, cast(str, to))
     except MalformedData as error:
         unknown = object is None and isinstance(error, UnknownBusinessObject)
@@ -104,14 +103,13 @@ def convert(
         answer(json_module.dumps(document, ensure_ascii=False, indent=None if is_list or json else 2))
 
 
-def _check(name: str, verb: str | None, settings: TaskSettings) -> None:
+def _check(name: str, verb: str | None, definitions: Definitions) -> None:
     try:
-        definition = settings.definitions.schema(name).definition
+        definitions.schema(name)
         if verb is not None:
-            settings.definitions.find(f"{name}.{verb}")
+            definitions.find(f"{name}.{verb}")
     except UnknownBusinessObject as error:
         raise BadArgument(f"--object: {error}") from None
-    assert definition.name == name
 
 
 def _read(path: Path | None) -> tuple[str, bytes]:
@@ -127,7 +125,7 @@ def _read(path: Path | None) -> tuple[str, bytes]:
 
 
 def _objects(
-    handler: DataHandler, body: bytes, hint: Hint | None, name: NameHandler | None, settings: TaskSettings
+    handler: DataHandler, body: bytes, hint: Hint | None, name: NameHandler | None, settings: Connector
 ) -> list[BusinessObject]:
     """Returns the complete objects of a body.
 
@@ -150,7 +148,7 @@ def _objects(
                     f"{type(handler).__name__} returned {type(bo).__name__}, no BusinessObject"
                 )
             try:
-                finish(bo, default_verb=settings.default_verb, use_defaults=settings.use_defaults)
+                finish(bo, default_verb=settings.default_verb or None, use_defaults=settings.use_defaults)
             except MalformedData as error:
                 raise MalformedData(f"record {number}: {error}" if is_split else str(error)) from None
             objects.append(bo)
