@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import json as json_module
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,22 +10,31 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from connector.businessobjects.datahandler import DataHandler, Hint, SplittingHandler
-from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.datahandler import (
+    DataHandler,
+    HandlerFailed,
+    Hint,
+    SplittingHandler,
+    message_body,
+)
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.name_handlers import NameHandler
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
     ConfigOption,
+    JsonOption,
     answer,
     answer_bytes,
     note,
     printable,
+    user_code,
 )
 from connector.config.loading import load
+from connector.config.model import Connector
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.events.task_settings import TaskSettings
-from connector.parts import explaining_settings
+from connector.parts import make_handlers
 
 
 class _Refused(typer.TyperException):
@@ -53,51 +62,54 @@ def convert(
     to: Annotated[
         str | None, typer.Option(metavar="MIME", help="Format of the answer. Left out: the object as JSON.")
     ] = None,
+    json: JsonOption = False,
 ) -> None:
     """Converts a body to a business object and prints the object as JSON, or as a body of another format.
 
     The options of the data handlers are those of the deployment. A body that is split gives an object on each
-    line. Exit status 1 when the body cannot be read or the object cannot be written.
+    line. With --json any object stands on a single line.
+    Exit status 1 when the body cannot be read or the object cannot be written.
     """
     if verb is not None and object is None:
         raise BadArgument("--verb needs --object")
+    if json and to is not None:
+        raise BadArgument("--json and --to: the answer is a body of that format")
     configuration = load(config, in_process=True)
-    settings = explaining_settings(configuration)
-    handlers = Handlers(settings.handlers, settings.definitions, configuration.directory)
-    reader = from_ or settings.default_handler
-    handler = handlers.get(reader)  # before the command waits for a body
-    writer = None if to is None else handlers.get(to)
+    handlers, default = make_handlers(configuration)
+    reader = from_ or default
+    with user_code(configuration.directory):
+        handler = handlers.get(reader)  # before the command waits for a body
+        writer = None if to is None else handlers.get(to)
     if object is not None:
-        _check(object, verb, settings)
+        _check(object, verb, configuration.metaobjects.definitions)
     source, body = _read(file)
     try:
-        hint = None if object is None else Hint(object, verb)
-        name = handlers.name_handler(reader)
-        if hint is None and name is not None:
-            hint = Hint(name(body))
-        objects = _objects(handler, body, hint, settings)
+        with user_code(configuration.directory):
+            hint = None if object is None else Hint(object, verb)
+            name = handlers.name_handler(reader)
+            objects = _objects(handler, body, hint, name, configuration.connector)
+            written = None if writer is None else _written(writer, objects, cast(str, to))
     except MalformedData as error:
         unknown = object is None and isinstance(error, UnknownBusinessObject)
         advice = "; --object names it" if unknown else ""
-        raise _Refused(f"{source}: {printable(str(error))}{advice}") from None
-    if writer is None:
-        _show(objects, is_list=getattr(handler, "splits", False))
+        place = error.place(str(configuration.directory)) if isinstance(error, HandlerFailed) else ""
+        raise _Refused(f"{source}: {printable(str(error))}{place}{advice}") from error
+    if written is not None:
+        answer_bytes(written)
         return
-    try:
-        written = _written(writer, objects, cast(str, to))
-    except MalformedData as error:
-        raise _Refused(f"{source}: {printable(str(error))}") from None
-    answer_bytes(written.encode("utf-8") if isinstance(written, str) else written)
+    is_list = getattr(handler, "splits", False)
+    for bo in objects:
+        document: dict[str, Any] = {"BusinessObject": bo.type, "Verb": bo.verb, **bo.as_dict()}
+        answer(json_module.dumps(document, ensure_ascii=False, indent=None if is_list or json else 2))
 
 
-def _check(name: str, verb: str | None, settings: TaskSettings) -> None:
+def _check(name: str, verb: str | None, definitions: Definitions) -> None:
     try:
-        definition = settings.definitions.schema(name).definition
+        definitions.schema(name)
         if verb is not None:
-            settings.definitions.find(f"{name}.{verb}")
+            definitions.find(f"{name}.{verb}")
     except UnknownBusinessObject as error:
         raise BadArgument(f"--object: {error}") from None
-    assert definition.name == name
 
 
 def _read(path: Path | None) -> tuple[str, bytes]:
@@ -113,36 +125,60 @@ def _read(path: Path | None) -> tuple[str, bytes]:
 
 
 def _objects(
-    handler: DataHandler, body: bytes, hint: Hint | None, settings: TaskSettings
+    handler: DataHandler, body: bytes, hint: Hint | None, name: NameHandler | None, settings: Connector
 ) -> list[BusinessObject]:
-    if not getattr(handler, "splits", False):
-        bo = handler.to_business_object(body, hint)
-        finish(bo, default_verb=settings.default_verb, use_defaults=settings.use_defaults)
-        return [bo]
+    """Returns the complete objects of a body.
+
+    Raises:
+        MalformedData: the body cannot be read.
+        HandlerFailed: the data handler or the name handler has raised another exception.
+    """
+    is_split = getattr(handler, "splits", False)
     objects = []
-    for number, bo in enumerate(cast(SplittingHandler, handler).to_business_objects(body, hint), 1):
-        try:
-            finish(bo, default_verb=settings.default_verb, use_defaults=settings.use_defaults)
-        except MalformedData as error:
-            raise MalformedData(f"record {number}: {error}") from None
-        objects.append(bo)
+    try:
+        if hint is None and name is not None:
+            hint = Hint(name(body))
+        if is_split:
+            found = cast(SplittingHandler, handler).to_business_objects(body, hint)
+        else:
+            found = iter([handler.to_business_object(body, hint)])
+        for number, bo in enumerate(found, 1):
+            if not isinstance(bo, BusinessObject):
+                raise MalformedData(
+                    f"{type(handler).__name__} returned {type(bo).__name__}, no BusinessObject"
+                )
+            try:
+                finish(bo, default_verb=settings.default_verb or None, use_defaults=settings.use_defaults)
+            except MalformedData as error:
+                raise MalformedData(f"record {number}: {error}" if is_split else str(error)) from None
+            objects.append(bo)
+    except MalformedData:
+        raise
+    except (Exception, SystemExit) as error:  # code of a user may raise any exception
+        raise HandlerFailed(handler, error) from error
     if not objects:
         raise MalformedData("the body holds no record")
     return objects
 
 
-def _show(objects: Sequence[BusinessObject], *, is_list: bool) -> None:
-    for bo in objects:
-        document: dict[str, Any] = {"BusinessObject": bo.type, "Verb": bo.verb, **bo.as_dict()}
-        answer(json.dumps(document, ensure_ascii=False, indent=None if is_list else 2))
+def _written(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: str) -> bytes:
+    """Returns the body of objects.
 
-
-def _written(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: str) -> bytes | str:
-    if getattr(writer, "splits", False):
-        return cast(SplittingHandler, writer).to_joint_body(objects)
-    if len(objects) > 1:
+    Raises:
+        MalformedData: the format cannot hold the objects.
+        HandlerFailed: the data handler has raised another exception.
+    """
+    splits = getattr(writer, "splits", False)
+    if len(objects) > 1 and not splits:
         raise MalformedData(
             f"the body holds {len(objects)} objects, and {mime_type} holds one; "
             f"the option split of {mime_type} may help"
         )
-    return writer.to_body(objects[0])
+    try:
+        if splits:
+            return message_body(cast(SplittingHandler, writer).to_joint_body(objects))[1]
+        return message_body(writer.to_body(objects[0]))[1]
+    except MalformedData:
+        raise
+    except (Exception, SystemExit) as error:  # code of a user may raise any exception
+        raise HandlerFailed(writer, error) from error

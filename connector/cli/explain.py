@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json as json_module
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
+from connector.businessobjects.types import SECRET
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
@@ -19,14 +20,20 @@ from connector.cli.common import (
     note,
     printable,
     read_destination,
+    user_code,
 )
+from connector.cli.messages import as_document
 from connector.cli.send import add_property
 from connector.config.loading import Configuration, load
 from connector.errors import UnknownDestination
-from connector.events.explain import Explainer, Explanation, ObjectFinding
+from connector.events.explain import Explanation, ObjectFinding, SubscriptionFinding
 from connector.messaging.destination import Destination
 from connector.messaging.message import PROPERTY_TYPES, Message
-from connector.parts import explaining_settings, make_event_settings, make_provider
+from connector.messaging.selector import compile_selector
+from connector.parts import make_explainer, make_provider
+
+_SENT: Final = ("JMSType", "properties", "property_types", "body", "body_encoding")
+_MAX_SHOWN: Final = 2000
 
 
 def explain(
@@ -61,11 +68,13 @@ def explain(
     path = Path(what)
     if path.is_file():
         message, source = _message(path, type, property or ()), target or _first_input(configuration)
+    elif type is not None or property:
+        raise BadArgument(f"{what}: no such file, and --type and --property are for a file")
     else:
         message, source = _find(what, configuration, target)
-    settings = make_event_settings(configuration, "")
-    explainer = Explainer(explaining_settings(configuration), settings.copies, str(configuration.directory))
-    found = explainer.explain(message, str(source))
+    with user_code(configuration.directory):
+        found = make_explainer(configuration).explain(message, str(source))
+    _note_input(message, source, configuration)
     if json:
         answer_json(_document(found))
     else:
@@ -87,7 +96,21 @@ def _first_input(configuration: Configuration) -> Destination:
     inputs = configuration.connector.inputs
     if not inputs:
         raise BadArgument("--destination: the configuration has no InputDestination, so give one")
+    if len(inputs) > 1:
+        note(f"{inputs[0].destination} is the first of {len(inputs)} inputs; --destination names another")
     return inputs[0].destination
+
+
+def _note_input(message: Message, source: Destination, configuration: Configuration) -> None:
+    """Says on stderr why the adapter would not take the message at all."""
+    inputs = [one for one in configuration.connector.inputs if one.destination == source]
+    selectors = [one.selector for one in inputs]
+    if not inputs:
+        note(f"{source} is no InputDestination: the adapter takes no message from there")
+    elif None not in selectors and not any(
+        compile_selector(text or "").matches(message) for text in selectors
+    ):
+        note(f"the message does not fit the selector of {source}: {' | '.join(filter(None, selectors))}")
 
 
 def _find(
@@ -128,13 +151,30 @@ def _origin(message: Message, queue: Destination) -> Destination:
     return read_destination(origin) if isinstance(origin, str) else queue
 
 
-def _document(value: Any) -> Any:
-    if is_dataclass(value):
-        names = [one.name for one in fields(value) if one.name != "business_objects"]
-        return {name: _document(getattr(value, name)) for name in names}
-    if isinstance(value, tuple):
-        return [_document(one) for one in value]
-    return value
+def _document(found: Explanation) -> dict[str, Any]:
+    """Returns the answer as JSON. A body that has a Ciphertext is null."""
+    document = dataclasses.asdict(dataclasses.replace(found, objects=(), business_objects=()))
+    del document["business_objects"]
+    document["objects"] = [
+        {
+            "object": one.object,
+            "verb": one.verb,
+            "values": one.values,
+            "subscriptions": [_subscription(subscription, one) for subscription in one.subscriptions],
+        }
+        for one in found.objects
+    ]
+    return document
+
+
+def _subscription(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, Any]:
+    document = dataclasses.asdict(dataclasses.replace(found, sent=None))
+    if found.sent is not None:
+        sent = as_document(found.sent)
+        document["sent"] = {name: sent[name] for name in _SENT if name in sent}
+        if bo.has_secret:
+            document["sent"]["body"] = None
+    return document
 
 
 def _show(found: Explanation, what: str) -> None:
@@ -145,12 +185,14 @@ def _show(found: Explanation, what: str) -> None:
         answer(f"  rule {rule.name}: {printable(reasons)}")
     answer(found.why)
     if found.data_handler:
-        options = f", options of {found.config}" if found.config else ""
-        answer(f"data handler {found.data_handler} ({found.mime_type}{options}), named by {found.named_by}")
+        config = f", options of {found.config}" if found.config else ""
+        answer(f"data handler {found.data_handler} ({found.mime_type}{config}), named by {found.named_by}")
+    for name, value in found.options.items():
+        answer(f"  {name}: {printable(json_module.dumps(value, ensure_ascii=False))}")
     for number, one in enumerate(found.objects, 1):
         _show_object(one, f"record {number}: " if len(found.objects) > 1 else "")
-    if found.error:
-        answer(f"error: {printable(found.error)}")
+    if found.reason:
+        answer(f"reason: {printable(found.reason)}")
     copy = "no copy is kept" if found.settled is None else f"a copy goes to {found.settled}"
     end = " if every subscriber confirms" if found.outcome == "published" else ""
     answer(f"{found.outcome}{end}, {copy}")
@@ -161,6 +203,24 @@ def _show_object(found: ObjectFinding, place: str) -> None:
     answer(f"{place}{found.object}.{found.verb}")
     answer(json_module.dumps(found.values, ensure_ascii=False, indent=2))
     for subscription in found.subscriptions:
-        answer(
-            f"  subscription {subscription.name}: {'gets it' if subscription.wants else subscription.reason}"
-        )
+        answer(f"  subscription {subscription.name}: {_fate(subscription)}")
+        if subscription.sent is not None and found.has_secret:
+            answer(f"    its body is not shown, because the object has a {SECRET}")
+        elif subscription.sent is not None:
+            for line in _body(subscription.sent).splitlines():
+                answer(f"    | {printable(line)}")
+
+
+def _fate(found: SubscriptionFinding) -> str:
+    if not found.wants or found.confirmed:
+        return printable(found.reason)
+    if found.reason:
+        return f"cannot send it: {printable(found.reason)}"
+    return "gets it" if found.sends_to is None else f"sends it to {found.sends_to}"
+
+
+def _body(message: Message) -> str:
+    document = as_document(message)
+    text: str = document["body"]
+    shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}... (--json shows all)"
+    return f"base64 {shown}" if "body_encoding" in document else shown

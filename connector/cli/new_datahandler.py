@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from connector.cli.common import BadArgument, answer, answer_json
-from connector.config.loading import load
-from connector.errors import ConfigurationError
+from connector.config.metaobject_files import surroundings
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
 _WORD: Final = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
@@ -146,8 +145,9 @@ def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, a
     if not _NAME.fullmatch(name):
         raise BadArgument(f"{name!r}: expected a name of letters, digits and _, such as stock_list")
     words = [word.lower() for word in _WORD.findall(name)]
-    configured = _configured(config)
-    directory = into or configured or Path(config).parent / "datahandlers"
+    configured = surroundings(config).datahandlers  # need not exist yet
+    home = Path(config).parent
+    directory = into or (Path(os.path.relpath(configured)) if configured else home / "datahandlers")
     if directory.is_file():
         raise BadArgument(f"{directory} is a file, so give a directory with --into")
     module = f"{'_'.join(words)}_handler"
@@ -175,17 +175,7 @@ def new_datahandler(name: str, config: str, into: Path | None, *, force: bool, a
     answer("Next:")
     answer(f"  python -m pytest {test}")
     if configured is None or configured.resolve() != directory.resolve():
-        answer(f"  add to adapter.yaml: datahandlers: ./{os.path.relpath(directory, Path(config).parent)}")
+        done = "add to" if configured is None else "change in"
+        answer(f"  {done} adapter.yaml: datahandlers: ./{os.path.relpath(directory, home)}")
+    answer("  connector datahandlers")
     answer(f"  use it: DataHandlerMimeType: {facts['mime_type']}")
-
-
-def _configured(config: str) -> Path | None:
-    """Returns the directory of plug-ins of a configuration, if there is one."""
-    if not Path(config).exists():
-        return None
-    try:
-        configuration = load(config, in_process=True)
-    except ConfigurationError:
-        return None  # perhaps the data handler that is written now is the one that is missing
-    found = configuration.datahandlers
-    return None if found is None else configuration.directory / found

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import copy
 import difflib
+import itertools
 import json as json_module
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Schema
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import SECRET
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
@@ -20,16 +26,17 @@ from connector.cli.common import (
     answer_json,
     note,
     printable,
-    read_destination,
+    user_code,
 )
-from connector.cli.send import add_property
 from connector.config.cases import SUFFIX, Case, ExpectedObject, read_cases
 from connector.config.loading import Configuration, load
 from connector.config.problems import Problems
 from connector.errors import ConfigurationError
 from connector.events.explain import Explainer, Explanation
 from connector.messaging.message import Message
-from connector.parts import explaining_settings, make_event_settings
+from connector.parts import make_explainer
+
+_MASK: Final = "********"
 
 
 def test(
@@ -47,22 +54,25 @@ def test(
     case cannot be read.
     """
     configuration = load(config, in_process=True)
-    files = list(_files(paths or [configuration.directory]))
+    places = paths or [Path(os.path.relpath(configuration.directory))]
+    root = getattr(configuration.provider, "root", None)  # where a provider keeps its messages
     problems = Problems()
     definitions = configuration.metaobjects.definitions
+    names = [entry.name for entry in configuration.subscriptions]
     cases = [
-        case for file in files for case in read_cases(file, os.path.relpath(file), definitions, problems)
+        case
+        for file in _files(places, root)
+        for case in read_cases(file, os.path.relpath(file), definitions, names, problems)
     ]
     if problems.errors:
         raise ConfigurationError(problems.sorted())
     if not cases:
-        where = " ".join(str(path) for path in paths or [configuration.directory])
-        raise BadArgument(f"there is no case: no *{SUFFIX} in {where}")
-    settings = make_event_settings(configuration, "")
-    explainer = Explainer(explaining_settings(configuration), settings.copies, str(configuration.directory))
+        raise BadArgument(f"there is no case: no *{SUFFIX} in {' '.join(str(path) for path in places)}")
     failed = 0
-    for case in cases:
-        mismatches = _run(case, explainer, configuration)
+    with user_code(configuration.directory):
+        explainer = make_explainer(configuration)
+        results = [(case, _run(case, explainer, configuration)) for case in cases]
+    for case, mismatches in results:
         failed += bool(mismatches)
         where = f"{case.position.file}:{case.position.line}"
         if json:
@@ -72,22 +82,31 @@ def test(
         elif mismatches:
             answer(f"FAILED {where}: {printable(case.name)}")
             for line in mismatches:
-                answer(f"  {line}")
-    if not json:
-        answer(f"{len(cases) - failed} passed, {failed} failed")
+                answer(f"  {printable(line)}")
+    summary = f"{len(cases) - failed} passed, {failed} failed"
+    if json:
+        note(summary)
     else:
-        note(f"{len(cases) - failed} passed, {failed} failed")
+        answer(summary)
     raise typer.Exit(1 if failed else 0)
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def _files(paths: Sequence[Path], root: Path | None) -> Iterator[Path]:
+    """Yields the files with cases.
+
+    Args:
+        paths: files and directories.
+        root: this directory is passed over, because it may have any number of messages.
+    """
     for path in paths:
         if path.is_dir():
             for directory, names, files in os.walk(path):
                 names[:] = sorted(
                     name
                     for name in names
-                    if not name.startswith(".") and not os.path.exists(Path(directory, name, "pyvenv.cfg"))
+                    if not name.startswith(".")
+                    and not os.path.exists(Path(directory, name, "pyvenv.cfg"))
+                    and (root is None or os.path.abspath(Path(directory, name)) != os.path.abspath(root))
                 )
                 yield from (Path(directory, name) for name in sorted(files) if name.endswith(SUFFIX))
         elif path.is_file():
@@ -101,14 +120,23 @@ def _run(case: Case, explainer: Explainer, configuration: Configuration) -> list
     message = Message(case.body, "B" if case.is_bytes else "T", message_id=f"ID:{case.name}")
     message.type = case.headers.get("type")
     message.correlation_id = case.headers.get("correlation_id")
-    for text in case.properties:
-        add_property(message, text)
-    inputs = configuration.connector.inputs
-    if not case.destination and not inputs:
-        raise BadArgument(f"{case.name}: the configuration has no InputDestination: give message.destination")
-    destination = read_destination(case.destination) if case.destination else inputs[0].destination
+    for name, kind, value in case.properties:
+        message.set_property(name, value, kind)
+    destination = case.destination
+    if destination is None:
+        inputs = configuration.connector.inputs
+        if not inputs:
+            raise BadArgument(
+                f"{case.name}: the configuration has no InputDestination: give message.destination"
+            )
+        destination = inputs[0].destination
     found = explainer.explain(message, str(destination))
-    return [*_facts(case, found), *_objects(case.objects, found), *_subscribers(case, found)]
+    return [
+        *_facts(case, found),
+        *_objects(case.objects, found),
+        *_subscribers(case, found),
+        *_sends(case, found),
+    ]
 
 
 def _facts(case: Case, found: Explanation) -> Iterator[str]:
@@ -118,29 +146,22 @@ def _facts(case: Case, found: Explanation) -> Iterator[str]:
         "rule": found.rule or "none",
         "data_handler": found.data_handler,
     }
+    if found.outcome == "failed" and not case.facts.keys() & {"outcome", "reason"}:
+        yield f"outcome: found failed ({found.reason})"
     for key, expected in case.facts.items():
         if key == "reason":
-            if expected not in (found.error or _unwanted(found)):
-                yield f"reason: expected {expected!r} in {found.error or _unwanted(found)!r}"
-            continue
-        same = actual[key] == expected
-        if key == "destination" and found.settled and expected != "none":
-            same = str(read_destination(expected)) == found.settled
-        if not same:
-            because = f" ({printable(found.error)})" if key == "outcome" and found.error else ""
+            if expected not in found.reason:
+                yield f"reason: expected {expected!r} in {found.reason!r}"
+        elif actual[key] != expected:
+            because = f" ({found.reason})" if key == "outcome" and found.reason else ""
             yield f"{key}: expected {expected}, found {actual[key]}{because}"
-
-
-def _unwanted(found: Explanation) -> str:
-    one = next((one for one in found.objects if not one.subscribers), None)
-    return "" if one is None else f"no subscription wants {one.object}.{one.verb}"
 
 
 def _objects(expected: Sequence[ExpectedObject], found: Explanation) -> Iterator[str]:
     if not expected:
         return
     if not found.objects:
-        yield f"object: expected {expected[0].object or 'an object'}, found none: {printable(found.error)}"
+        yield f"object: expected {expected[0].object or 'an object'}, found none: {found.reason}"
         return
     if len(expected) != len(found.objects):
         yield f"records: expected {len(expected)}, found {len(found.objects)}"
@@ -149,15 +170,40 @@ def _objects(expected: Sequence[ExpectedObject], found: Explanation) -> Iterator
         for key, name, has in (("object", wanted.object, bo.type), ("verb", wanted.verb, bo.verb)):
             if name is not None and name != has:
                 yield f"{place}{key}: expected {name}, found {has}"
-        if wanted.values is not None:
-            values = bo.as_dict(body_only=not _has_metaobject(wanted, bo.definition.metaobject_attributes))
-            if not wanted.whole:
-                values = _common(wanted.values, values)
-            yield from (f"{place}{line}" for line in _difference(wanted.values, values))
+        if wanted.values is not None and wanted.object == bo.type:
+            for line in _values(wanted.values, bo, whole=wanted.whole):
+                yield f"{place}{line}"
 
 
-def _has_metaobject(wanted: ExpectedObject, names: Sequence[str]) -> bool:
-    return any(name in (wanted.values or {}) for name in names)
+def _values(wanted: dict[str, Any], bo: BusinessObject, *, whole: bool) -> Iterator[str]:
+    """Yields the difference between the values that a case expects and those of an object."""
+    values = bo.as_dict()
+    for name in (OBJECT_EVENT_ID, *bo.definition.metaobject_attributes):  # of the message, not of the body
+        if name not in wanted:
+            values.pop(name, None)
+    if not whole:
+        values = _common(wanted, values)
+    if wanted != values:
+        expected = copy.deepcopy(wanted)
+        _mask(bo.definitions.schema(bo.type), expected, values)
+        yield from _difference(_pretty(expected), _pretty(values))
+
+
+def _mask(schema: Schema, expected: dict[str, Any], found: dict[str, Any]) -> None:
+    """Replaces each Ciphertext by a text that says only whether the two are equal."""
+    for name, field in schema.fields.items():
+        before, after = expected.get(name), found.get(name)
+        if field.attribute.type == SECRET:
+            if before:
+                expected[name] = _MASK
+            if after:
+                found[name] = _MASK if before in (None, "", after) else f"{_MASK} (another text)"
+        elif field.child is not None:
+            pairs = [(before, after)]
+            if field.many:
+                pairs = list(itertools.zip_longest(before or (), after or ()))
+            for one, other in pairs:
+                _mask(field.child, one or {}, other or {})
 
 
 def _common(wanted: Any, values: Any) -> Any:
@@ -170,16 +216,13 @@ def _common(wanted: Any, values: Any) -> Any:
     return values
 
 
-def _difference(expected: Any, found: Any) -> Iterator[str]:
-    """Yields the lines of a diff, one attribute a line."""
-    if expected == found:
-        return
-    before, after = (
-        json_module.dumps(one, ensure_ascii=False, indent=2, sort_keys=True).splitlines()
-        for one in (expected, found)
-    )
-    lines = list(difflib.unified_diff(before, after, "expected", "found", lineterm="", n=2))
-    yield from lines or [f"expected {expected!r}, found {found!r}"]
+def _pretty(document: Any) -> list[str]:
+    """Returns a document with one attribute a line."""
+    return json_module.dumps(document, ensure_ascii=False, indent=2, sort_keys=True).splitlines()
+
+
+def _difference(expected: Sequence[str], found: Sequence[str]) -> Iterator[str]:
+    yield from difflib.unified_diff(expected, found, "expected", "found", lineterm="", n=2)
 
 
 def _subscribers(case: Case, found: Explanation) -> Iterator[str]:
@@ -189,3 +232,38 @@ def _subscribers(case: Case, found: Explanation) -> Iterator[str]:
     if sorted(actual) != sorted(case.subscriptions):
         expected = ", ".join(case.subscriptions) or "none"
         yield f"subscriptions: expected {expected}, found {', '.join(actual) or 'none'}"
+
+
+def _sends(case: Case, found: Explanation) -> Iterator[str]:
+    for name, expected in case.sends.items():
+        sent = [
+            (one.sent.body, bo.has_secret)
+            for bo in found.objects
+            for one in bo.subscriptions
+            if one.name == name and one.sent is not None
+        ]
+        if len(sent) != len(expected):
+            yield f"sends: {name}: expected {_messages(len(expected))}, found {_messages(len(sent))}"
+        for wanted, (body, has_secret) in zip(expected, sent, strict=False):
+            before, after = _body(wanted), _body(body)
+            if before != after and has_secret:
+                yield f"sends: {name}: another body, which is not shown, because the object has a {SECRET}"
+            elif before != after:
+                yield f"sends: {name}:"
+                yield from _difference(before, after)
+
+
+def _body(body: bytes) -> list[str]:
+    """Returns the lines of a body. JSON has one member a line, so that its white space does not count."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        return [f"base64 {base64.b64encode(body).decode()}"]
+    try:
+        return _pretty(json_module.loads(text))
+    except (ValueError, RecursionError):
+        return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _messages(number: int) -> str:
+    return f"{number or 'no'} message{'' if number == 1 else 's'}"

@@ -10,12 +10,16 @@ from typing import Any, Final
 from connector.businessobjects.definition import Definitions, Schema
 from connector.config.problems import Position, Problems, nearest, shown
 from connector.config.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
-from connector.errors import UnknownBusinessObject
+from connector.errors import DestinationError, UnknownBusinessObject
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import PropertyValue, parse_property
+from connector.messaging.selectors.identifiers import check_property_name
 
 SUFFIX: Final = ".test.yaml"
 
 _CASE: Final = ("name", "message", "expect")
 _MESSAGE: Final = ("destination", "type", "correlation_id", "properties", "body", "body_file", "bytes")
+_BODY: Final = ("body", "body_file")
 _OBJECT: Final = ("object", "verb", "values", "contains")
 _EXPECT: Final = (
     *_OBJECT,
@@ -26,7 +30,10 @@ _EXPECT: Final = (
     "rule",
     "data_handler",
     "subscriptions",
+    "sends",
 )
+_FACTS: Final = ("outcome", "destination", "reason", "rule", "data_handler")
+_NONE: Final = "none"
 _OUTCOMES: Final = ("published", "unsubscribed", "failed")
 
 
@@ -53,53 +60,62 @@ class Case:
     Args:
         name: for people.
         position: the place of the case.
-        destination: the input destination. Empty = the first input.
+        destination: the input destination. None = the first input.
         headers: ``type`` and ``correlation_id`` of the message.
-        properties: as ``NAME:TYPE=VALUE``.
+        properties: name, JMS type and value of each property.
         body: of the message.
         is_bytes: whether the message is a bytes message.
         objects: the expected objects. Empty = anything.
         facts: expected texts by key: outcome, destination, reason, rule, data_handler.
         subscriptions: names of the expected subscribers. None = anything.
+        sends: from the name of a subscription to the bodies that it sends, in their order.
     """
 
     name: str
     position: Position
-    destination: str
+    destination: Destination | None
     headers: dict[str, str]
-    properties: tuple[str, ...]
+    properties: tuple[tuple[str, str, PropertyValue], ...]
     body: bytes
     is_bytes: bool
     objects: tuple[ExpectedObject, ...]
     facts: dict[str, str]
     subscriptions: tuple[str, ...] | None
+    sends: dict[str, tuple[bytes, ...]]
 
 
-def read_cases(path: Path, display: str, definitions: Definitions, problems: Problems) -> list[Case]:
+def read_cases(
+    path: Path, display: str, definitions: Definitions, subscriptions: Sequence[str], problems: Problems
+) -> list[Case]:
     """Returns the cases of a file.
 
     Args:
         path: the file.
         display: the file as the user would type it.
         definitions: give the types of the expected values.
+        subscriptions: the names of all subscriptions.
         problems: gets the mistakes. A case with a mistake is left out.
     """
+    reader = _Reader(path, definitions, subscriptions, problems)
     cases = []
     for document in read_file(path, display, problems) or ():
         for node in document.items if isinstance(document, Items) else [document]:
             before = problems.errors
-            case = _Reader(path, definitions, problems).case(node)
+            case = reader.case(node)
             if case is not None and problems.errors == before:
                 cases.append(case)
     return cases
 
 
 class _Reader:
-    """Reads one case and reports its mistakes."""
+    """Reads cases and reports their mistakes."""
 
-    def __init__(self, path: Path, definitions: Definitions, problems: Problems) -> None:
+    def __init__(
+        self, path: Path, definitions: Definitions, subscriptions: Sequence[str], problems: Problems
+    ) -> None:
         self._path = path
         self._definitions = definitions
+        self._names = subscriptions
         self._problems = problems
 
     def case(self, node: Node) -> Case | None:
@@ -111,11 +127,12 @@ class _Reader:
         expect = self._table(table.entries.get("expect", Table(table.position)), "expect", _EXPECT)
         if message is None or expect is None:
             return None
-        facts = {
-            key: text
-            for key in ("outcome", "destination", "reason", "rule", "data_handler")
-            if (text := self._text(expect, key, "expect")) is not None
-        }
+        if all(is_absent(node) for node in expect.entries.values()):
+            where = table.keys.get("expect", Leaf.of("", table.position)).position
+            self._problems.add(where, "case.expect", "nothing is expected", f"some of {', '.join(_EXPECT)}")
+        facts = {key: text for key in _FACTS if (text := self._text(expect, key, "expect")) is not None}
+        if facts.get("destination", _NONE) != _NONE:
+            facts["destination"] = str(self._destination(expect, "expect"))
         if facts.get("outcome", "failed") not in _OUTCOMES:
             self._add(expect.entries["outcome"], "expect.outcome", facts["outcome"], _OUTCOMES)
         headers = {
@@ -124,46 +141,64 @@ class _Reader:
             if (text := self._text(message, key, "message")) is not None
         }
         is_bytes = (self._text(message, "bytes", "message") or "false").lower()
+        if is_bytes not in ("true", "false"):
+            self._add(message.entries["bytes"], "message.bytes", is_bytes, ("true", "false"))
         return Case(
             name,
             table.position,
-            self._text(message, "destination", "message") or "",
+            self._destination(message, "message"),
             headers,
             tuple(self._properties(message)),
-            self._body(message),
+            self._body(message, "message"),
             is_bytes == "true",
             tuple(self._objects(expect)),
             facts,
             self._subscriptions(expect),
+            dict(self._sends(expect)),
         )
 
     # --- the message --------------------------------------------------------------------------
 
-    def _properties(self, message: Table) -> Iterator[str]:
+    def _destination(self, table: Table, path: str) -> Destination | None:
+        text = self._text(table, "destination", path)
+        if text is None:
+            return None
+        try:
+            return parse_destination(text)
+        except DestinationError as error:
+            node = table.entries["destination"]
+            self._problems.add(node.position, f"{path}.destination", str(error), "queue://NAME")
+            return None
+
+    def _properties(self, message: Table) -> Iterator[tuple[str, str, PropertyValue]]:
         node = message.entries.get("properties")
-        if is_absent(node) or node is None:
+        if node is None or is_absent(node):
             return
         table = self._table(node, "message.properties", ())
         for key, value in ({} if table is None else table.entries).items():
-            if isinstance(value, Leaf):
-                yield f"{key}={value}"
-            else:
-                self._problems.add(
-                    value.position, f"message.properties.{key}", kind_of(value), "a single value"
-                )
+            path = f"message.properties.{key}"
+            if not isinstance(value, Leaf):
+                self._problems.add(value.position, path, kind_of(value), "a single value")
+                continue
+            name, _, kind = key.partition(":")
+            try:
+                check_property_name(name)
+                yield name, kind or "string", parse_property(kind or "string", str(value))
+            except ValueError as error:
+                self._problems.add(value.position, path, str(error), "NAME: VALUE, or NAME:TYPE: VALUE")
 
-    def _body(self, message: Table) -> bytes:
-        text, file = self._text(message, "body", "message"), self._text(message, "body_file", "message")
+    def _body(self, table: Table, path: str) -> bytes:
+        text, file = self._text(table, "body", path), self._text(table, "body_file", path)
         if text is not None and file is not None:
-            node = message.entries["body_file"]
-            self._problems.add(node.position, "message.body_file", "both body and body_file", "one of them")
+            node = table.entries["body_file"]
+            self._problems.add(node.position, f"{path}.body_file", "both body and body_file", "one of them")
         if file is None:
             return (text or "").encode("utf-8")
         try:
             return (self._path.parent / file).read_bytes()
         except OSError as error:
-            node = message.entries["body_file"]
-            self._problems.add(node.position, "message.body_file", f"{file}: {error.strerror}", "a file")
+            node = table.entries["body_file"]
+            self._problems.add(node.position, f"{path}.body_file", f"{file}: {error.strerror}", "a file")
             return b""
 
     # --- what is expected ---------------------------------------------------------------------
@@ -249,7 +284,31 @@ class _Reader:
         if not isinstance(node, Items):
             self._problems.add(node.position, "expect.subscriptions", kind_of(node), "a list of names")
             return None
-        return tuple(str(one) for one in node.items if isinstance(one, Leaf))
+        names = [one for one in node.items if isinstance(one, Leaf)]
+        for name in names:
+            self._check_subscription(name, name.position, "expect.subscriptions")
+        return tuple(str(name) for name in names)
+
+    def _sends(self, expect: Table) -> Iterator[tuple[str, tuple[bytes, ...]]]:
+        node = expect.entries.get("sends")
+        table = None if node is None else self._table(node, "expect.sends", ())
+        for name, value in ({} if table is None else table.entries).items():
+            path = f"expect.sends.{name}"
+            if table is not None:
+                self._check_subscription(name, table.keys[name].position, path)
+            bodies = []
+            for one in value.items if isinstance(value, Items) else [value]:
+                if isinstance(one, Leaf):
+                    bodies.append(one.encode("utf-8"))
+                elif (body := self._table(one, path, _BODY)) is not None:
+                    bodies.append(self._body(body, path))
+            yield name, tuple(bodies)
+
+    def _check_subscription(self, name: str, position: Position, path: str) -> None:
+        if name not in self._names:
+            expected = f"one of {', '.join(self._names) or 'none'}"
+            found = f"no subscription has the name {shown(name)}"
+            self._problems.add(position, path, found, expected, nearest(name, self._names))
 
     # --- nodes --------------------------------------------------------------------------------
 

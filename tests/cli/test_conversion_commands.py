@@ -133,9 +133,13 @@ def test_data_handlers_are_listed_with_their_options(run: Run) -> None:
     assert handler["origin"] == "shipped"
     options = {option["name"]: option for option in handler["options"]}
     assert options["write_type"]["type"] == "bool"
-    assert (options["write_type"]["default"], options["write_type"]["configured"]) == (True, "false")
+    assert options["write_type"]["default"] is True
+    assert options["write_type"]["configured"] == [
+        {"value": "false", "mime_type": "application/json", "config": "MO_DataHandler_Default"}
+    ]
     text = run("datahandlers").stdout
-    assert "write_type (bool, default True, configured: false)" in text
+    place = "application/json in MO_DataHandler_Default"
+    assert f"write_type (bool, default true, configured for {place}: false)" in text
     assert "NameHandlerClass" in text
 
 
@@ -181,9 +185,10 @@ def test_a_message_is_explained(run: Run, shop: Path) -> None:
     (bo,) = found["objects"]
     assert (bo["object"], bo["verb"], bo["values"]["Total"]) == ("Order", "Create", 2.5)
     assert "s3cret" not in done.stdout
+    common = {"confirmed": False, "sent": None}
     assert bo["subscriptions"] == [
-        {"name": "book", "wants": True, "reason": ""},
-        {"name": "crm", "wants": False, "reason": "wants Cust*"},
+        {"name": "book", "wants": True, "reason": "", "sends_to": None, **common},
+        {"name": "crm", "wants": False, "reason": "wants Cust*", "sends_to": "queue://crm", **common},
     ]
     assert (found["outcome"], found["settled"]) == ("published", "queue://archive")
     assert not (shop / "data").exists()
@@ -268,7 +273,11 @@ def test_cases_pass(run: Run, shop: Path) -> None:
         ("rule: Order_Create", "rule: none", "rule: expected none, found Order_Create"),
         ("[book]", "[book, crm]", "subscriptions: expected book, crm, found book"),
         ("outcome: published", "outcome: failed", "outcome: expected failed, found published"),
-        ("destination: archive", "destination: error", "destination: expected error, found queue://archive"),
+        (
+            "destination: archive",
+            "destination: error",
+            "destination: expected queue://error, found queue://archive",
+        ),
         ("found the number 1", "found the number 2", "reason: expected 'found the number 2'"),
         ("{OrderId: no}", "{OrderId: yes}", '-  "OrderId": "yes"'),
     ],
