@@ -9,7 +9,7 @@ from connector.businessobjects.columns import MAX_COLUMNS, TYPE, Columns, Layout
 from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.encoding import decode, encode
-from connector.businessobjects.instance import BusinessObject, object_of
+from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import plain
 from connector.businessobjects.separated_values import FieldError, Records, SeparatedValues
 from connector.errors import MalformedData, UnknownBusinessObject
@@ -214,6 +214,7 @@ class _Reading:
             raise UnknownBusinessObject(f"neither a rule nor a column {TYPE} names a business object")
         names = layout.header if layout is not None else header or []
         type_index = -1 if layout is not None else names.index(TYPE)
+        hint_verb = hint.verb if hint is not None else None
         records.limit = len(names)
         for record in self.rest:
             self._number += 1
@@ -231,15 +232,11 @@ class _Reading:
                 layout = self._named_layout(fields[type_index])
             assert layout is not None
             try:
-                values = layout.root.values(fields, None in fields)
+                bo = layout.object_of(fields, records.has_unset)
             except ValueError:
-                raise self._misfit(layout, record, fields) from None
-            bo = object_of(layout.schema, values)
-            bo.verb = (
-                (hint is not None and hint.verb)
-                or (fields[layout.verb] if layout.verb >= 0 else None)
-                or None
-            )
+                index, reason = layout.misfit(records.fields(record))
+                raise self._error(names, index, reason, records.offset_of(record, index)) from None
+            bo.verb = hint_verb or (fields[layout.verb] if layout.verb >= 0 else None) or None
             yield bo
         if not self._number:
             found = "the body is empty" if header is None else "the body holds no record, only a header"
@@ -278,17 +275,6 @@ class _Reading:
         except UnknownBusinessObject as error:
             line = self._records.line_of(self._records.start)
             raise UnknownBusinessObject(f"record {self._number}: {error}: line {line}") from None
-
-    def _misfit(self, layout: Layout, record: str, fields: list[str | None]) -> MalformedData:
-        """Returns the error for the first field that does not fit its attribute."""
-        for index, (column, text) in enumerate(zip(layout.columns, fields, strict=True)):
-            if column is not None and column.convert is not None and text is not None:
-                try:
-                    column.convert(text)
-                except ValueError as reason:
-                    offset = self._records.offset_of(record, index)
-                    return self._error(layout.header, index, str(reason), offset)
-        raise AssertionError("every field fits")
 
     def _error(self, names: list[str], index: int, reason: str, offset: int) -> MalformedData:
         column = f"column {plain(names[index])}" if index < len(names) else f"field {index + 1}"

@@ -153,12 +153,11 @@ class Columns:
 class _Node:
     """The places of the attributes of an object or a child in a record."""
 
-    __slots__ = ("_children", "_converted", "_is_whole", "_places", "_schema")
+    __slots__ = ("_children", "_is_whole", "_places", "_schema")
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._places: dict[str, int] = {}
-        self._converted: list[tuple[str, Converter]] = []
         self._children: dict[str, _Node] = {}
         self._is_whole = False
 
@@ -168,19 +167,13 @@ class _Node:
             assert field.child is not None
             node = node._children.setdefault(field.name, _Node(field.child))
         node._places[column.field.name] = index
-        if column.convert is not None:
-            node._converted.append((column.field.name, column.convert))
 
     def finish(self, width: int) -> None:
         """Called when all columns are added."""
         self._is_whole = list(self._places.values()) == list(range(width))
 
-    def values(self, fields: list[str | None], has_unset: bool) -> dict[str, Any]:
-        """Returns the values of the attributes that are set.
-
-        Raises:
-            ValueError: a text does not fit.
-        """
+    def values(self, fields: list[Any], has_unset: bool) -> dict[str, Any]:
+        """Returns the values of the attributes that are set, from the values of a record."""
         values: dict[str, Any]
         if self._is_whole:
             values = dict(zip(self._places, fields, strict=True))
@@ -188,12 +181,6 @@ class _Node:
             values = {name: fields[index] for name, index in self._places.items()}
         if has_unset:
             values = {name: value for name, value in values.items() if value is not None}
-            for name, convert in self._converted:
-                if name in values:
-                    values[name] = convert(values[name])
-        else:
-            for name, convert in self._converted:
-                values[name] = convert(values[name])
         for name, child in self._children.items():
             inner = child.values(fields, has_unset)
             if inner:
@@ -217,11 +204,11 @@ class Layout:
         self.header = header
         self.schema = columns.schema
         self.columns = [columns.by_name.get(name) for name in header]
-        self.root = _Node(columns.schema)
+        self._root = _Node(columns.schema)
         seen = set()
         for index, (name, column) in enumerate(zip(header, self.columns, strict=True)):
             if column is not None:
-                self.root.add(column, index)
+                self._root.add(column, index)
             elif name not in (TYPE, VERB):
                 if ignore_undefined:
                     continue
@@ -234,9 +221,44 @@ class Layout:
             if name in seen:
                 raise MalformedData(f"the header: column {shown(name)} stands twice")
             seen.add(name)
-        self.root.finish(len(header))
+        self._root.finish(len(header))
         self.verb = header.index(VERB) if VERB in header and VERB not in columns.by_name else -1
         """The place of the verb. -1 = there is no such column."""
+        self._converters = [
+            (index, column.convert)
+            for index, column in enumerate(self.columns)
+            if column is not None and column.convert is not None
+        ]
+
+    def object_of(self, fields: list[Any], has_unset: bool) -> BusinessObject:
+        """Returns the object of a record, without a verb.
+
+        Args:
+            fields: the texts of the record. They are changed to values.
+            has_unset: whether a field is None.
+
+        Raises:
+            ValueError: a text does not fit. :meth:`misfit` says which one.
+        """
+        if has_unset:
+            for index, convert in self._converters:
+                if fields[index] is not None:
+                    fields[index] = convert(fields[index])
+        else:
+            for index, convert in self._converters:
+                fields[index] = convert(fields[index])
+        return object_of(self.schema, self._root.values(fields, has_unset))
+
+    def misfit(self, fields: list[str | None]) -> tuple[int, str]:
+        """Returns the number of the first field that does not fit, from 0, and the mistake."""
+        for index, convert in self._converters:
+            text = fields[index]
+            if text is not None:
+                try:
+                    convert(text)
+                except ValueError as error:
+                    return index, str(error)
+        raise AssertionError("every field fits")
 
 
 def _within(document: dict[str, Any], path: tuple[Field, ...]) -> Any:

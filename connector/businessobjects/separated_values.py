@@ -128,6 +128,8 @@ class Records:
         self._text = text
         self.start = 0
         """The offset of the last record."""
+        self.has_unset = False
+        """Whether a field of the last record may be None."""
         self.limit = limit
         """The reader stops after so many fields of a record and one more."""
 
@@ -164,12 +166,13 @@ class Records:
                 yield found[1]
 
     def fields(self, record: str) -> list[str | None]:
-        """Returns the fields of the last record.
+        """Returns the fields of the last record, and sets :attr:`has_unset`.
 
         Raises:
             FieldError: a quote is at a wrong place, or is not closed.
         """
         form = self._form
+        self.has_unset = False
         if form.escape and form.escape in record:
             return self._scan(record)
         if form.quote not in record:
@@ -190,9 +193,10 @@ class Records:
 
     def _split(self, text: str) -> list[str | None]:
         """Returns fields without quotes and escapes."""
-        null = self._form.null
-        fields = text.split(self._form.delimiter, self.limit)
-        if null in fields:
+        null, delimiter = self._form.null, self._form.delimiter
+        fields = text.split(delimiter, self.limit)
+        if null in fields if null else not all(fields):
+            self.has_unset = True
             return [None if field == null else field for field in fields]
         return fields  # type: ignore[return-value]  # a list of texts is a list of texts or None
 
@@ -245,6 +249,7 @@ class Records:
     def _scan(self, record: str) -> list[str | None]:
         fields: list[str | None] = []
         begin = 0
+        self.has_unset = True
         try:
             for begin, field in self._walk(record):  # noqa: B007  # the error needs it
                 fields.append(field)
