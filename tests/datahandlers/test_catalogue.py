@@ -65,6 +65,9 @@ def test_the_shipped_handlers_are_found_without_being_installed(tmp_path: Path) 
     }
     assert found == {
         "application/json": "JsonHandler",
+        "application/jsonl": "JsonLinesHandler",
+        "application/x-ndjson": "JsonLinesHandler",
+        "text/csv": "CsvHandler",
         "text/xml": "XmlHandler",
         "application/xml": "XmlHandler",
         "text/plain": "TextHandler",
