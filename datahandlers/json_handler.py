@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import orjson
 
-from connector.businessobjects.datahandler import Hint, Option
+from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
+from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.json_decoder import JsonDecoder, count_members
+from connector.businessobjects.json_names import JsonNames, json_names
 from connector.businessobjects.names import shown
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
+
+if TYPE_CHECKING:
+    from connector.businessobjects.json_schema import JsonSchema
 
 MAX_DEPTH: Final = 200
 _TYPE_KEY: Final = "BusinessObject"
 _VERB_KEY: Final = "Verb"
 _BOM: Final = b"\xef\xbb\xbf"
+_OTHER_BOMS: Final = (
+    codecs.BOM_UTF16_LE,
+    codecs.BOM_UTF16_BE,
+    codecs.BOM_UTF32_LE,
+    codecs.BOM_UTF32_BE,
+)
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 
 
@@ -40,8 +53,14 @@ class JsonHandler:
     blank. The keys ``BusinessObject`` and ``Verb`` name type and verb if no rule does. An attribute of the
     same name is set as well.
 
-    The body is UTF-8, with or without a byte order mark. These are errors: duplicate keys, NaN and infinity,
-    text after the object, nesting deeper than 200, attributes that are not defined.
+    A key is the name of an attribute, or the name in the application-specific information of the attribute:
+    the tag ``name=``, ``elem_name=`` or ``attr_name=``.
+
+    The body is UTF-8, with or without a byte order mark. With the byte order mark of UTF-16 or UTF-32 it is
+    that. These are errors: duplicate keys, NaN and infinity, text after the object, nesting deeper than 200,
+    attributes that are not defined.
+
+    With the option ``schema``, bodies that are read or written are checked against a JSON Schema.
     """
 
     mime_types = ("application/json",)
@@ -50,6 +69,8 @@ class JsonHandler:
         Option(
             "write_type", bool, True, "Write the keys BusinessObject and Verb, so that no rule is needed."
         ),
+        Option("schema", Path, "", "A file with the JSON Schema of the bodies. Empty: none."),
+        Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
@@ -57,9 +78,23 @@ class JsonHandler:
         self._decoder = JsonDecoder(definitions, (_TYPE_KEY, _VERB_KEY))
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._write_type: bool = options["write_type"]
+        # Other handlers may use this one, without the options that came later.
+        self._charset: str = options.get("charset", "")
+        self._names: dict[str, JsonNames] = {}
+        self._schema: JsonSchema | None = None
+        if options.get("schema"):
+            from connector.businessobjects.json_schema import JsonSchema
+
+            self._schema = JsonSchema(Path(options["schema"]))
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        bo = self._decoded(_data(body), hint)
+        return self.read(utf8(body, self._charset), hint)
+
+    def read(self, body: bytes, hint: Hint | None) -> BusinessObject:
+        """Reads a body in UTF-8, without a byte order mark, as :meth:`to_business_object` does."""
+        if self._schema is not None:
+            self._schema.check(_parse(body), "the body")
+        bo = self._decoded(body, hint)
         return self._parsed(body, hint) if bo is None else bo
 
     def _decoded(self, body: bytes, hint: Hint | None) -> BusinessObject | None:
@@ -75,9 +110,9 @@ class JsonHandler:
         bo.verb = (hint is not None and hint.verb) or said.get(_VERB_KEY) or None
         return bo
 
-    def _parsed(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+    def _parsed(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Returns the object of any body, with errors that name the mistake."""
-        document = parse_object(body)
+        document = _parse(body)
         if hint is not None:
             bo = BusinessObject(self._definitions, hint.object)
         else:
@@ -96,10 +131,15 @@ class JsonHandler:
             bo.verb = verb or None
         else:
             raise MalformedData(f"{bo.type}: {_VERB_KEY}: found {describe(verb)}, expected a text")
-        attributes = bo.definition.attributes
+        names = self._names_of(bo)
         for key in (_TYPE_KEY, _VERB_KEY):
-            if key not in attributes:
+            if key not in names.attributes:
                 document.pop(key, None)
+        if not names.is_plain:
+            try:
+                document = names.to_attributes(document, self._ignore_undefined)
+            except MalformedData as error:
+                raise MalformedData(f"{bo.type}: {error}") from None
         bo.set_values(document, ignore_undefined=self._ignore_undefined, body_only=True)
         return bo
 
@@ -109,11 +149,19 @@ class JsonHandler:
             document[_TYPE_KEY] = bo.type
             if bo.verb:
                 document[_VERB_KEY] = bo.verb
+        names = self._names_of(bo)
         try:
-            document.update(bo.as_dict(body_only=True))
-            return orjson.dumps(document)
+            values = bo.as_dict(body_only=True)
+            document.update(values if names.is_plain else names.to_members(values))
+            if self._schema is not None:
+                self._schema.check(document, bo.type)
+            body = orjson.dumps(document)
         except (TypeError, RecursionError) as error:  # half a surrogate pair, nesting
             raise MalformedData(f"{bo.type} cannot be written as JSON: {error}") from None
+        return encode(body.decode(), self._charset) if self._charset else body
+
+    def _names_of(self, bo: BusinessObject) -> JsonNames:
+        return self._names.get(bo.type) or json_names(self._definitions.schema(bo.type), self._names)
 
 
 def parse_object(body: bytes | str) -> dict[str, Any]:
@@ -122,7 +170,10 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     Raises:
         MalformedData: the body is no JSON object. The text names the mistake, the line and the column.
     """
-    body = _data(body)
+    return _parse(utf8(body))
+
+
+def _parse(body: bytes) -> dict[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -136,14 +187,22 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     return document
 
 
-def _data(body: bytes | str) -> bytes:
-    """Returns a body in UTF-8, without a byte order mark."""
-    if isinstance(body, str):
-        try:
-            body = body.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise MalformedData(f"the body is no valid Unicode: character {error.start}") from None
-    return body.removeprefix(_BOM)
+def utf8(body: bytes | str, charset: str = "") -> bytes:
+    """Returns a body in UTF-8, without a byte order mark. A body that is UTF-8 is not checked.
+
+    Args:
+        body: as received.
+        charset: the character set that the configuration names. Empty = by the byte order mark, else UTF-8.
+
+    Raises:
+        MalformedData: the body is not valid in the character set. The text names the offset of the byte.
+    """
+    if isinstance(body, bytes) and not charset and not body.startswith(_OTHER_BOMS):
+        return body.removeprefix(_BOM)
+    try:
+        return decode(body, charset).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise MalformedData(f"the body is no valid Unicode: character {error.start}") from None
 
 
 def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:

@@ -10,6 +10,7 @@ import msgspec
 
 from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
+from connector.businessobjects.json_names import JsonNames, json_names
 from connector.businessobjects.types import MAX_FLOAT, MAX_INTEGER, MIN_INTEGER, TEXTS, is_date
 from connector.errors import UnknownBusinessObject
 
@@ -33,7 +34,8 @@ class JsonDecoder:
 
     A decoder accepts only bodies that are right beyond doubt, and gives no reason for a refusal. So a handler
     needs a second way: parse the body, set the members with :meth:`BusinessObject.set_values`, and word the
-    errors. Both ways give equal objects (``body_only=True``).
+    errors. Both ways give equal objects (``body_only=True``). A member is called as the application-specific
+    information of its attribute says (:mod:`connector.businessobjects.json_names`).
 
     The decoder for an object is prepared at the first body. Used by one thread at a time.
 
@@ -46,6 +48,7 @@ class JsonDecoder:
     def __init__(self, definitions: Definitions, keys: Sequence[str] = ()) -> None:
         self._definitions = definitions
         self._keys = tuple(keys)
+        self._names: dict[str, JsonNames] = {}
         self._shapes: dict[str, _Shape] = {}
         self._prepared: dict[str, tuple[_Shape, msgspec.json.Decoder[dict[str, Any]]] | None] = {}
 
@@ -59,7 +62,10 @@ class JsonDecoder:
         Returns:
             None when the body is not the JSON of such an object, with each key once. None also for a
             wrong value, an unknown attribute or object, more than :data:`MAX_LEVELS` levels, and an object
-            that has an attribute of ``keys``.
+            with an attribute that is called as one of ``keys``.
+
+        Raises:
+            MalformedData: two attributes of the object or of a descendant have one name in JSON.
         """
         if name not in self._prepared and not self._prepare(name):
             return None
@@ -73,6 +79,7 @@ class JsonDecoder:
             for key in self._keys:
                 if key in values:
                     said[key] = values.pop(key)
+            values = shape.by_attribute(values)
             members = len(said) + _adopt(shape, values, 1)
         except (ValueError, RecursionError):
             return None
@@ -88,8 +95,9 @@ class JsonDecoder:
             schema = self._definitions.schema(name)
         except UnknownBusinessObject:
             return False
+        names = json_names(schema, self._names)
         self._prepared[name] = None
-        if not any(key in schema.fields for key in self._keys):
+        if not any(key in names.attributes for key in self._keys):
             shape = self._shape(schema)
             outermost = _make_shape(name, {}, total=False)
             outermost.__annotations__ = {
@@ -109,7 +117,7 @@ class JsonDecoder:
         while waiting:
             wanted = waiting.pop()
             if wanted.name not in self._shapes:
-                shape = self._shapes[wanted.name] = _Shape(wanted)
+                shape = self._shapes[wanted.name] = _Shape(wanted, json_names(wanted, self._names))
                 made.append(shape)
                 waiting.extend(field.child for field in wanted.children if field.child is not None)
         for shape in made:
@@ -122,18 +130,28 @@ class _Shape:
 
     Args:
         schema: the schema of the object.
+        names: the names of its members.
     """
 
-    __slots__ = ("children", "dates", "members", "schema")
+    __slots__ = ("_names", "children", "dates", "members", "renamed", "schema")
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, names: JsonNames) -> None:
         self.schema = schema
+        self._names = names.attributes
+        is_renamed = any(name != attribute for name, attribute in self._names.items())
+        self.renamed: dict[str, str] | None = self._names if is_renamed else None
+        """Attributes by the names of their members. None = the names are the same."""
         self.members = _make_shape(schema.name, {}, total=False)
         """The type that msgspec decodes: a mapping of the attributes that a body may have."""
         self.children: tuple[tuple[str, bool, _Shape], ...] = ()
         self.dates: tuple[str, ...] = tuple(
             name for name, field in schema.fields.items() if field.attribute.type == "Date" and field.in_body
         )
+
+    def by_attribute(self, members: dict[str, Any]) -> dict[str, Any]:
+        """Returns decoded members by the names of the attributes."""
+        renamed = self.renamed
+        return members if renamed is None else {renamed[name]: value for name, value in members.items()}
 
     def link(self, shapes: dict[str, _Shape]) -> None:
         """Sets the types of the attributes. The shapes of all children must exist."""
@@ -142,9 +160,8 @@ class _Shape:
         )
         # set as a whole, after the class is made, because an object may be its own child
         self.members.__annotations__ = {
-            name: _type_of(field, shapes) | None
-            for name, field in self.schema.fields.items()
-            if field.in_body
+            name: _type_of(self.schema.fields[attribute], shapes) | None
+            for name, attribute in self._names.items()
         }
 
 
@@ -179,9 +196,12 @@ def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
             raise ValueError("nested too deeply")
         if many:
             for index, element in enumerate(value):
+                if child.renamed is not None:
+                    element = child.by_attribute(element)
                 members += _adopt(child, element, level + 1)
                 value[index] = object_of(child.schema, element)
         else:
+            value = child.by_attribute(value)
             members += _adopt(child, value, level + 1)
             values[name] = object_of(child.schema, value)
     return members

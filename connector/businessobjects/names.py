@@ -13,6 +13,11 @@ def shown(name: str) -> str:
     return repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}..."
 
 
+def plain(name: str) -> str:
+    """Returns a name without quotes if the name is short and can be printed, else as :func:`shown` does."""
+    return name if len(name) <= _SHOWN and name.isprintable() and name.strip() == name != "" else shown(name)
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Returns ``, did you mean 'Right'?`` if one of ``names`` is close to ``name``, else the empty text."""
     folded = name[:_SHOWN].casefold()

@@ -27,6 +27,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
@@ -196,6 +197,9 @@ def is_date(text: str) -> bool:
 
 
 def _text_boolean(value: Any) -> SimpleValue:
+    found = _BOOLEANS.get(value)
+    if found is not None:
+        return found
     text = value.strip(_XML_SPACE) if value else value
     if text == "" and not value:
         return ""
@@ -207,6 +211,15 @@ def _text_boolean(value: Any) -> SimpleValue:
 def _text_integer(value: Any) -> SimpleValue:
     if not value:
         return ""
+    # What Python reads beyond the notation has other characters: digits of other scripts, 1_000, line ends.
+    if len(value) < 12 and value.isascii() and value.isprintable() and "_" not in value:
+        try:
+            number = int(value)
+        except ValueError:
+            pass  # described below
+        else:
+            if MIN_INTEGER <= number <= MAX_INTEGER:
+                return number
     text = value.strip(_XML_SPACE)
     if not _INTEGER.fullmatch(text):
         raise ValueError(f"found {describe(value)}, expected an integer")
@@ -216,10 +229,18 @@ def _text_integer(value: Any) -> SimpleValue:
     return _typed_integer(-int(digits) if text[0] == "-" else int(digits))
 
 
-def _text_number(convert: Converter) -> Converter:
+def _text_number(convert: Converter, largest: float) -> Converter:
     def parse(value: Any) -> SimpleValue:
         if not value:
             return ""
+        if value.isascii() and value.isprintable() and "_" not in value:
+            try:
+                number = float(value)
+            except ValueError:
+                pass  # described below
+            else:
+                if -largest <= number <= largest:
+                    return number
         text = value.strip(_XML_SPACE)
         if not _NUMBER.fullmatch(text):
             raise ValueError(f"found {describe(value)}, expected a number")
@@ -232,8 +253,8 @@ def _text_number(convert: Converter) -> Converter:
 
 
 def _text_date(value: Any) -> SimpleValue:
-    if not value:
-        return ""
+    if type(value) is str and is_date(value):
+        return value
     text = value.strip(_XML_SPACE)
     if not text:
         raise ValueError(f"found {describe(value)}, expected an ISO 8601 date")
@@ -250,7 +271,7 @@ _TYPED: Final[dict[str, Converter]] = {
 _TEXT: Final[dict[str, Converter]] = {
     "Boolean": _text_boolean,
     "Integer": _text_integer,
-    "Float": _text_number(_typed_float),
-    "Double": _text_number(_typed_double),
+    "Float": _text_number(_typed_float, MAX_FLOAT),
+    "Double": _text_number(_typed_double, sys.float_info.max),
     "Date": _text_date,
 }

@@ -72,6 +72,7 @@ TEXT_GOOD = [
     ("Date", " 2024-05-31 ", "2024-05-31"),
 ]
 TEXT_BAD = [
+    *((kind, text) for kind in ("Integer", "Double") for text in ("²", "１２", "٣", ".", "1_0", "1.2.3")),
     ("Boolean", "yes"),
     ("Boolean", "TRUE"),
     ("Boolean", " "),

@@ -65,6 +65,17 @@ def test_the_shipped_handlers_are_found_without_being_installed(tmp_path: Path) 
     }
     assert found == {
         "application/json": "JsonHandler",
+        "application/jsonl": "JsonLinesHandler",
+        "application/x-ndjson": "JsonLinesHandler",
+        "application/octet-stream": "BinaryHandler",
+        "application/soap+xml": "SoapHandler",
+        "xml/soap": "SoapHandler",
+        "text/csv": "CsvHandler",
+        "text/delimited": "DelimitedHandler",
+        "text/fixedwidth": "FixedWidthHandler",
+        "text/namevalue": "NameValueHandler",
+        "text/requestresponse": "RequestResponseHandler",
+        "text/template": "TemplateHandler",
         "text/xml": "XmlHandler",
         "application/xml": "XmlHandler",
         "text/plain": "TextHandler",

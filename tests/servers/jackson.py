@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 import jpype
+import jpype.imports  # lets Python import Java packages
 
 
 def main() -> None:

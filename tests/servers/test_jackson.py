@@ -15,7 +15,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.csv_handler import CsvHandler
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.xml_handler import XmlHandler
-from connector.spark.java import find_java
+from connector.java import find_java
 from tests.servers.conftest import resolved
 
 PACKAGES = [
@@ -61,7 +61,7 @@ def through_jackson(kind: str, body: bytes, jars: list[str]) -> bytes:
         [sys.executable, str(Path(__file__).with_name("jackson.py")), kind, *jars],
         input=body,
         capture_output=True,
-        env={"JAVA_HOME": str(find_java().home), "PATH": "/usr/bin:/bin"},
+        env={"JAVA_HOME": str(find_java().executable.parents[1]), "PATH": "/usr/bin:/bin"},
         timeout=120,
         check=False,
     )

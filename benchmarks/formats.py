@@ -1,0 +1,153 @@
+"""Data handlers beside the bare parsers and writers of their formats: orders of 40 attributes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from benchmarks.common import machine
+from connector.businessobjects.datahandler import Hint
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.csv_handler import CsvHandler
+from connector.datahandlers.json_handler import JsonHandler
+
+RECORDS = 1000
+TYPES = ["String"] * 22 + ["Integer"] * 6 + ["Double"] * 6 + ["Date"] * 4 + ["Boolean"] * 2
+HINT = Hint("Order", "Create")
+chance = random.Random(7)
+
+
+def value_of(kind: str, number: int) -> Any:
+    match kind:
+        case "Integer":
+            return number * 31
+        case "Double":
+            return round(number * 1.37, 2)
+        case "Date":
+            return f"2024-05-{number % 28 + 1:02}"
+        case "Boolean":
+            return number % 2 == 0
+    return f"Value {number} of {number * 7}"
+
+
+def definitions(prefix: str = "") -> Definitions:
+    """Orders of 40 attributes with lines. The names in JSON begin with ``prefix``, if there is one."""
+    info = f"name={prefix}{{}}" if prefix else ""
+    attributes = {
+        f"Attribute{n}": Attribute(f"Attribute{n}", kind, app_specific_info=info.format(f"Attribute{n}"))
+        for n, kind in enumerate(TYPES)
+    }
+    line = {name: attributes[name] for name in ("Attribute0", "Attribute1", "Attribute22", "Attribute28")}
+    verbs = {"Create": Verb("Create")}
+    flat = Definition("Order", attributes=attributes, verbs=verbs)
+    lines = Attribute("Line", "Line", cardinality="n")
+    whole = Definition("WholeOrder", attributes={**attributes, "Line": lines}, verbs=verbs)
+    return Definitions({"Order": flat, "WholeOrder": whole, "Line": Definition("Line", attributes=line)})
+
+
+def order() -> dict[str, Any]:
+    return {f"Attribute{n}": value_of(kind, chance.randrange(10_000)) for n, kind in enumerate(TYPES)}
+
+
+def handler(of: type[Any], defined: Definitions, **options: Any) -> Any:
+    return of({**{one.name: one.default for one in of.options}, **options}, defined)
+
+
+def compare(what: str, calls: int, ours: Callable[[], Any], bare: Callable[[], Any]) -> None:
+    """Prints the microseconds of an order, ours and bare, in turn."""
+    pairs = []
+    for _ in range(25):
+        pair = []
+        for run in (ours, bare):
+            begun = time.perf_counter()
+            run()
+            pair.append((time.perf_counter() - begun) / calls * 1e6)
+        pairs.append(pair)
+    ratios = sorted(a / b for a, b in pairs)
+    mine, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
+    print(
+        f"{what:44} {mine:7.1f} us, bare {theirs:6.1f} us: {statistics.median(ratios):4.2f} times "
+        f"[{ratios[0]:.2f} to {ratios[-1]:.2f}]"
+    )
+
+
+def of_csv() -> None:
+    defined = definitions()
+    names = list(defined["Order"].attributes)
+    one = handler(CsvHandler, defined, split=True)
+    kinds = {"plain": {}, "a field with quotes and one not set": {"Attribute3": "a, b", "Attribute7": None}}
+    for kind, changes in kinds.items():
+        bos = [BusinessObject(defined, "Order", "Create", {**order(), **changes}) for _ in range(RECORDS)]
+        rows = [[bo[name] for name in names] for bo in bos]
+        for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL):
+            file = io.StringIO(newline="")
+            csv.writer(file, quoting=quoting).writerows([names, *rows])
+            text = file.getvalue().replace("True", "true").replace("False", "false")
+            if kind == "plain" or quoting == csv.QUOTE_MINIMAL:
+                quoted = ", all quoted" if quoting == csv.QUOTE_ALL else ""
+                compare(
+                    f"read CSV, {kind}{quoted}",
+                    RECORDS,
+                    lambda body=text.encode(): list(one.to_business_objects(body, HINT)),  # type: ignore[misc]
+                    lambda body=text.encode(): list(csv.reader(io.StringIO(body.decode(), newline=""))),  # type: ignore[misc]
+                )
+
+        def bare_write(rows: list[list[Any]] = rows) -> bytes:
+            file = io.StringIO(newline="")
+            csv.writer(file).writerows(rows)
+            return file.getvalue().encode()
+
+        compare(f"write CSV, {kind}", RECORDS, lambda bos=bos: one.to_joint_body(bos), bare_write)  # type: ignore[misc]
+    alone = handler(CsvHandler, defined)
+    body = alone.to_body(bos[0])
+    compare(
+        "read CSV, a body of one record",
+        500,
+        lambda: [alone.to_business_object(body, HINT) for _ in range(500)],
+        lambda: [list(csv.reader(io.StringIO(body.decode(), newline=""))) for _ in range(500)],
+    )
+
+
+def of_json() -> None:
+    for kind, prefix in (("", ""), (", renamed", "in_")):
+        defined = definitions(prefix)
+        one = handler(JsonHandler, defined, write_type=False)
+        bo = BusinessObject(
+            defined, "WholeOrder", "Create", {**order(), "Line": [order_line() for _ in range(10)]}
+        )
+        body = one.to_body(bo)
+        document = orjson.loads(body)
+        compare(
+            f"read JSON{kind}",
+            200,
+            lambda: [one.to_business_object(body, Hint("WholeOrder", "Create")) for _ in range(200)],  # noqa: B023
+            lambda: [orjson.loads(body) for _ in range(200)],  # noqa: B023
+        )
+        compare(
+            f"write JSON{kind}",
+            200,
+            lambda: [one.to_body(bo) for _ in range(200)],  # noqa: B023
+            lambda: [orjson.dumps(document) for _ in range(200)],  # noqa: B023
+        )
+
+
+def order_line() -> dict[str, Any]:
+    return {name: value for name, value in order().items() if name in definitions()["Line"].attributes}
+
+
+def main() -> None:
+    print(machine())
+    of_csv()
+    of_json()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""CSV (RFC 4180): a business object is a record, an attribute a column of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from connector.businessobjects.columns import MAX_COLUMNS, TYPE, Columns, Layout
+from connector.businessobjects.datahandler import Hint, Option, charset
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.encoding import decode, encode
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.names import plain
+from connector.businessobjects.separated_values import FieldError, Records, SeparatedValues
+from connector.errors import MalformedData, UnknownBusinessObject
+
+_WRITTEN: Final = {"\\t": "\t", "\\r\\n": "\r\n", "\\n": "\n", "\\r": "\r"}
+
+
+class CsvHandler:
+    """Comma-separated values, with a header.
+
+    The first record names the columns. An attribute is the column that the tag ``name=`` of its
+    application-specific information names, else the column of its own name. An attribute of a single child
+    is a column with a path, ``Address.City``. An n-cardinality child cannot be held. Columns may come in any
+    order, and may be missing. They are written in the order of the definition.
+
+    An empty field is not set. An empty field with quotes (``""``) is blank. A child is set if one of its
+    attributes is. The columns ``BusinessObject`` and ``Verb`` name type and verb if no rule does.
+
+    A body holds one record, or with the option ``split`` any number, each an object of its own. Records are
+    read one after the other. Beside the text of the body stands the memory for one record.
+
+    Records end with CR LF, LF or CR. Lines without a character are passed over. These are errors: quotes
+    within a field without quotes, a field more or less than the header has, two columns of one name, the
+    character NUL, columns that are not defined.
+    """
+
+    mime_types = ("text/csv",)
+    options = (
+        Option(
+            "split",
+            bool,
+            False,
+            "Each record of a body is an object of its own. False: a body is one record.",
+        ),
+        Option("delimiter", str, ",", "The character between fields. `\\t` is the tabulator."),
+        Option("quote", str, '"', "The character around a field with special characters."),
+        Option("escape", str, "", "The character before a quote within quotes. Empty: the quote is doubled."),
+        Option(
+            "line_end",
+            str,
+            "\r\n",
+            "Written after each record: `\\r\\n`, `\\n` or `\\r`. Read are all three.",
+        ),
+        Option(
+            "header", bool, True, "The first record names the columns. False: the order of the definition."
+        ),
+        Option("write_header", bool, True, "Write the header. Without effect if `header` is false."),
+        Option(
+            "write_type", bool, False, "Write the columns BusinessObject and Verb, so that no rule is needed."
+        ),
+        Option("null", str, "", "The text of a field, without quotes, that is not set."),
+        Option("IgnoreUndefinedAttributes", bool, False, "Pass over columns that the definition lacks."),
+        Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
+    )
+
+    def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        self._definitions = definitions
+        self.splits: bool = options["split"]
+        self.form = SeparatedValues(
+            _WRITTEN.get(options["delimiter"], options["delimiter"]),
+            options["quote"],
+            options["escape"],
+            options["null"],
+            _WRITTEN.get(options["line_end"], options["line_end"]),
+        )
+        self.has_header: bool = options["header"]
+        self._write_header: bool = options["write_header"] and self.has_header
+        self._write_type: bool = options["write_type"]
+        if self._write_type and not self._write_header:
+            raise ValueError("write_type needs a header, which names the columns BusinessObject and Verb")
+        self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
+        self._charset: str = options["charset"]
+        self._columns: dict[str, Columns] = {}
+        self._layouts: dict[str, Layout] = {}
+
+    def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        reading = _Reading(self._text(body), hint, self)
+        bo = next(reading.objects())
+        rest = sum(1 for _ in reading.rest)
+        if rest:
+            raise MalformedData(f"found {rest + 1} records, expected one; set the option split")
+        return bo
+
+    def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
+        return _Reading(self._text(body), hint, self).objects()
+
+    def to_body(self, bo: BusinessObject) -> bytes:
+        return self._body(bo.type, [self._record(bo)], [bo])
+
+    def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
+        if not bos:
+            raise MalformedData("found no object, expected at least one")
+        name = bos[0].type
+        records = []
+        try:
+            for bo in bos:
+                if bo.type != name:
+                    raise MalformedData(f"found a {bo.type}, expected a {name}, as in the first record")
+                records.append(self._record(bo))
+        except MalformedData as error:
+            raise MalformedData(f"record {len(records) + 1}: {error}") from None
+        return self._body(name, records, bos)
+
+    def _text(self, body: bytes | str) -> Records:
+        text = decode(body, self._charset)
+        records = self.form.read(text, MAX_COLUMNS)
+        if "\0" in text:
+            line = records.line_of(text.index("\0"))
+            raise MalformedData(f"found the character NUL, which CSV does not allow: line {line}")
+        return records
+
+    def layout(self, name: str, header: list[str] | None) -> Layout:
+        """Returns the places of the attributes of an object in a record. None = there is no header."""
+        columns = self._columns_of(name)
+        if header is None:
+            header = columns.names
+        layout = self._layouts.get(name)
+        if layout is None or layout.header != header:
+            layout = self._layouts[name] = Layout(columns, header, self._ignore_undefined)
+        return layout
+
+    def _columns_of(self, name: str) -> Columns:
+        columns = self._columns.get(name)
+        if columns is None:
+            columns = self._columns[name] = Columns(self._definitions.schema(name))
+        return columns
+
+    def _record(self, bo: BusinessObject) -> str:
+        columns = self._columns_of(bo.type)
+        fields = columns.texts(bo)
+        if self._write_type:
+            fields[:0] = columns.type_and_verb(bo)
+        record = self.form.line(fields)
+        if not record:
+            raise MalformedData(
+                f"{bo.type}: its record is an empty line, which cannot be read; set the option null"
+            )
+        return record
+
+    def _body(self, name: str, records: list[str], bos: Sequence[BusinessObject]) -> bytes:
+        columns = self._columns_of(name)
+        if self._write_header:
+            names = columns.type_names + columns.names if self._write_type else columns.names
+            records.insert(0, self.form.line(names))
+        text = self.form.line_end.join([*records, ""])
+        try:
+            if "\0" in text:
+                raise MalformedData("the character NUL is not allowed in CSV")
+            return encode(text, self._charset)
+        except MalformedData as error:
+            raise MalformedData(f"{self._place_of_character(columns, bos)}: {error}") from None
+
+    def _place_of_character(self, columns: Columns, bos: Sequence[BusinessObject]) -> str:
+        """Returns the place of the first character that cannot be written."""
+        for number, bo in enumerate(bos, 1):
+            for name, text in zip(columns.names, columns.texts(bo), strict=True):
+                if text is None or self._is_writable(text):
+                    continue
+                return f"record {number}: {bo.type}: {name}" if len(bos) > 1 else f"{bo.type}: {name}"
+        return f"the header of {bos[0].type}"
+
+    def _is_writable(self, text: str) -> bool:
+        try:
+            encode(text, self._charset)
+        except MalformedData:
+            return False
+        return "\0" not in text
+
+
+class _Reading:
+    """Reads the records of one body.
+
+    Args:
+        records: the records.
+        hint: the object that a rule dictates.
+        handler: the handler.
+    """
+
+    def __init__(self, records: Records, hint: Hint | None, handler: CsvHandler) -> None:
+        self._records = records
+        self._hint = hint
+        self._handler = handler
+        self._number = 0
+        self._header: list[str] | None = None
+        self._header_line = 0
+        self.rest = iter(records)
+        """The records that are not read."""
+
+    def objects(self) -> Iterator[BusinessObject]:
+        """Iterates over the objects. The first object is checked against the header.
+
+        Raises:
+            MalformedData: also if there is no record.
+        """
+        if self._handler.has_header:
+            self._header = self._read_header()
+        hint, header, records = self._hint, self._header, self._records
+        layout = None
+        if hint is not None:
+            layout = self._layout(hint.object)
+        elif header is None or TYPE not in header:
+            raise UnknownBusinessObject(f"neither a rule nor a column {TYPE} names a business object")
+        names = layout.header if layout is not None else header or []
+        type_index = -1 if layout is not None else names.index(TYPE)
+        hint_verb = hint.verb if hint is not None else None
+        records.limit = len(names)
+        for record in self.rest:
+            self._number += 1
+            try:
+                fields = records.fields(record)
+            except FieldError as mistake:
+                raise self._error(names, mistake.index, str(mistake), mistake.offset) from None
+            if len(fields) != len(names):
+                found = len(fields) if len(fields) < len(names) else f"more than {len(names)}"
+                line = records.line_of(records.start)
+                raise MalformedData(
+                    f"record {self._number}: found {found} fields, expected {len(names)}: line {line}"
+                )
+            if type_index >= 0:
+                layout = self._named_layout(fields[type_index])
+            assert layout is not None
+            try:
+                bo = layout.object_of(fields, records.has_unset)
+            except ValueError:
+                index, reason = layout.misfit(records.fields(record))
+                raise self._error(names, index, reason, records.offset_of(record, index)) from None
+            bo.verb = hint_verb or (fields[layout.verb] if layout.verb >= 0 else None) or None
+            yield bo
+        if not self._number:
+            found = "the body is empty" if header is None else "the body holds no record, only a header"
+            raise MalformedData(f"{found}, expected a record")
+
+    def _read_header(self) -> list[str]:
+        record = next(self.rest, None)
+        if record is None:
+            raise MalformedData("the body is empty, expected a header and a record")
+        try:
+            fields = self._records.fields(record)
+        except FieldError as mistake:
+            line = self._records.line_of(mistake.offset)
+            raise MalformedData(f"the header: field {mistake.index + 1}: {mistake}: line {line}") from None
+        self._header_line = self._records.line_of(self._records.start)
+        if len(fields) > MAX_COLUMNS:
+            raise MalformedData(f"the header: found more than {MAX_COLUMNS} fields: line {self._header_line}")
+        null = self._handler.form.null
+        return [null if field is None else field for field in fields]
+
+    def _layout(self, name: str) -> Layout:
+        try:
+            return self._handler.layout(name, self._header)
+        except UnknownBusinessObject:
+            raise
+        except MalformedData as error:
+            place = f": line {self._header_line}" if self._header is not None else ""
+            raise MalformedData(f"{error}{place}") from None
+
+    def _named_layout(self, name: str | None) -> Layout:
+        """Returns the layout for the type that a record names."""
+        try:
+            if not name:
+                raise UnknownBusinessObject(f"neither a rule nor the column {TYPE} names a business object")
+            return self._layout(name)
+        except UnknownBusinessObject as error:
+            line = self._records.line_of(self._records.start)
+            raise UnknownBusinessObject(f"record {self._number}: {error}: line {line}") from None
+
+    def _error(self, names: list[str], index: int, reason: str, offset: int) -> MalformedData:
+        column = f"column {plain(names[index])}" if index < len(names) else f"field {index + 1}"
+        line = self._records.line_of(offset)
+        return MalformedData(f"record {self._number}: {column}: {reason}: line {line}")

@@ -1,0 +1,136 @@
+"""JSON Lines (jsonlines.org) and NDJSON: each line is a business object in JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from connector.businessobjects.datahandler import Hint, Option, charset
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.encoding import encode
+from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.json_handler import JsonHandler, utf8
+from connector.errors import MalformedData, UnknownBusinessObject
+
+_PLACE: Final = re.compile(r"line 1( column [0-9]+)?\Z")
+"""The place of a mistake in the JSON of a line."""
+
+
+class JsonLinesHandler:
+    """JSON Lines: one JSON object a line.
+
+    Each line is what :class:`~connector.datahandlers.json_handler.JsonHandler` reads and writes, with the
+    same options. Blank lines are passed over. LF ends a line, with or without a CR before it. The last line
+    needs no end.
+
+    A body holds one object, or with the option ``split`` any number. Objects are read one after the other.
+    Beside the body stands the memory for one line.
+    """
+
+    mime_types = ("application/jsonl", "application/x-ndjson")
+    options = (
+        Option(
+            "split", bool, False, "Each line of a body is an object of its own. False: a body is one line."
+        ),
+        Option("IgnoreUndefinedAttributes", bool, False, "Pass over keys that the definition lacks."),
+        Option(
+            "write_type", bool, True, "Write the keys BusinessObject and Verb, so that no rule is needed."
+        ),
+        Option("schema", Path, "", "A file with the JSON Schema of each line. Empty: none."),
+        Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
+    )
+
+    def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        self.splits: bool = options["split"]
+        self._charset: str = options["charset"]
+        self._json = JsonHandler({**options, "charset": ""}, definitions)
+
+    def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        lines = self._lines(body)
+        bo = next(self._objects(lines, hint))
+        rest = sum(1 for _ in lines)
+        if rest:
+            raise MalformedData(f"found {rest + 1} records, expected one; set the option split")
+        return bo
+
+    def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
+        return self._objects(self._lines(body), hint)
+
+    def to_body(self, bo: BusinessObject) -> bytes:
+        return self._encoded(self._json.to_body(bo) + b"\n")
+
+    def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
+        if not bos:
+            raise MalformedData("found no object, expected at least one")
+        lines: list[bytes] = []
+        for bo in bos:
+            try:
+                lines.append(self._json.to_body(bo))
+            except MalformedData as error:
+                raise MalformedData(f"record {len(lines) + 1}: {error}") from None
+        return self._encoded(b"\n".join([*lines, b""]))
+
+    def _encoded(self, body: bytes) -> bytes:
+        return encode(body.decode(), self._charset) if self._charset else body
+
+    def _lines(self, body: bytes | str) -> _Lines:
+        text = utf8(body, self._charset)
+        return _Lines(text, len(body) - len(text) if isinstance(body, bytes) else 0)
+
+    def _objects(self, lines: _Lines, hint: Hint | None) -> Iterator[BusinessObject]:
+        number = 0
+        for line in lines:
+            number += 1
+            try:
+                bo = self._json.read(line, hint)
+            except UnknownBusinessObject as error:
+                raise UnknownBusinessObject(f"record {number}: {lines.placed(error, line)}") from None
+            except MalformedData as error:
+                raise MalformedData(f"record {number}: {lines.placed(error, line)}") from None
+            yield bo
+        if not number:
+            raise MalformedData("the body is empty, expected a JSON object in a line")
+
+
+class _Lines:
+    """The lines of a body that are not blank, one by one.
+
+    Args:
+        body: the body in UTF-8.
+        skipped: the bytes of the byte order mark before the body.
+    """
+
+    def __init__(self, body: bytes, skipped: int) -> None:
+        self._body = body
+        self._skipped = skipped
+        self._number = 0
+        self._begin = self._end = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        body = self._body
+        while self._end < len(body):
+            self._number += 1
+            self._begin = self._end
+            self._end = body.find(b"\n", self._begin) + 1 or len(body)
+            line = body[self._begin : self._end]
+            if line.strip(b" \t\r\n"):
+                return line
+        raise StopIteration
+
+    def placed(self, error: MalformedData, line: bytes) -> str:
+        """Returns a mistake in the JSON of the last line, with its place in the body."""
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as undecodable:
+            offset = self._skipped + self._begin + undecodable.start
+            return f"the body is not UTF-8: byte {offset}, line {self._number}"
+        text = str(error)
+        found = _PLACE.search(text)
+        if found is None:
+            return f"{text}: line {self._number}"
+        return f"{text[: found.start()]}line {self._number}{found[1] or ''}"

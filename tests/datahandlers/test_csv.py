@@ -1,0 +1,707 @@
+"""CSV: records, columns, types, and what other programs make of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import tracemalloc
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.columns import MAX_COLUMNS
+from connector.businessobjects.datahandler import DataHandler, Hint, SplittingHandler
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.csv_handler import CsvHandler
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
+
+
+def define(*attributes: Attribute, name: str = "Order", **others: Definition) -> Definitions:
+    verbs = {"Create": Verb("Create"), "Update": Verb("Update")}
+    definition = Definition(name, attributes={one.name: one for one in attributes}, verbs=verbs)
+    return Definitions({name: definition, **others})
+
+
+DEFINITIONS = sample_definitions()
+CUSTOMER = Hint("Customer", "Create")
+NOTE = Hint("Note", "Create")
+FULL = {
+    "CustomerId": "C-1",
+    "Name": 'Zoë <&> "quoted", \\ back',
+    "Notes": "two\r\nlines\rand\n💶",
+    "Active": True,
+    "Rating": -2147483648,
+    "Discount": 0.1,
+    "Limit": 1e300,
+    "Since": "2024-02-29T23:59:60.5+05:30",
+    "Home": {"City": "Delft"},
+}
+PLAIN = define(
+    Attribute("Id", "String", is_key=True),
+    Attribute("Text", "String"),
+    Attribute("Number", "Double"),
+    Attribute("Count", "Integer"),
+    Attribute("Done", "Boolean"),
+    Attribute("Secret", "Ciphertext", max_length=5),
+)
+ORDER = Hint("Order", "Create")
+TEXTS = define(*(Attribute(name, "String") for name in ("a", "b", "c")))
+
+
+def handler(definitions: Definitions = PLAIN, **options: Any) -> CsvHandler:
+    return CsvHandler({**{one.name: one.default for one in CsvHandler.options}, **options}, definitions)
+
+
+def read(body: bytes | str, hint: Hint | None = ORDER, **options: Any) -> list[dict[str, Any]]:
+    return [bo.as_dict() for bo in handler(**options).to_business_objects(body, hint)]
+
+
+def refusal(body: bytes | str, hint: Hint | None = ORDER, **options: Any) -> str:
+    with pytest.raises(MalformedData) as refused:
+        list(handler(**options).to_business_objects(body, hint))
+    return str(refused.value)
+
+
+def objects() -> list[BusinessObject]:
+    return [
+        BusinessObject(DEFINITIONS, "Customer", "Update", FULL),
+        BusinessObject(
+            DEFINITIONS, "Customer", "Create", {"CustomerId": "C-2", "Active": False, "Name": "n"}
+        ),
+        BusinessObject(DEFINITIONS, "Customer", "Create", {"Rating": "", "Since": "", "Limit": ""}),
+        BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"}),
+    ]
+
+
+class TestCsv(DataHandlerSuite):
+    @pytest.fixture
+    def handler(self) -> DataHandler:
+        return handler(DEFINITIONS)
+
+    @pytest.fixture
+    def objects(self) -> Sequence[BusinessObject]:
+        return objects()
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        return [
+            Sample(b"CustomerId,Name\r\nC1,\r\n", CUSTOMER, {"CustomerId": "C1"}),
+            Sample(
+                b'\n"Rating",Name,Home.City\n7,"a ""b"",\n",""',
+                CUSTOMER,
+                {"Rating": 7, "Name": 'a "b",\n', "Home": {"City": ""}},
+            ),
+            Sample(
+                b"Verb,Rating,BusinessObject\nUpdate,7,Customer\n", None, {"Rating": 7}, "Customer", "Update"
+            ),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [
+            b"",
+            b"\r\n\n",
+            b"Rating",
+            b"Rating\n7\n8",
+            b"Rating\nx",
+            b"Rating\n7,8",
+            b"Rating,Name\n7",
+            b"Rating,Rating\n7,7",
+            b'Rating\n"7',
+            b"Ratting\n7",
+            b"\xff",
+            b"Name\n\0",
+        ]
+
+
+class TestTabSeparated(TestCsv):
+    @pytest.fixture
+    def handler(self) -> DataHandler:
+        return handler(
+            DEFINITIONS, delimiter="\\t", quote="'", escape="\\", null="\\N", line_end="\\n", split=True
+        )
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        return [
+            Sample(
+                b"CustomerId\tName\tNotes\tHome.City\nC1\t\\N\t\t'\\N'\n",
+                CUSTOMER,
+                {"CustomerId": "C1", "Notes": "", "Home": {"City": "N"}},
+            ),
+            Sample(b"Notes\r'it''s\\'\\\r\n\t'", CUSTOMER, {"Notes": "it's'\r\n\t"}),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [b"", b"Name\n'", b"Name\n\\", b"Name\nx\ty", b"Name,Rating\nx,1"]
+
+
+class TestWithoutHeader(TestCsv):
+    @pytest.fixture
+    def handler(self) -> DataHandler:
+        return handler(DEFINITIONS, header=False, charset="utf-16")
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        return [
+            Sample('"\ufeffa,b"'.encode("utf-16"), NOTE, {"Text": "\ufeffa,b"}),
+            Sample('""\n'.encode("utf-16"), NOTE, {"Text": ""}),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [b"", b"a", "a,b".encode("utf-16"), '"'.encode("utf-16")]
+
+
+class TestWithType(TestCsv):
+    @pytest.fixture
+    def handler(self) -> DataHandler:
+        return handler(DEFINITIONS, write_type=True, null="NULL")
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        return [
+            Sample(
+                b"BusinessObject,Verb,Name,Notes\nNote,Update,NULL,",
+                CUSTOMER,
+                {"Notes": ""},
+                "Customer",
+                "Create",
+            ),
+            Sample(b'Verb,BusinessObject,Text\nNULL,Note,"NULL"', None, {"Text": "NULL"}, "Note", None),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [b"BusinessObject,Verb,BusinessObject,Name\nNote,Update,Note,x", b"BusinessObject\n"]
+
+
+# --- records ----------------------------------------------------------------------------------
+
+
+def test_each_record_is_an_object_of_its_own() -> None:
+    body = b'Id,Number\r\nA,1.5\r\n"B",\r\n\r\n,""\r\n'
+    assert read(body) == [{"Id": "A", "Number": 1.5}, {"Id": "B"}, {"Number": ""}]
+
+
+def test_without_split_a_body_is_one_record() -> None:
+    assert not handler().splits
+    assert handler(split=True).splits
+    assert handler().to_business_object(b"Id\nA\n\n", ORDER).as_dict() == {"Id": "A"}
+    with pytest.raises(MalformedData, match=r"^found 3 records, expected one; set the option split$"):
+        handler().to_business_object(b"Id\nA\nB\n\nC", ORDER)
+
+
+def test_records_are_read_one_after_the_other() -> None:
+    body = b"Id,Text\n" + b"A,some text\n" * 200_000
+    one = handler(split=True)
+    tracemalloc.start()
+    begun = tracemalloc.get_traced_memory()[0]
+    count = 0
+    for bo in one.to_business_objects(body, ORDER):
+        count += bo["Id"] == "A"
+    peak = tracemalloc.get_traced_memory()[1] - begun
+    tracemalloc.stop()
+    assert count == 200_000
+    assert peak < 1.2 * len(body)  # the text of the body
+
+
+def test_what_comes_before_a_mistake_is_read() -> None:
+    stream = handler(split=True).to_business_objects(b"Id,Count\nA,1\nB,2\nC,x\n", ORDER)
+    assert [bo["Id"] for bo in islice(stream, 2)] == ["A", "B"]
+    with pytest.raises(MalformedData, match=r"^record 3: column Count"):
+        next(stream)
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+def test_a_record_ends_with_any_line_end(end: bytes) -> None:
+    body = end.join([b"Id,Text", b"A,x", b"", b'B,"\r\n\r"', b"C,z"])
+    expected = [{"Id": "A", "Text": "x"}, {"Id": "B", "Text": "\r\n\r"}, {"Id": "C", "Text": "z"}]
+    assert read(body) == read(body + end) == expected
+
+
+def test_columns_may_be_missing_and_in_any_order() -> None:
+    assert read(b"Count,Id\n7,A") == [{"Count": 7, "Id": "A"}]
+
+
+def test_spaces_are_part_of_a_text_and_not_of_a_number() -> None:
+    assert read(b"Id,Number\n A , 1 ") == [{"Id": " A ", "Number": 1.0}]
+
+
+def test_empty_is_not_set_and_empty_with_quotes_is_blank() -> None:
+    assert read(b'Id,Text,Number\n,"",\n"",,""') == [{"Text": ""}, {"Id": "", "Number": ""}]
+    bo = BusinessObject(PLAIN, "Order", "Create", {"Id": "", "Number": ""})
+    assert handler(header=False).to_body(bo) == b'"",,"",,,\r\n'
+
+
+def test_another_text_may_mean_not_set() -> None:
+    assert read(b'Id,Text,Number\nNULL,"NULL",\n', null="NULL") == [{"Text": "NULL", "Number": ""}]
+    bo = BusinessObject(PLAIN, "Order", "Create", {"Id": "", "Text": "NULL"})
+    assert handler(header=False, null="NULL").to_body(bo) == b'"","NULL",NULL,NULL,NULL,NULL\r\n'
+
+
+def test_a_field_may_be_longer_than_the_limit_of_the_csv_module() -> None:
+    text = 'x "\n' * 500_000
+    assert len(text) > csv.field_size_limit()
+    bo = BusinessObject(PLAIN, "Order", "Create", {"Text": text})
+    assert handler().to_business_object(handler().to_body(bo), ORDER)["Text"] == text
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def test_a_body_has_a_header_and_a_record() -> None:
+    bo = BusinessObject(
+        PLAIN, "Order", "Create", {"Id": "A", "Text": 'a "b"', "Number": 1.5, "Count": 7, "Done": True}
+    )
+    assert handler().to_body(bo) == b'Id,Text,Number,Count,Done,Secret\r\nA,"a ""b""",1.5,7,true,\r\n'
+    assert handler(write_header=False).to_body(bo) == b'A,"a ""b""",1.5,7,true,\r\n'
+    assert handler(write_header=False, escape="\\", quote="'", delimiter=" ").to_body(bo) == (
+        b"A 'a \"b\"' 1.5 7 true \r\n"
+    )
+    assert handler(write_header=False, escape="\\").to_body(bo) == b'A,"a \\"b\\"",1.5,7,true,\r\n'
+    assert handler(write_type=True, line_end="\n").to_body(bo) == (
+        b'BusinessObject,Verb,Id,Text,Number,Count,Done,Secret\nOrder,Create,A,"a ""b""",1.5,7,true,\n'
+    )
+
+
+def test_objects_are_written_together_with_one_header() -> None:
+    bos = [BusinessObject(TEXTS, "Order", "Create", {"a": str(number)}) for number in range(3)]
+    one: SplittingHandler = handler(TEXTS, split=True)
+    body = one.to_joint_body(bos)
+    assert body == b"a,b,c\r\n0,,\r\n1,,\r\n2,,\r\n"
+    assert list(one.to_business_objects(body, ORDER)) == bos
+
+
+def test_objects_of_two_types_are_not_written_together() -> None:
+    with pytest.raises(MalformedData, match=r"^record 2: found a Note, expected a Customer"):
+        handler(DEFINITIONS).to_joint_body([objects()[0], objects()[3]])
+    with pytest.raises(MalformedData, match="found no object"):
+        handler().to_joint_body([])
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (
+            {"Address": [{"City": "a"}]},
+            "Customer: Address: found a list of objects (Address), which CSV cannot hold",
+        ),
+        (
+            {"Home": {"City": "a", "Before": {"City": "b"}}},
+            "Home.Before: found an object (Address) within such an",
+        ),
+        ({"Home": {"Before": {}}}, "Customer: Home.Before: found an object (Address) within such an object"),
+        ({"Home": {}}, "Customer: Home: found an object without a value, expected at least one"),
+        ({"Name": "a\0"}, "Customer: Name: the character NUL is not allowed in CSV"),
+        ({"Name": "a\ud800"}, "Customer: Name: the character '\\ud800' does not exist in utf-8"),
+    ],
+)
+def test_what_csv_cannot_hold_is_refused(values: dict[str, Any], reason: str) -> None:
+    bo = BusinessObject(DEFINITIONS, "Customer", "Create", values)
+    with pytest.raises(MalformedData) as refused:
+        handler(DEFINITIONS).to_body(bo)
+    assert reason in str(refused.value)
+    right = BusinessObject(DEFINITIONS, "Customer", "Create", {"Name": ""})
+    with pytest.raises(MalformedData) as refused:
+        handler(DEFINITIONS).to_joint_body([right, bo])
+    assert str(refused.value).startswith("record 2: ")
+    assert reason in str(refused.value)
+
+
+def test_an_empty_list_of_children_is_not_written() -> None:
+    bo = BusinessObject(DEFINITIONS, "Customer", "Create", {"Name": "a", "Address": []})
+    again = handler(DEFINITIONS).to_business_object(handler(DEFINITIONS).to_body(bo), CUSTOMER)
+    assert again.as_dict() == {"Name": "a"}
+
+
+def test_an_empty_line_is_not_written() -> None:
+    bo = BusinessObject(DEFINITIONS, "Note", "Create")
+    with pytest.raises(MalformedData, match="Note: its record is an empty line, which cannot be read"):
+        handler(DEFINITIONS).to_body(bo)
+    assert handler(DEFINITIONS, null="-").to_body(bo) == b"Text\r\n-\r\n"
+
+
+# --- columns ----------------------------------------------------------------------------------
+
+
+def test_a_tag_names_the_column() -> None:
+    place = Definition(
+        "Place", attributes={"Town": Attribute("Town", "String", app_specific_info="name=City; x=y")}
+    )
+    definitions = define(
+        Attribute("Id", "String", app_specific_info="name=Order No.;type=x"),
+        Attribute("To", "Place", app_specific_info="name=Deliver To"),
+        Attribute("From", "Place"),
+        Place=place,
+    )
+    bo = BusinessObject(
+        definitions, "Order", "Create", {"Id": "1", "To": {"Town": "Oslo"}, "From": {"Town": "Rome"}}
+    )
+    body = handler(definitions).to_body(bo)
+    assert body == b"Order No.,Deliver To.City,From.City\r\n1,Oslo,Rome\r\n"
+    assert handler(definitions).to_business_object(body, ORDER) == bo
+    assert "the header: column 'Id': no such attribute" in refusal(
+        b"Order No.,Id\n1,2", definitions=definitions
+    )
+
+
+def test_two_attributes_cannot_have_one_column() -> None:
+    definitions = define(
+        Attribute("a", "String", app_specific_info="name=b"),
+        Attribute("b", "String", app_specific_info="x=y"),
+    )
+    with pytest.raises(MalformedData, match="Order: two attributes have the column 'b'"):
+        handler(definitions).to_business_object(b"b\n1", ORDER)
+    with pytest.raises(MalformedData, match="Order: two attributes have the column 'b'"):
+        handler(definitions).to_body(BusinessObject(definitions, "Order"))
+
+
+def test_an_object_without_columns_cannot_be_held() -> None:
+    with pytest.raises(MalformedData, match="Order has no attribute that CSV can hold"):
+        handler(define()).to_business_object(b"b\n1", ORDER)
+
+
+def test_objects_within_objects_without_end_do_not_hang() -> None:
+    levels = 30
+    wide = {
+        f"N{n}": Definition(
+            f"N{n}", attributes={name: Attribute(name, f"N{n + 1}") for name in ("a", "b")}, verbs={}
+        )
+        for n in range(levels)
+    }
+    wide[f"N{levels}"] = Definition(f"N{levels}", attributes={"x": Attribute("x", "String")})
+    with pytest.raises(MalformedData, match=f"N0 has more than {MAX_COLUMNS} columns"):
+        handler(Definitions(wide)).to_business_object(b"x\n1", Hint("N0"))
+    deep = {
+        f"N{n}": Definition(
+            f"N{n}", attributes={"x": Attribute("x", "String"), "c": Attribute("c", f"N{n + 1}")}
+        )
+        for n in range(3000)
+    }
+    deep["N3000"] = wide[f"N{levels}"]
+    assert handler(Definitions(deep)).to_business_object(b"c.c.x\n1", Hint("N0")).as_dict() == {
+        "c": {"c": {"x": "1"}}
+    }
+
+
+def test_columns_that_the_definition_lacks_may_be_passed_over() -> None:
+    body = b'x,Id,"",x,Meta\n"a",A,b,c,d'
+    assert read(body, IgnoreUndefinedAttributes=True) == [{"Id": "A"}]
+    assert "the header: column 'x': no such attribute in Order: line 1" in refusal(body)
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (
+            "Name,Nmae",
+            "the header: column 'Nmae': no such attribute in Customer, did you mean 'Name'?: line 1",
+        ),
+        ("Name,Meta", "column 'Meta': holds a meta-object of Customer, which is never part of a body"),
+        ("Name,Meta.MessageID", "column 'Meta.MessageID': no such attribute in Customer"),
+        ("Name,Home", "column 'Home': no such attribute in Customer"),
+        ("Name,Address", "column 'Address': Address is a list of objects (Address), which CSV cannot hold"),
+        ("Name,Address.City", "column 'Address.City': Address is a list of objects"),
+        (
+            "Home.City,Home.Before.City",
+            "'Home.Before.City': Home.Before is an object (Address) within such an",
+        ),
+        ("Name,Rating,Name", "the header: column 'Name' stands twice: line 1"),
+        ("Name,Verb,Verb", "the header: column 'Verb' stands twice"),
+        ('Name,"x', 'the header: field 2: the quote " is not closed: line 1'),
+        ('\n\nName,"x"y', "the header: field 2: found text after the closing quote"),
+        ("\n\nName,Nmae", "did you mean 'Name'?: line 3"),
+        ("x," * 20_000, "the header: found more than 16384 fields: line 1"),
+    ],
+)
+def test_a_wrong_header_is_refused(header: str, reason: str) -> None:
+    assert reason in refusal(f"{header}\n1,2,3", CUSTOMER, definitions=DEFINITIONS)
+
+
+def test_a_record_that_is_no_header_is_not_shown() -> None:
+    text = refusal(b"A,geheim\n")
+    assert text == (
+        "the header names no attribute of Order; set the option header to false if the first record is no "
+        "header: line 1"
+    )
+
+
+# --- mistakes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("", "the body is empty, expected a header and a record"),
+        ("\r\n \r\n", "the header names no attribute of Order"),
+        ("\r\n\r\n", "the body is empty, expected a header and a record"),
+        ("Id,Text\r\n\r\n", "the body holds no record, only a header, expected a record"),
+        ("Id,Number\nA,1\nB,x\n", "record 2: column Number: found the text 'x', expected a number: line 3"),
+        (
+            'Id,Count\n"A\n\nB",1\n\n"\r",\n"\r\n",7.0',
+            "record 3: column Count: found the text '7.0', expected an",
+        ),
+        ('Id,Count\n"A\n\nB",1\n\n"\r",\n"\r\n",7.0', "an integer: line 9"),
+        ("Id,Text\nA\n", "record 1: found 1 fields, expected 2: line 2"),
+        ("Id,Text\nA,B\nA,B,C\n", "record 2: found more than 2 fields, expected 2: line 3"),
+        ('Id,Text\nA,"B\nC,D\n', 'record 1: column Text: the quote " is not closed: line 2'),
+        ('Id,Text\nA,"B\n\n"C,D\n', "record 1: column Text: found text after the closing quote"),
+        ('Id,Text\nA,B"\n', 'record 1: column Text: found the quote " within a field without quotes'),
+        (
+            "Id,Secret\nA,geheim",
+            "record 1: column Secret: found a text of 6 characters, expected at most 5: line 2",
+        ),
+        ("Id,Text\nA,b\0", "found the character NUL, which CSV does not allow: line 2"),
+        (b"Id,Text\nA,\xff", "the body is not utf-8: byte 10"),
+    ],
+)
+def test_a_wrong_body_is_refused_with_its_place(body: bytes | str, reason: str) -> None:
+    text = refusal(body)
+    assert reason in text
+    assert "geheim" not in text
+
+
+def test_a_huge_name_is_not_shown_whole() -> None:
+    assert len(refusal(f"Id,{'x' * 100_000}\n1,2")) < 300
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"delimiter": "||"}, "delimiter: found '||'"),
+        ({"quote": ""}, "quote: found ''"),
+        ({"escape": "ab"}, "escape: found 'ab'"),
+        ({"null": "a,b"}, "null: found 'a,b'"),
+        ({"line_end": ";"}, "line_end: found ';', expected \\r\\n, \\n or \\r"),
+        ({"header": False, "write_type": True}, "write_type needs a header"),
+        ({"write_header": False, "write_type": True}, "write_type needs a header"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|needs") as refused:
+        handler(**options)
+    assert reason in str(refused.value)
+
+
+# --- type and verb ----------------------------------------------------------------------------
+
+
+def test_the_columns_name_type_and_verb_where_no_rule_does() -> None:
+    body = b"BusinessObject,Verb,Text,Name\nNote,Update,a,\nCustomer,,,b\n"
+    assert "the header: column 'Name': no such attribute in Note" in refusal(
+        body, None, definitions=DEFINITIONS
+    )
+    found = handler(DEFINITIONS, IgnoreUndefinedAttributes=True).to_business_objects(body, None)
+    assert [(bo.type, bo.verb, bo.as_dict()) for bo in found] == [
+        ("Note", "Update", {"Text": "a"}),
+        ("Customer", None, {"Name": "b"}),
+    ]
+
+
+def test_a_rule_without_a_verb_leaves_it_to_the_record() -> None:
+    body = b"Id,Verb\nA,Update\nB,\n"
+    assert [bo.verb for bo in handler().to_business_objects(body, Hint("Order"))] == ["Update", None]
+    assert [bo.verb for bo in handler().to_business_objects(body, ORDER)] == ["Create", "Create"]
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "reason"),
+    [
+        (b"Id\nA", {}, "neither a rule nor a column BusinessObject names a business object"),
+        (b"A,B", {"header": False}, "neither a rule nor a column BusinessObject names a business object"),
+        (b"Id,BusinessObject\nA,Order\nB,", {}, "record 2: neither a rule nor the column BusinessObject"),
+        (
+            b"Id,BusinessObject\nA,Order\n\nB,Ordr",
+            {},
+            "record 2: no business object 'Ordr' is defined, did you",
+        ),
+        (b"Id,BusinessObject\nA,Order\n\nB,Ordr", {}, "line 4"),
+    ],
+)
+def test_a_record_that_names_no_defined_object_is_unknown(
+    body: bytes, options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(UnknownBusinessObject) as refused:
+        list(handler(**options).to_business_objects(body, None))
+    assert reason in str(refused.value)
+
+
+def test_attributes_called_so_are_attributes() -> None:
+    definitions = define(Attribute("Verb", "String"), Attribute("BusinessObject", "String"))
+    bo = BusinessObject(definitions, "Order", "Create", {"Verb": "run", "BusinessObject": "x"})
+    body = handler(definitions, write_type=True).to_body(bo)
+    assert body == b"Verb,BusinessObject\r\nrun,x\r\n"
+    assert handler(definitions).to_business_object(body, ORDER) == bo
+    bo = handler(definitions).to_business_object(b"Verb,BusinessObject\nrun,Order", None)
+    assert (bo.verb, bo.as_dict()) == (None, {"Verb": "run", "BusinessObject": "Order"})
+
+
+# --- charsets ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("charset", ["ISO-8859-1", "utf-16", "utf-8-sig", "cp1252"])
+def test_the_character_set_is_an_option(charset: str) -> None:
+    bo = BusinessObject(PLAIN, "Order", "Create", {"Text": "Zoë"})
+    one = handler(charset=charset)
+    assert one.to_body(bo).decode(charset).endswith("\r\n,Zoë,,,,\r\n")
+    assert one.to_business_object(one.to_body(bo), ORDER) == bo
+
+
+@pytest.mark.parametrize("charset", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_names_the_character_set(charset: str) -> None:
+    assert read("Id,Text\nA,Zoë".encode(charset)) == [{"Id": "A", "Text": "Zoë"}]
+
+
+def test_a_character_that_is_not_in_the_set_is_refused_with_its_place() -> None:
+    bos = [BusinessObject(PLAIN, "Order", "Create", {"Text": text}) for text in ("", "a", "€")]
+    with pytest.raises(MalformedData, match=r"record 3: Order: Text: the character '.u20ac' does not exist"):
+        handler(charset="ISO-8859-1").to_joint_body(bos)
+    definitions = define(Attribute("a", "String", app_specific_info="name=€"))
+    with pytest.raises(MalformedData, match="the header of Order: the character"):
+        handler(definitions, charset="ISO-8859-1").to_body(
+            BusinessObject(definitions, "Order", values={"a": "b"})
+        )
+
+
+# --- other programs ---------------------------------------------------------------------------
+
+VALUES = st.lists(
+    st.lists(st.text(st.sampled_from("aé\",;\t|'\\ \r\n€")), min_size=3, max_size=3), min_size=1, max_size=5
+)
+
+
+@st.composite
+def dialects(draw: st.DrawFn) -> dict[str, Any]:
+    escape = draw(st.sampled_from([None, "\\", "^"]))
+    return {
+        "delimiter": draw(st.sampled_from(",;\t| ")),
+        "quotechar": draw(st.sampled_from("\"'")),
+        "escapechar": escape,
+        "doublequote": escape is None or draw(st.booleans()),
+        "lineterminator": draw(st.sampled_from(["\r\n", "\n", "\r"])),
+        "quoting": draw(
+            st.sampled_from(
+                [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC] + [csv.QUOTE_NONE] * bool(escape)
+            )
+        ),
+    }
+
+
+def ours(dialect: dict[str, Any]) -> CsvHandler:
+    return handler(
+        TEXTS,
+        delimiter=dialect["delimiter"],
+        quote=dialect["quotechar"],
+        escape=dialect["escapechar"] or "",
+        line_end=dialect["lineterminator"],
+        split=True,
+    )
+
+
+@settings(max_examples=500)
+@given(dialect=dialects(), rows=VALUES)
+def test_what_the_csv_module_writes_is_read(dialect: dict[str, Any], rows: list[list[str]]) -> None:
+    if dialect["quoting"] in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
+        # Before Python 3.13 the module writes a line end of another kind without quotes.
+        ends = dialect["lineterminator"]
+        rows = [["".join(c for c in text if c not in "\r\n" or c in ends) for text in row] for row in rows]
+    file = io.StringIO(newline="")
+    csv.writer(file, **dialect).writerows([["a", "b", "c"], *rows])
+    found = [
+        [bo.get(name, "") for name in "abc"]
+        for bo in ours(dialect).to_business_objects(file.getvalue(), ORDER)
+    ]
+    assert found == rows
+
+
+@settings(max_examples=500)
+@given(dialect=dialects(), rows=VALUES)
+def test_the_csv_module_reads_what_is_written(dialect: dict[str, Any], rows: list[list[str]]) -> None:
+    bos = [
+        BusinessObject(TEXTS, "Order", "Create", {**dict(zip("abc", row, strict=True)), "b": row[1] or None})
+        for row in rows
+    ]
+    body = ours(dialect).to_joint_body(bos).decode()
+    reading = {
+        **dialect,
+        "doublequote": dialect["escapechar"] is None,
+        "quoting": csv.QUOTE_MINIMAL,
+        "strict": True,
+    }
+    del reading["lineterminator"]
+    assert list(csv.reader(io.StringIO(body, newline=""), **reading)) == [["a", "b", "c"], *rows]
+
+
+@settings(max_examples=100)
+@given(rows=VALUES, delimiter=st.sampled_from(",;\t|"), escape=st.sampled_from(["", "\\"]))
+def test_pandas_reads_what_is_written(rows: list[list[str]], delimiter: str, escape: str) -> None:
+    bos = [BusinessObject(TEXTS, "Order", "Create", dict(zip("abc", row, strict=True))) for row in rows]
+    body = handler(TEXTS, delimiter=delimiter, escape=escape).to_joint_body(bos)
+    frame = pandas.read_csv(
+        io.BytesIO(body),
+        sep=delimiter,
+        dtype=str,
+        keep_default_na=False,
+        escapechar=escape or None,
+        lineterminator=None,
+    )
+    assert list(frame.columns) == ["a", "b", "c"]
+    assert frame.to_numpy().tolist() == rows
+
+
+NUMBERS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "Id": st.text(st.sampled_from('aé", \n€'), min_size=1),
+            "Text": st.none() | st.text(st.sampled_from('aé", \n€'), min_size=1),
+            "Number": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+            "Count": st.integers(-(2**31), 2**31 - 1),
+            "Done": st.booleans(),
+        }
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=100)
+@given(rows=NUMBERS, quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
+def test_what_pandas_writes_is_read(rows: list[dict[str, Any]], quoting: Any) -> None:
+    if quoting == csv.QUOTE_NONNUMERIC:  # pandas puts quotes around what is not set, too
+        rows = [{**row, "Text": row["Text"] or "x", "Number": row["Number"] or 0.0} for row in rows]
+    frame = pandas.DataFrame(rows)
+    frame["Done"] = frame["Done"].map({True: "true", False: "false"})  # pandas writes True and False
+    body = frame.to_csv(index=False, quoting=quoting, na_rep="\\N")
+    assert read(body, null="\\N") == [
+        {name: value for name, value in row.items() if value is not None} for row in rows
+    ]
+
+
+@settings(max_examples=100)
+@given(rows=NUMBERS)
+def test_pandas_reads_the_types_of_what_is_written(rows: list[dict[str, Any]]) -> None:
+    bos = [BusinessObject(PLAIN, "Order", "Create", row) for row in rows]
+    body = handler().to_joint_body(bos)
+    frame = pandas.read_csv(
+        io.BytesIO(body),
+        dtype={"Id": str, "Text": str, "Secret": str},
+        na_values=[""],
+        keep_default_na=False,
+    )
+    for row, found in zip(rows, frame.to_dict("records"), strict=True):
+        for name, value in row.items():
+            if value is None:
+                assert isinstance(found[name], float)
+                assert math.isnan(found[name])
+            else:
+                assert found[name] == value

@@ -1,0 +1,204 @@
+"""JSON Lines: one object a line, by the rules of JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.datahandler import DataHandler, Hint, SplittingHandler
+from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.json_handler import JsonHandler
+from connector.datahandlers.jsonlines_handler import JsonLinesHandler
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.testing.datahandlers import DataHandlerSuite, Sample, objects_of, sample_definitions
+
+DEFINITIONS = sample_definitions()
+CUSTOMER = Hint("Customer", "Create")
+NOTE = Hint("Note", "Create")
+
+
+def handler(**options: Any) -> JsonLinesHandler:
+    return JsonLinesHandler(
+        {**{one.name: one.default for one in JsonLinesHandler.options}, **options}, DEFINITIONS
+    )
+
+
+def refusal(body: bytes | str, hint: Hint | None = CUSTOMER, **options: Any) -> str:
+    with pytest.raises(MalformedData) as refused:
+        list(handler(**options).to_business_objects(body, hint))
+    return str(refused.value)
+
+
+class TestJsonLines(DataHandlerSuite):
+    @pytest.fixture
+    def handler(self) -> DataHandler:
+        return handler()
+
+    @pytest.fixture
+    def objects(self) -> Sequence[BusinessObject]:
+        values = {"CustomerId": "C-1", "Name": "two\nlines", "Address": [{"City": "Oslo"}], "Home": {}}
+        return [
+            BusinessObject(DEFINITIONS, "Customer", "Update", values),
+            BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"}),
+        ]
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        return [
+            Sample(b'\n{"CustomerId": "C1", "Name": null}\r\n \t\r\n', CUSTOMER, {"CustomerId": "C1"}),
+            Sample(
+                b'\xef\xbb\xbf{"BusinessObject": "Note", "Verb": "Update", "Text": ""}',
+                None,
+                {"Text": ""},
+                "Note",
+                "Update",
+            ),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [b"", b"\n\r\n", b"[]", b"{", b"{}\n{}", b'{\n"Name": "a"}', b'{"Rating": "7"}', b"\xff"]
+
+
+class TestUtf16(TestJsonLines):
+    @pytest.fixture
+    def handler(self) -> DataHandler:
+        return handler(charset="utf-16", split=True)
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        return [Sample('\n{"Name": "Zoë"}\n'.encode("utf-16"), CUSTOMER, {"Name": "Zoë"})]
+
+
+def test_each_line_is_an_object_of_its_own() -> None:
+    body = b'{"Text": "a"}\n\n{"Verb": "Update", "Text": "b"}\r\n  {"Text": "c"}'
+    found = list(handler(split=True).to_business_objects(body, Hint("Note")))
+    assert [(bo.verb, bo["Text"]) for bo in found] == [(None, "a"), ("Update", "b"), (None, "c")]
+
+
+def test_lines_may_be_of_different_types() -> None:
+    bos = [
+        BusinessObject(DEFINITIONS, "Note", "Update", {"Text": "a\nb"}),
+        BusinessObject(DEFINITIONS, "Customer", "Create", {"Name": "c"}),
+    ]
+    one: SplittingHandler = handler(split=True)
+    body = one.to_joint_body(bos)
+    assert body == (
+        b'{"BusinessObject":"Note","Verb":"Update","Text":"a\\nb"}\n'
+        b'{"BusinessObject":"Customer","Verb":"Create","Name":"c"}\n'
+    )
+    assert list(one.to_business_objects(body, None)) == bos
+
+
+def test_without_split_a_body_is_one_line() -> None:
+    assert not handler().splits
+    assert handler(split=True).splits
+    with pytest.raises(MalformedData, match=r"^found 3 records, expected one; set the option split$"):
+        handler().to_business_object(b"{}\n\n{}\n{}", NOTE)
+
+
+def test_lines_are_read_one_after_the_other() -> None:
+    body = b'{"Text": "a"}\n' * 100_000
+    one = handler(split=True)
+    list(one.to_business_objects(b"{}", NOTE))
+    tracemalloc.start()
+    count = sum(bo["Text"] == "a" for bo in one.to_business_objects(body, NOTE))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 100_000
+    assert peak < 100_000
+
+
+def test_what_comes_before_a_mistake_is_read() -> None:
+    stream = handler(split=True).to_business_objects(b'{"Text": "a"}\n{"Text": "b"}\n{"Text": 1}', NOTE)
+    assert [bo["Text"] for bo in islice(stream, 2)] == ["a", "b"]
+    with pytest.raises(MalformedData, match=r"^record 3: Note: Text: found the number 1.*: line 3$"):
+        next(stream)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b" \n\n", "the body is empty, expected a JSON object in a line"),
+        (b'{}\n\n{"Name": tru}', "record 2: the body is no JSON: "),
+        (b'{}\n\n{"Name": tru}', ": line 3 column 10"),
+        (b"{}\n[]\n", "record 2: the body is a list, expected a JSON object: line 2"),
+        (b'{}\n{"Name": "a",\n"Rating": 1}\n', "record 2: the body is no JSON: "),
+        (b'{}\n{"Name": 1}', "record 2: Customer: Name: found the number 1, expected a text: line 2"),
+        (b'{}\n{"a": "line 1"}', "record 2: Customer: a: no such attribute in Customer: line 2"),
+        (
+            b'\n{"Name": "a", "Name": "b"}',
+            "record 1: the key 'Name' stands twice in one object: line 2 column 15",
+        ),
+        (b'{}\n{"Name": "\xff"}', "record 2: the body is not UTF-8: byte 13, line 2"),
+        (b'\xef\xbb\xbf{}\n{"Name": "\xff"}', "record 2: the body is not UTF-8: byte 16, line 2"),
+        (b"{}\n\xef\xbb\xbf{}", "record 2: the body is no JSON"),
+        ('{}\n{"Name": "\ud800"}', "the body is no valid Unicode: character 13"),
+        ('{}\n{"Name"'.encode("utf-16")[:-1], "the body is not utf-16-le: byte 20"),
+    ],
+)
+def test_a_mistake_names_the_record_and_the_line(body: bytes | str, reason: str) -> None:
+    assert reason in refusal(body)
+
+
+def test_a_line_that_names_no_defined_object_is_unknown() -> None:
+    with pytest.raises(UnknownBusinessObject, match=r"^record 2: no business object 'X' is defined: line 2$"):
+        list(handler().to_business_objects(b'{"BusinessObject": "Note"}\n{"BusinessObject": "X"}', None))
+
+
+def test_an_object_that_cannot_be_written_is_named() -> None:
+    bos = [BusinessObject(DEFINITIONS, "Note", "Create", {"Text": text}) for text in ("a", "\ud800")]
+    with pytest.raises(MalformedData, match="record 2: Note cannot be written as JSON"):
+        handler().to_joint_body(bos)
+    with pytest.raises(MalformedData, match="found no object"):
+        handler().to_joint_body([])
+
+
+def test_the_options_of_json_are_those_of_each_line(tmp_path: Path) -> None:
+    schema = tmp_path / "note.json"
+    schema.write_text('{"properties": {"Text": {"minLength": 2}}}')
+    one = handler(IgnoreUndefinedAttributes=True, write_type=False, schema=str(schema), charset="ISO-8859-1")
+    bo = one.to_business_object('{"Text": "Zoë", "x": 1}'.encode("ISO-8859-1"), NOTE)
+    assert one.to_body(bo) == '{"Text":"Zoë"}\n'.encode("ISO-8859-1")
+    reason = "breaks the schema note.json: $.Text: found a text, expected minLength: 2"
+    with pytest.raises(MalformedData) as refused:
+        list(one.to_business_objects(b'{"Text": "ab"}\n{"Text": "a"}', NOTE))
+    assert str(refused.value) == f"record 2: the body {reason}: line 2"
+    with pytest.raises(MalformedData, match=r"^record 1: Note breaks the schema"):
+        one.to_joint_body([BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"})])
+
+
+def test_the_options_are_those_of_json() -> None:
+    ours = {(one.name, one.type, one.default) for one in JsonLinesHandler.options}
+    json_options = {(one.name, one.type, one.default) for one in JsonHandler.options}
+    assert ours == json_options | {("split", bool, False)}
+
+
+@settings(max_examples=100)
+@given(st.lists(objects_of(DEFINITIONS, "Customer"), min_size=1, max_size=4))
+def test_other_programs_read_what_is_written(bos: list[BusinessObject]) -> None:
+    body = handler(write_type=False).to_joint_body(bos)
+    assert isinstance(body, bytes)
+    assert [json.loads(line) for line in io.BytesIO(body)] == [bo.as_dict() for bo in bos]
+    assert list(handler().to_business_objects(body.replace(b"\n", b"\r\n"), Hint("Customer"))) == [
+        BusinessObject(DEFINITIONS, "Customer", None, bo.as_dict()) for bo in bos
+    ]
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.fixed_dictionaries({"Text": st.text(st.characters(exclude_categories=["Cs"]))}), min_size=1)
+)
+def test_what_pandas_writes_is_read(rows: list[dict[str, Any]]) -> None:
+    body = pandas.DataFrame(rows).to_json(orient="records", lines=True)
+    assert [bo.as_dict() for bo in handler().to_business_objects(body, NOTE)] == rows
