@@ -168,12 +168,9 @@ def _written(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: 
         MalformedData: the format cannot hold the objects.
         HandlerFailed: the data handler has raised another exception.
     """
-    splits = getattr(writer, "splits", False)
+    splits = getattr(writer, "splits", False) or (len(objects) > 1 and hasattr(writer, "to_joint_body"))
     if len(objects) > 1 and not splits:
-        raise MalformedData(
-            f"the body holds {len(objects)} objects, and {mime_type} holds one; "
-            f"the option split of {mime_type} may help"
-        )
+        raise MalformedData(f"the body holds {len(objects)} objects, and a body of {mime_type} holds one")
     try:
         if splits:
             return message_body(cast(SplittingHandler, writer).to_joint_body(objects))[1]

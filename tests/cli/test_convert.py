@@ -42,7 +42,7 @@ def test_objects_are_written_into_one_body_where_the_format_has_one(run: Run) ->
     assert (joint.returncode, joint.stdout) == (0, "7\n8\n")
     refused = run("--object", "Order", "--from", "text/lines", "--to", "application/json", data="7\n8\n")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "the body holds 2 objects, and application/json holds one" in refused.stderr
+    assert "the body holds 2 objects, and a body of application/json holds one" in refused.stderr
     single = run("--object", "Order", "--from", "text/lines", "--to", "application/json", data="7\n")
     assert json.loads(single.stdout) == {"BusinessObject": "Order", "Verb": "Create", "OrderId": "7"}
 
