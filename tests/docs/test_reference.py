@@ -115,14 +115,16 @@ def test_the_page_of_formats_has_every_option_of_every_shipped_handler_with_its_
         "application/json": "## JSON, `application/json`",
         "text/xml": "## XML, `text/xml` and `application/xml`",
         "text/plain": "## Plain text, `text/plain`",
+        "application/jsonl": "## JSON Lines, `application/jsonl` and `application/x-ndjson`",
+        "text/csv": "## CSV, `text/csv`",
     }.items():
-        described = dict(
-            re.findall(r"^\| `(\w+)` \| `?(\w[\w-]*)`? \|", section(text, heading), re.MULTILINE)
-        )
+        described = dict(re.findall(r"^\| `(\w+)` \| `?([^` |]+)`? \|", section(text, heading), re.MULTILINE))
         handler = discover(tmp_path).find(mime_type)
         assert handler is not None
         assert described == {option.name: _shown(option.default) for option in handler.options or ()}
 
 
 def _shown(default: object) -> str:
-    return str(default).lower() if isinstance(default, bool) else str(default) or "empty"
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default).replace("\r", "\\r").replace("\n", "\\n") or "empty"
