@@ -6,13 +6,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connector.businessobjects.catalogue import discover, spec_for_class
-from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
+from connector.businessobjects.handlers import Handlers, HandlerSpec, normal_mime_type
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration
 from connector.config.model import Connector, InputEntry
+from connector.config.subscription_model import PreparedEntry
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settings import EventSettings, Input
 from connector.events.settling import CopyDestinations
@@ -28,6 +29,7 @@ from connector.trace import Trace
 
 if TYPE_CHECKING:
     from connector.broker.database_check import DatabaseFinding
+    from connector.events.explain import Explainer
     from connector.requests.spec import RequestClientSpec
 
 
@@ -104,6 +106,37 @@ def make_task_settings(
         databases=configuration.databases,
         client_id=client_id,
     )
+
+
+def make_handlers(configuration: Configuration) -> tuple[Handlers, str]:
+    """Returns the data handlers of a deployment, and the MIME type or class of the default one.
+
+    Raises:
+        ConfigurationError: a data handler is missing or its options are wrong.
+    """
+    definitions = configuration.metaobjects.definitions
+    handlers = Handlers(_handler_specs(configuration), definitions, configuration.directory)
+    return handlers, _default_handler(configuration.connector)
+
+
+def make_explainer(configuration: Configuration) -> Explainer:
+    """Returns the explainer of a deployment.
+
+    Raises:
+        ConfigurationError: a data handler or a sink cannot be made.
+    """
+    from connector.events.explain import Explainer  # most commands explain nothing
+
+    prepared = [entry.name for entry in configuration.subscriptions if isinstance(entry, PreparedEntry)]
+    return Explainer(
+        make_task_settings(configuration, make_provider(configuration), _NO_ACCESS),
+        _copies(configuration.connector),
+        str(configuration.directory),
+        prepared,
+    )
+
+
+_NO_ACCESS: Any = None  # an explainer reads no stored message
 
 
 def check_databases(configuration: Configuration, *, makes: bool) -> Iterator[DatabaseFinding]:
@@ -205,9 +238,7 @@ def make_event_settings(configuration: Configuration, instance: str) -> EventSet
         application=settings.application_name,
         instance=instance,
         inputs=tuple(_input(entry, settings.application_name) for entry in settings.inputs),
-        copies=CopyDestinations(
-            settings.archive_destination, settings.error_destination, settings.unsubscribed_destination
-        ),
+        copies=_copies(settings),
         in_progress=settings.in_progress_destination,
         policy=InDoubtPolicy(settings.in_doubt_events),
         duplicate_window=settings.duplicate_window if settings.duplicate_event_elimination else 0,
@@ -219,6 +250,12 @@ def make_event_settings(configuration: Configuration, instance: str) -> EventSet
         retentions=_retentions(settings),
         wake=settings.wake,
         trace=Trace(settings.agent_trace_level),
+    )
+
+
+def _copies(settings: Connector) -> CopyDestinations:
+    return CopyDestinations(
+        settings.archive_destination, settings.error_destination, settings.unsubscribed_destination
     )
 
 

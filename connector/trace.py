@@ -102,13 +102,14 @@ OFF: Final = Trace()
 def dump(bo: BusinessObject) -> str:
     """Returns the attributes of a business object as JSON, at most 16 KiB. Ciphertext is masked."""
     try:
-        text = json.dumps(_shown(bo), ensure_ascii=False, default=repr)
+        text = json.dumps(masked(bo), ensure_ascii=False, default=repr)
     except Exception as error:  # no trace may fail an event
         text = f"cannot be shown: {type(error).__name__}"
     return text if len(text) <= _MAX_DUMP else f"{text[:_MAX_DUMP]}..."
 
 
-def _shown(bo: BusinessObject) -> dict[str, Any]:
+def masked(bo: BusinessObject) -> dict[str, Any]:
+    """Returns the attributes that are set, as values for JSON. Ciphertext is masked."""
     attributes = bo.definition.attributes
     result: dict[str, Any] = {}
     for name in bo:
@@ -116,9 +117,9 @@ def _shown(bo: BusinessObject) -> dict[str, Any]:
         if attributes[name].type == SECRET:
             result[name] = _MASK
         elif isinstance(value, BusinessObject):
-            result[name] = _shown(value)
+            result[name] = masked(value)
         elif attributes[name].is_many:
-            result[name] = [_shown(child) for child in value]
+            result[name] = [masked(child) for child in value]
         else:
             result[name] = value
     return result

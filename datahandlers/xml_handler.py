@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from lxml import etree
 
-from connector.businessobjects.datahandler import Hint, Option
+from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.names import shown
-from connector.businessobjects.types import SimpleValue
 from connector.businessobjects.xml_parser import local_name, parse_xml
-from connector.errors import MalformedData
-
-_MAX_DEPTH: Final = 200
-_VERB: Final = "verb"
-_NIL: Final = "{http://www.w3.org/2001/XMLSchema-instance}nil"
-_SPACE: Final = " \t\r\n"
+from connector.businessobjects.xml_reader import XmlReader
+from connector.businessobjects.xml_shape import Shapes
+from connector.businessobjects.xml_validation import DtdValidator, SchemaValidator
+from connector.businessobjects.xml_writer import XmlWriter
+from connector.errors import MalformedData, UnknownBusinessObject
 
 
 class XmlHandler:
@@ -28,12 +26,15 @@ class XmlHandler:
     ``MyApp_Customer``. Its attribute ``verb`` names the verb. A rule that dictates them wins over both.
     Elements are attributes by name, in any order. An n-cardinality child is a repeated element. An
     empty element is blank, an element with ``xsi:nil="true"`` is not set. Elements are written in the order
-    of the definition, in UTF-8.
+    of the definition. Tags in the application-specific information say what else an attribute is in XML
+    (:mod:`connector.businessobjects.xml_shape`).
 
-    Names are compared without their namespace. Attributes of a namespace (``xsi:schemaLocation``),
-    comments and processing instructions are passed over. The XML declaration gives the encoding. A
-    document type declaration is refused, and with it every entity but the five of XML itself. These are
-    errors: nesting deeper than 200, text between elements, elements or attributes that are not defined.
+    Names are compared without their namespace, unless a tag gives one. Attributes of a namespace
+    (``xsi:schemaLocation``), comments and processing instructions are passed over. The character set is the
+    option, else the byte order mark, else that of the XML declaration. A document type declaration is
+    refused, unless the body is validated against a DTD. So are all entities but the five of XML itself.
+    These are errors: nesting deeper than 200, text between elements, elements or attributes that are not
+    defined. A document needs some ten times its size in memory.
     """
 
     mime_types = ("text/xml", "application/xml")
@@ -42,150 +43,94 @@ class XmlHandler:
             "BOPrefix", str, "", "Stands before the name of the root element, and `_`, in the object's name."
         ),
         Option("IgnoreUndefinedAttributes", bool, False, "Pass over elements that the definition lacks."),
+        Option("DefaultEscapeBehavior", bool, True, "Escape & < > and quotes where no tag `escape` says so."),
+        Option("Validation", bool, False, "Validate against `schema`, else against a DTD in DTDPath."),
+        Option("schema", Path, "", "An XML Schema."),
+        Option("DTDPath", Path, "", "The directory with DTDs."),
+        Option("EntityResolver", str, "", "In settings of WBI Adapter for JMS. Without effect."),
+        Option("Parser", str, "", "In settings of WBI Adapter for JMS. Without effect."),
+        Option("split", bool, False, "Each element within the root element is an object of its own."),
+        Option(
+            "container", str, "Objects", "The root element around the objects that are written by `split`."
+        ),
+        Option("charset", str, "", "The character set. Empty: as the body says. UTF-8 on writing.", charset),
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self._definitions = definitions
-        prefix: str = options["BOPrefix"]
-        self._prefix = f"{prefix}_" if prefix else ""
-        self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
+        self._prefix = f"{options['BOPrefix']}_" if options["BOPrefix"] else ""
+        self._charset: str = options["charset"]
+        self._container: str = options["container"]
+        self.splits: bool = options["split"]
+        shapes = Shapes(definitions, options["DefaultEscapeBehavior"])
+        self._shapes = shapes
+        self._reader = XmlReader(shapes, ignore_undefined=options["IgnoreUndefinedAttributes"])
+        self._writer = XmlWriter(shapes)
+        self._schema = self._dtds = None
+        if options["Validation"]:
+            if options["schema"]:
+                self._schema = SchemaValidator(options["schema"])
+            elif options["DTDPath"]:
+                self._dtds = DtdValidator(options["DTDPath"])
+            else:
+                raise ValueError("Validation needs schema or DTDPath")
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        root = parse_xml(body)
-        name = hint.object if hint is not None else self._prefix + local_name(root.tag)
-        bo = BusinessObject(self._definitions, name)
-        bo.verb = hint.verb if hint is not None and hint.verb else root.get(_VERB) or None
-        self._read(bo, root, "", 1)
+        root = self._parse(body, hint)
+        return self._object(root, hint)
+
+    def _parse(self, body: bytes | str, hint: Hint | None) -> etree._Element:
+        root = parse_xml(body, self._charset, may_have_doctype=self._dtds is not None)
+        name = self._object_name(root, hint)
+        if not self.splits and self._shapes.has_specials(name):  # few objects have
+            root = parse_xml(
+                body, self._charset, keeps_specials=True, may_have_doctype=self._dtds is not None
+            )
+        if self._schema is not None:
+            self._schema.check(root)
+        if self._dtds is not None:
+            self._dtds.check(root)
+        return root
+
+    def _object_name(self, root: etree._Element, hint: Hint | None) -> str:
+        return hint.object if hint is not None else self._prefix + local_name(str(root.tag))
+
+    def _object(self, root: etree._Element, hint: Hint | None) -> BusinessObject:
+        name = self._object_name(root, hint)
+        bo = self._reader.read(self._definitions.schema(name), root)
+        if hint is not None and hint.verb:
+            bo.verb = hint.verb
         return bo
 
-    def _read(self, bo: BusinessObject, element: etree._Element, path: str, depth: int) -> None:
-        """Reads the elements within ``element``. ``path`` is that of ``bo`` and ends with a dot."""
-        if depth > _MAX_DEPTH:
-            raise _error(f"nested deeper than {_MAX_DEPTH} levels", element, "")
-        if element.attrib and not self._ignore_undefined:
-            self._refuse_attributes(element, path, depth)
-        _refuse_text(element.text, element, path)
-        definition = bo.definition
-        attributes = definition.attributes
-        hidden = definition.metaobject_attributes
-        for part in element:
-            if part.tail is not None:
-                _refuse_text(part.tail, element, path)
-            tag = part.tag
-            if type(tag) is not str:
-                raise _error("an entity, which is not supported", part, path)
-            name = local_name(tag)
-            attribute = attributes.get(name)
-            if attribute is None or name in hidden:
-                if self._ignore_undefined:
-                    _check_depth(part, depth + 1)
-                    continue
-                raise self._undefined(bo, name, part, path)
-            if part.attrib and part.get(_NIL, "").strip(_SPACE) in ("true", "1"):
-                if len(part) or part.text:
-                    raise _error("xsi:nil is true, but the element is not empty", part, f"{path}{name}")
-                continue
-            if attribute.is_child:
-                self._read_child(bo, name, part, path, depth)
-                continue
-            if len(part):
-                raise _error(
-                    f"found the element {shown(local_name(part[0].tag))}, expected text ({attribute.type})",
-                    part,
-                    f"{path}{name}",
-                )
-            if part.attrib and not self._ignore_undefined:
-                self._refuse_attributes(part, f"{path}{name}.", depth + 1)
-            if name in bo:
-                raise _error("found a second time, expected one", part, f"{path}{name}")
-            try:
-                bo.set_text(name, part.text or "")
-            except MalformedData as error:
-                raise _error(_reason(error), part, f"{path}{name}") from None
-
-    def _read_child(self, bo: BusinessObject, name: str, part: etree._Element, path: str, depth: int) -> None:
-        try:
-            child = bo.add(name)
-        except MalformedData as error:
-            raise _error(_reason(error), part, f"{path}{name}") from None
-        index = f"[{len(bo[name]) - 1}]" if bo.definition.attributes[name].is_many else ""
-        self._read(child, part, f"{path}{name}{index}.", depth + 1)
-
-    def _undefined(self, bo: BusinessObject, name: str, part: etree._Element, path: str) -> MalformedData:
-        if name in bo.definition.attributes:
-            reason = f"holds a meta-object of {bo.type}, which is never part of a body"
-            return _error(reason, part, f"{path}{name}")
-        try:
-            bo[name]
-        except MalformedData as error:
-            return _error(str(error), part, path[:-1])
-        raise AssertionError(name)
-
-    def _refuse_attributes(self, element: etree._Element, path: str, depth: int) -> None:
-        for key in element.attrib:
-            name = str(key)
-            if name[0] == "{" or (depth == 1 and name == _VERB):
-                continue
-            raise _error(f"the XML attribute {shown(name)} is not known", element, path[:-1])
-
     def to_body(self, bo: BusinessObject) -> bytes:
-        name = bo.type
-        if self._prefix:
-            if not name.startswith(self._prefix):
-                raise MalformedData(f"{name} does not begin with the BOPrefix {self._prefix!r}")
-            name = name[len(self._prefix) :]
-        try:
-            root = etree.Element(name)
-            if bo.verb:
-                root.set(_VERB, bo.verb)
-            _write(root, bo)
-            body: bytes = etree.tostring(root, encoding="UTF-8", xml_declaration=True)
-        except (ValueError, RecursionError) as error:  # a control character, nesting
-            raise MalformedData(f"{bo.type} cannot be written as XML: {error}") from None
+        return self._validated(self._writer.document(bo, self._name(bo), self._charset))
+
+    def _name(self, bo: BusinessObject) -> str:
+        if not bo.type.startswith(self._prefix):
+            raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
+        return bo.type[len(self._prefix) :]
+
+    def _validated(self, body: bytes) -> bytes:
+        if self._schema is not None:
+            self._schema.check(parse_xml(body))
         return body
 
+    # --- many objects -------------------------------------------------------------------------
 
-def _write(element: etree._Element, bo: BusinessObject) -> None:
-    hidden = bo.definition.metaobject_attributes
-    for name, attribute in bo.definition.attributes.items():
-        value = bo[name]
-        if value is None or name in hidden:
-            continue
-        if not attribute.is_child:
-            etree.SubElement(element, name).text = _text(value)
-        elif attribute.is_many:
-            for child in value:
-                _write(etree.SubElement(element, name), child)
-        else:
-            _write(etree.SubElement(element, name), value)
+    def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
+        for number, element in enumerate(self._parse(body, hint), 1):
+            try:
+                yield self._object(element, hint)
+            except UnknownBusinessObject as error:
+                raise UnknownBusinessObject(f"record {number}: {error}") from None
+            except MalformedData as error:
+                raise MalformedData(f"record {number}: {error}") from None
 
-
-def _text(value: SimpleValue) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def _check_depth(element: etree._Element, depth: int) -> None:
-    """Refuses elements that are nested too deeply within an element that is passed over otherwise."""
-    level = [element]
-    while level:
-        depth += 1
-        if depth > _MAX_DEPTH + 1:
-            raise _error(f"nested deeper than {_MAX_DEPTH} levels", level[0], "")
-        level = [part for parent in level for part in parent]
-
-
-def _refuse_text(text: str | None, element: etree._Element, path: str) -> None:
-    if text is not None and text.strip(_SPACE):
-        raise _error(f"found the text {shown(text.strip())} between elements", element, path[:-1])
-
-
-def _reason(error: MalformedData) -> str:
-    """Returns the mistake, without the object and the attribute before it."""
-    return str(error).split(": ", 2)[-1]
-
-
-def _error(reason: str, element: etree._Element, path: str) -> MalformedData:
-    place = f"{path}: " if path else ""
-    return MalformedData(f"{place}{reason}: line {element.sourceline}")
+    def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
+        name = self._charset or "UTF-8"
+        parts = [self._writer.element(bo, self._name(bo)) for bo in bos]
+        container = self._container
+        text = f"<?xml version='1.0' encoding='{name}'?>\n<{container}>{''.join(parts)}</{container}>"
+        if not bos:
+            raise MalformedData("there is no object to write")
+        return self._validated(self._writer.encoded(bos[0], text, self._charset))

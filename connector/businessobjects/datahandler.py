@@ -13,7 +13,7 @@ from connector.businessobjects.name_handlers import NameHandler, name_handler
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import describe
 from connector.errors import ConfigurationError, MalformedData, Problem
-from connector.tracebacks import error_text
+from connector.tracebacks import UserCode, error_text
 
 ENTRY_POINT_GROUP: Final = "connector.datahandlers"
 """The entry-point group of installed handlers: ``"text/csv" = "my_package.csv:CsvHandler"``."""
@@ -144,6 +144,15 @@ class HandlerFailed(MalformedData):
         super().__init__(f"the data handler {type(handler).__name__} raised {error_text(error)}")
         self.handler = handler
         self.__cause__ = error
+
+    def place(self, deployment: str) -> str:
+        """Returns the place in user code, `` (FILE:LINE)``, for the end of a text. Empty = it is not known.
+
+        Args:
+            deployment: the directory of ``adapter.yaml``.
+        """
+        place = UserCode(deployment, self.handler).place(self.__cause__ or self)
+        return f" ({place})" if place else ""
 
 
 class DataHandler(Protocol):

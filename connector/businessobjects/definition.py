@@ -142,7 +142,17 @@ class Schema:
         definitions: the definitions that contain the definition.
     """
 
-    __slots__ = ("children", "definition", "definitions", "fields", "name", "required")
+    __slots__ = (
+        "all_children",
+        "body_names",
+        "children",
+        "definition",
+        "definitions",
+        "fields",
+        "name",
+        "names",
+        "required",
+    )
 
     def __init__(self, definition: Definition, definitions: Definitions) -> None:
         hidden = definition.metaobject_attributes
@@ -157,9 +167,13 @@ class Schema:
             for field in self.fields.values()
             if field.attribute.is_required and field.in_body and field.name != OBJECT_EVENT_ID
         )
-        self.children: tuple[Field, ...] = tuple(
-            field for field in self.fields.values() if field.attribute.is_child and field.in_body
+        self.all_children: tuple[Field, ...] = tuple(
+            field for field in self.fields.values() if field.attribute.is_child
         )
+        self.children: tuple[Field, ...] = tuple(field for field in self.all_children if field.in_body)
+        """Those that a body may have."""
+        self.names: tuple[str, ...] = tuple(self.fields)
+        self.body_names: tuple[str, ...] = tuple(name for name, f in self.fields.items() if f.in_body)
 
 
 class Definitions(Mapping[str, Definition]):

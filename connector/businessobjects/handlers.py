@@ -22,6 +22,8 @@ HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
 OPTIONS_KEY: Final = "DataHandlerConfigMO"
 """The property that names the data-handler meta-object with the options."""
 
+_SHIPPED: Final = "connector.datahandlers."
+
 HANDLER_METHODS: Final = ("to_business_object", "to_body")
 HANDLER_CLASS: Final = "a class with mime_types, options, to_business_object and to_body"
 """The text that errors use for a valid data handler class."""
@@ -100,13 +102,17 @@ class Handlers:
         return self._named.get(name) or self._named.get((normal_mime_type(mime_type), config))
 
     def load_all(self) -> None:
-        """Makes every handler now, so that a mistake shows at the start.
+        """Makes the handlers now, so that a mistake shows at the start.
+
+        A shipped handler without options has no mistake, so it waits for its first use.
 
         Raises:
             ConfigurationError: with the mistakes of all handlers.
         """
         problems: list[Problem] = []
-        for mime_type, config in self._specs:
+        for (mime_type, config), spec in self._specs.items():
+            if spec.module.startswith(_SHIPPED) and not spec.options:
+                continue
             try:
                 self.get(mime_type, config)
             except ConfigurationError as error:
@@ -137,7 +143,10 @@ class Handlers:
         name = make_name_handler(text, str(options.get("BOPrefix", "")), self._base) if text else None
         self._named[spec.mime_type, config] = name
         if hasattr(handler, "use_handlers"):
-            handler.use_handlers(lambda inner: self.get(inner, config), name)
+            try:
+                handler.use_handlers(lambda inner: self.get(inner, config), name)
+            except ValueError as error:
+                raise _broken(spec, f"cannot be made: {error}") from error
         return handler
 
 

@@ -191,20 +191,21 @@ class BusinessObject:
         Args:
             body_only: leave out attributes that hold a meta-object, here and in children.
         """
-        values = self._values
-        result: dict[str, Any] = {}
-        for name, field in self._schema.fields.items():
-            value = values.get(name)
-            if value is None or (body_only and not field.in_body):
+        values, schema = self._values, self._schema
+        names = schema.body_names if body_only else schema.names
+        if tuple(values) == names:  # all are set, and in this order, as a body usually has them
+            result = values.copy()
+        else:
+            result = {name: values[name] for name in names if name in values}
+        for field in schema.children if body_only else schema.all_children:
+            name = field.name
+            if name not in result:
                 continue
-            if field.child is None:
-                result[name] = value
-            elif field.many:
-                children = result[name] = []
-                for child in value:
-                    children.append(child.as_dict(body_only=body_only))
+            child = result[name]
+            if field.many:
+                result[name] = [one.as_dict(body_only=body_only) for one in child]
             else:
-                result[name] = value.as_dict(body_only=body_only)
+                result[name] = child.as_dict(body_only=body_only)
         return result
 
     def __eq__(self, other: object) -> bool:

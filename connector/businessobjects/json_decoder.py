@@ -11,7 +11,7 @@ import msgspec
 from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.json_names import JsonNames, json_names
-from connector.businessobjects.types import MAX_FLOAT, MAX_INTEGER, MIN_INTEGER, TEXTS, Converter
+from connector.businessobjects.types import MAX_FLOAT, MAX_INTEGER, MIN_INTEGER, TEXTS, is_date
 from connector.errors import UnknownBusinessObject
 
 MAX_LEVELS: Final = 32
@@ -144,10 +144,8 @@ class _Shape:
         self.members = _make_shape(schema.name, {}, total=False)
         """The type that msgspec decodes: a mapping of the attributes that a body may have."""
         self.children: tuple[tuple[str, bool, _Shape], ...] = ()
-        self.dates: tuple[tuple[str, Converter], ...] = tuple(
-            (name, field.from_typed)
-            for name, field in schema.fields.items()
-            if field.attribute.type == "Date" and field.in_body and field.from_typed is not None
+        self.dates: tuple[str, ...] = tuple(
+            name for name, field in schema.fields.items() if field.attribute.type == "Date" and field.in_body
         )
 
     def by_attribute(self, members: dict[str, Any]) -> dict[str, Any]:
@@ -187,9 +185,9 @@ def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
     if None in values.values():
         for name in [name for name, value in values.items() if value is None]:
             del values[name]
-    for name, check in shape.dates:
-        if name in values:
-            check(values[name])
+    for name in shape.dates:
+        if name in values and not is_date(values[name]):
+            raise ValueError("no date")
     for name, many, child in shape.children:
         value = values.get(name)
         if value is None:

@@ -171,7 +171,7 @@ def _typed_double(value: Any) -> SimpleValue:
 def _typed_date(value: Any) -> SimpleValue:
     if isinstance(value, datetime.date):
         return value.isoformat()
-    if isinstance(value, str) and (not value or _is_date(value)):
+    if isinstance(value, str) and is_date(value):
         return str.__str__(value)
     raise ValueError(
         f"found {describe(value)}, expected an ISO 8601 date (2024-05-31) or date-time (2024-05-31T08:00:00Z)"
@@ -179,7 +179,10 @@ def _typed_date(value: Any) -> SimpleValue:
 
 
 @lru_cache(maxsize=4096)  # dates repeat
-def _is_date(text: str) -> bool:
+def is_date(text: str) -> bool:
+    """Tells whether a text is a value of a Date: an ISO 8601 date or date-time, or blank."""
+    if not text:
+        return True
     match = _DATE.fullmatch(text)
     if match is None:
         return False
@@ -250,7 +253,7 @@ def _text_number(convert: Converter, largest: float) -> Converter:
 
 
 def _text_date(value: Any) -> SimpleValue:
-    if type(value) is str and (_is_date(value) or not value):
+    if type(value) is str and is_date(value):
         return value
     text = value.strip(_XML_SPACE)
     if not text:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from lxml import etree
 
+from connector.businessobjects.encoding import decode
 from connector.errors import MalformedData
 
 _DOCTYPE_MARKS: Final = (
@@ -15,6 +16,11 @@ _DOCTYPE_MARKS: Final = (
     "<!DOCTYPE".encode("utf-16-be"),
 )
 _PROLOG: Final = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_PLAIN_DOCTYPE: Final = re.compile(
+    r"""<!DOCTYPE\s+[^\s\[>"']+(?:\s+(?:SYSTEM|PUBLIC\s+(?:"[^"]*"|'[^']*'))\s+(?:"[^"]*"|'[^']*'))?\s*>"""
+)
+"""A document type without an internal subset."""
+_DECLARED: Final = re.compile(rb"""\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 _PARSER_ADVICE: Final = re.compile(r",? (?:use|try) XML_PARSE_HUGE.*|, line \d+, column \d+.*", re.DOTALL)
 
 
@@ -23,27 +29,37 @@ def local_name(tag: str) -> str:
     return tag.rpartition("}")[2] if tag[0] == "{" else tag
 
 
-def parse_xml(body: bytes | str) -> etree._Element:
-    """Returns the root element of a body, without comments and processing instructions.
+def parse_xml(
+    body: bytes | str, charset: str = "", *, keeps_specials: bool = False, may_have_doctype: bool = False
+) -> etree._Element:
+    """Returns the root element of a body.
 
-    The byte order mark and the XML declaration give the encoding of bytes. Document type declarations and
-    entities are refused, but for the five entities of XML itself.
+    The charset, else the byte order mark, else the XML declaration gives the encoding of bytes. Document type
+    declarations and entities are refused, but for the five entities of XML itself.
+
+    Args:
+        body: the document.
+        charset: the character set that the configuration names. Empty = none.
+        keeps_specials: keep comments and processing instructions.
+        may_have_doctype: a document type declaration without an internal subset is passed over.
 
     Raises:
-        MalformedData: the body is no such document. The text names line and column.
+        MalformedData: the body is no such document. The text names line and column, or the byte.
     """
-    encoding = None
-    if isinstance(body, str):
+    if charset:
+        body = decode(body, charset)
+    encoding, data = None, body
+    if isinstance(data, str):
         encoding = "utf-8"  # text is decoded already, so the declaration does not count
         try:
-            body = body.encode("utf-8")
+            data = data.encode("utf-8")
         except UnicodeEncodeError as error:
             raise MalformedData(f"the body is no valid Unicode: character {error.start}") from None
-    if not body.strip():
+    if not data.strip():
         raise MalformedData("the body is empty, expected an XML document")
     for mark in _DOCTYPE_MARKS:
-        if mark in body:
-            _refuse_doctype(body)
+        if mark in data:
+            _check_doctype(data, may_have_doctype)
     # A parser for each body: as cheap as a shared parser, and no state of a body is left in the parser.
     parser = etree.XMLParser(
         encoding=encoding,
@@ -52,25 +68,40 @@ def parse_xml(body: bytes | str) -> etree._Element:
         load_dtd=False,
         dtd_validation=False,
         huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
+        remove_comments=not keeps_specials,
+        remove_pis=not keeps_specials,
         recover=False,
     )
     try:
-        root = etree.fromstring(body, parser)
+        root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
+        _refuse_undecodable(data)
         line, column = error.position
         reason = _PARSER_ADVICE.sub("", error.msg or "unreadable")[:300]
         raise MalformedData(f"the body is no XML: {reason}: line {line} column {column}") from None
     except (ValueError, LookupError) as error:
         raise MalformedData(f"the body is no XML: {error}") from None
     docinfo = root.getroottree().docinfo
-    if docinfo.internalDTD is not None or docinfo.externalDTD is not None:
+    if not may_have_doctype and (docinfo.internalDTD is not None or docinfo.externalDTD is not None):
         raise _doctype()  # an encoding had hidden the declaration from the search above
+    dtd: Any = docinfo.internalDTD
+    if dtd is not None and (next(dtd.iterentities(), None), next(dtd.iterelements(), None)) != (None, None):
+        raise _doctype()  # an encoding had hidden an internal subset
     return root
 
 
-def _refuse_doctype(body: bytes) -> None:
+def _refuse_undecodable(body: bytes) -> None:
+    """Names the byte that is not valid in the encoding of a body."""
+    declared = _DECLARED.match(body)
+    name = declared.group(1).decode() if declared is not None else ""
+    try:
+        decode(body, "", name)
+    except MalformedData as error:
+        if " byte " in str(error):
+            raise MalformedData(f"the body is no XML: {error}") from None
+
+
+def _check_doctype(body: bytes, may_have_doctype: bool) -> None:
     """Refuses a document type declaration before the parser reads any part of it.
 
     The words may also stand in a CDATA section or a comment. So the place decides: before the root.
@@ -82,7 +113,9 @@ def _refuse_doctype(body: bytes) -> None:
     else:
         text = body.decode("latin-1").removeprefix("\xef\xbb\xbf")
     prolog = _PROLOG.match(text)
-    if prolog is not None and text.startswith("<!DOCTYPE", prolog.end()):
+    if prolog is None or not text.startswith("<!DOCTYPE", prolog.end()):
+        return
+    if not may_have_doctype or _PLAIN_DOCTYPE.match(text, prolog.end()) is None:
         raise _doctype()
 
 

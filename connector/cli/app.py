@@ -30,6 +30,10 @@ VERBS: Final = {
     "schema": "Shows the JSON Schema of adapter.yaml.",
     "send": "Sends messages to a destination.",
     "browse": "Looks at the messages of a queue, takes nothing.",
+    "convert": "Converts a body to a business object, or to another format.",
+    "datahandlers": "Lists the data handlers and their options.",
+    "explain": "Shows what a message means, and who would get it.",
+    "test": "Runs the cases in *.test.yaml.",
     "request": "Makes a request of an application, and prints its answer.",
     "receive": "Takes messages of a queue, topic or subscription.",
     "subscribe": "Makes a durable subscription of a topic.",
@@ -38,6 +42,8 @@ VERBS: Final = {
     "status": "Shows what the instances are doing.",
     "takeover": "Takes over from a client whose lock never comes free.",
     "jars": "Lists the jars of provider.packages, and fetches them.",
+    "import-repository": "Turns repository files into metaobjects/*.yaml.",
+    "new": "Drafts a business object or a data handler.",
     "queues": "Lists destinations and subscriptions, with their numbers of messages.",
 }
 """From each verb to a line of help. A verb with a ``-`` has a module and function with ``_``."""

@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -179,6 +180,21 @@ def _stdout() -> Iterator[None]:
         raise
     except OSError as error:
         raise CannotAnswer(f"cannot write to standard output: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def user_code(directory: Path) -> Iterator[None]:
+    """Runs code of the deployment in this process: data handlers, name handlers, sinks.
+
+    The code finds its modules, as in a worker. Its prints go to stderr, because they are no answer.
+
+    Args:
+        directory: of ``adapter.yaml``.
+    """
+    if str(directory) not in sys.path:
+        sys.path.append(str(directory))  # at the end: a user's json.py hides nothing
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 def complain(text: str) -> None:

@@ -73,7 +73,7 @@ def send(
     if priority is not None:
         template.priority = priority
     for text in property or ():
-        _add_property(template, text)
+        add_property(template, text)
     target = read_destination(destination)
     if target.view:
         raise BadArgument(f"{target} is a view of {target.base}: send to {target.base}")
@@ -108,7 +108,7 @@ def _read(path: Path | None) -> bytes:
         raise BadArgument(f"--body {path}: {error.strerror}") from None
 
 
-def _add_property(message: Message, text: str) -> None:
+def add_property(message: Message, text: str) -> None:
     """Adds the property ``NAME:TYPE=VALUE``. Without a type the property is a string."""
     declared, separator, value = text.partition("=")
     name, _, kind = declared.partition(":")

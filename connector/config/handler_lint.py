@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from connector.businessobjects.catalogue import Catalogue
+from connector.businessobjects.datahandler import all_options
 from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS
 from connector.config.metaobjects import Collected
 from connector.config.problem_reporter import ProblemReporter
@@ -91,7 +92,7 @@ def check_options(collected: Collected, catalogue: Catalogue | None) -> None:
             if info is None:
                 check_mime_type(mime_type, ("handlers", mime_type), catalogue, document, at_key=True)
                 continue
-            known = [option.name for option in info.options or ()]
+            known = [option.name for option in all_options(info.options or ())]
             for problem in info.problems({key: str(text) for key, text in given.items()}):
                 is_unknown = problem.name not in known
                 document.add(

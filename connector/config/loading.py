@@ -92,6 +92,20 @@ def load(
     return configuration
 
 
+def load_valid_parts(path: str | Path) -> tuple[Configuration | None, list[Problem]]:
+    """Reads a deployment as far as that is possible.
+
+    Args:
+        path: of ``adapter.yaml``.
+
+    Returns:
+        the deployment without the wrong parts, and the mistakes. None = not even the sections can be read.
+    """
+    problems = Problems()
+    configuration = _read(path, None, problems, in_process=True)
+    return configuration, [one for one in problems.sorted() if not one.warning]
+
+
 def _paths(directory: Path, state: State | None, connector: Connector) -> DeploymentPaths:
     return DeploymentPaths(
         directory,

@@ -13,7 +13,7 @@ from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.handlers import normal_mime_type
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
-from connector.businessobjects.types import TEXTS, text_converter
+from connector.businessobjects.types import text_converter
 from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.config.problems import nearest, shown
@@ -25,6 +25,11 @@ from connector.requests.selector_values import Quoting
 
 _BLANK: Final = "CxBlank"
 """The text for a blank default in WBI Adapter for JMS."""
+
+_MQ_ONLY: Final = {
+    "CollaborationName": "it left out, and a subscription with reply: true",
+    "DataEncoding": "it left out, and the option charset of the data handler",
+}
 
 
 def check_metaobjects(
@@ -42,9 +47,11 @@ def check_metaobjects(
     for name, (defaults, entries) in collected.rules.items():
         document = collected.documents[name]
         check_handlers(defaults, ("Default",), collected, catalogue, directory, document)
+        _check_mq(defaults, ("Default",), document)
         rules = []
         for rule_name, texts in entries.items():
             check_handlers(texts, ("rules", rule_name), collected, catalogue, directory, document)
+            _check_mq(texts, ("rules", rule_name), document)
             pair = _pair(rule_name, document, known, collected)
             if pair is not None:
                 rules.append(make_rule(rule_name, pair, texts, defaults))
@@ -130,10 +137,9 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
             (*where, "cardinality"), f"cardinality n of a {attribute.type}", "1; only a child can be n"
         )
         attribute = replace(attribute, cardinality="1")
-    if attribute.max_length and attribute.type not in TEXTS:
-        expected = f"it left out; only a {', '.join(TEXTS[:-1])} or {TEXTS[-1]} has one"
+    if attribute.max_length and attribute.is_child:
         document.add(
-            (*where, "max_length"), f"max_length of {attribute.type} means nothing", expected, warning=True
+            (*where, "max_length"), "max_length of a child means nothing", "it left out", warning=True
         )
     text = collected.defaults.get((document.name, attribute.name))
     if text is None:
@@ -310,6 +316,15 @@ def _check_response_selectors(known: Definitions, collected: Collected, quoting:
 # --- rules -----------------------------------------------------------------------------------
 
 
+def _check_mq(texts: dict[str, Leaf], location: tuple[str, ...], document: Document) -> None:
+    """Warns of properties that only adapters for WebSphere MQ had."""
+    for key, instead in _MQ_ONLY.items():
+        if key in texts:
+            document.add(
+                (*location, key), "a property of WebSphere MQ adapters has no effect", instead, warning=True
+            )
+
+
 def _pair(name: str, document: Document, known: Definitions, collected: Collected) -> tuple[str, str] | None:
     pairs = split_rule_name(name, known)
     if len(pairs) == 1:
@@ -334,7 +349,14 @@ def _check_ambiguity(rules: list[Rule], document: Document) -> None:
     for rule in rules:
         if not rule.has_match_key:
             continue
-        other = first.setdefault((rule.input_format, rule.input_destination), rule)
+        keys = (
+            rule.input_format,
+            rule.input_destination,
+            rule.selector,
+            rule.jmespath,
+            rule.rule_priority,
+        )
+        other = first.setdefault(keys, rule)
         if other is not rule:
             document.add(
                 ("rules", rule.name),

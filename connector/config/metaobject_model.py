@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from connector.businessobjects.metadata import MAX_TIMEOUT, read_delivery_mode, read_timeout
-from connector.config.destinations import ANY_DESTINATION, REPLIES, SINK
+from connector.config.destinations import ANY_DESTINATION, REPLIES, SELECTOR, SINK
 from connector.config.section import Section
 from connector.config.value_types import (
     AS_WRITTEN,
@@ -54,6 +54,23 @@ def is_name(name: str) -> bool:
 
 
 NAME_RULE: Final = "at most 80 letters (A-Z, a-z), digits and _"
+
+
+def _read_jmespath(value: object) -> str:
+    import jmespath  # most deployments have no such rule
+
+    expected = "a JMESPath expression such as order.lines[?price > `100`]"
+    written = leaf(value, expected)
+    try:
+        jmespath.compile(written)
+    except (jmespath.exceptions.JMESPathError, ValueError) as error:
+        reason = " ".join(str(error).split("\n", 1)[0].split())
+        raise refuse(f"no JMESPath expression: {reason}", expected) from None
+    return str(written)
+
+
+JMESPATH: Final = ValueType(_read_jmespath, str, {"type": "string"}, "JMESPath expression")
+"""The text of a valid JMESPath expression."""
 
 
 def _read_name(value: object) -> str:
@@ -112,7 +129,9 @@ class AttributeEntry(Section):
     foreign_key: Boolean = Field(default=False, description="The key of another object.")
     required: Boolean = Field(default=False, description="Bodies and requests need the attribute.")
     max_length: Annotated[int, integer(0, "characters")] = Field(
-        default=0, description="Of a String, LongText or Ciphertext. 0: unlimited."
+        default=0,
+        description="Of a String, LongText or Ciphertext. In fixed-width text: the width of any field. "
+        "0: unlimited.",
     )
     default: Annotated[str | None, AS_WRITTEN] = Field(
         default=None,
@@ -196,6 +215,17 @@ class DefaultEntry(Section):
         default=None, alias="DeliveryMode", description="JMSDeliveryMode of the same messages."
     )
 
+    collaboration_name: Text | None = Field(
+        default=None,
+        alias="CollaborationName",
+        description="Of WebSphere MQ adapters, without effect: events are never answered by a collaboration.",
+    )
+    data_encoding: Text | None = Field(
+        default=None,
+        alias="DataEncoding",
+        description="Of WebSphere MQ adapters, without effect: data handlers have the option `charset`.",
+    )
+
 
 class RuleEntry(DefaultEntry):
     """A rule for one business object and verb, or one text: ``name=value;name=value``."""
@@ -205,6 +235,18 @@ class RuleEntry(DefaultEntry):
     )
     input_destination: AnyDestination | None = Field(
         default=None, alias="InputDestination", description="Match key: the input destination of the message."
+    )
+    selector: Annotated[str, SELECTOR] | None = Field(
+        default=None, description="Match key: a message selector, on headers and properties."
+    )
+    jmespath: Annotated[str, JMESPATH] | None = Field(
+        default=None,
+        description="Match key: a JMESPath expression on a JSON body. The expression fits when its value is "
+        "neither null, false nor empty.",
+    )
+    rule_priority: Annotated[int, integer(0)] | None = Field(
+        default=None,
+        description="Of several rules that match, only those with the highest number count. Default 0.",
     )
 
 
@@ -227,7 +269,8 @@ class HandlerDocument(Section):
     )
 
 
-MATCH_KEYS: Final = ("InputFormat", "InputDestination")
+MATCH_KEYS: Final = ("InputFormat", "InputDestination", "selector", "jmespath", "rule_priority")
+"""The keys of a rule that choose the rule. All others say what the rule does."""
 
 REFUSED: Final = {
     f"Default.{key}": (

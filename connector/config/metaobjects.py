@@ -318,7 +318,7 @@ def _read_static(document: Document, collected: Collected, problems: Problems) -
 def _given(entry: object) -> set[str]:
     """Returns the keys of a rule that were read, by their names in the file."""
     fields = type(entry).model_fields  # type: ignore[attr-defined]
-    return {fields[name].alias for name in entry.model_fields_set}  # type: ignore[attr-defined]
+    return {fields[name].alias or name for name in entry.model_fields_set}  # type: ignore[attr-defined]
 
 
 def _pairs(leaf: Leaf, path: str, problems: Problems) -> Table:
@@ -372,4 +372,7 @@ def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults
         str(texts["InputFormat"]) if "InputFormat" in texts else None,
         parse_destination(destination) if destination is not None else None,
         filled_in(own, {key: str(text) for key, text in defaults.items()}),
+        str(texts["selector"]) if "selector" in texts else None,
+        str(texts["jmespath"]) if "jmespath" in texts else None,
+        int(texts.get("rule_priority", "0")),
     )

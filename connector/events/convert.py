@@ -6,15 +6,17 @@ connector's default data handler decides by the body alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, cast
 
-from connector.businessobjects.datahandler import DataHandler, HandlerFailed, Hint
+from connector.businessobjects.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler
 from connector.businessobjects.dynamic import fill_dynamic
 from connector.businessobjects.handlers import Handlers, choose_handler
 from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.name_handlers import NameHandler
 from connector.businessobjects.rules import Rule, message_format
-from connector.errors import ConfigurationError, MalformedData
+from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.task_settings import TaskSettings
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
@@ -22,6 +24,26 @@ from connector.trace import CONVERSION
 
 _UNREADABLE: Final = "O"
 _MAX_CHOSEN: Final = 1000
+
+
+class Choice(NamedTuple):
+    """The rule and the data handler of a message.
+
+    Args:
+        rule: the only rule that matches, or None.
+        mime_type: the MIME type, or ``module:Class``.
+        config: the data-handler meta-object. Empty = the connector's own.
+        handler: the data handler.
+        hint: object and verb of the rule.
+        name: the name handler of the data handler, or None.
+    """
+
+    rule: Rule | None
+    mime_type: str
+    config: str
+    handler: DataHandler
+    hint: Hint | None
+    name: NameHandler | None
 
 
 class Converter:
@@ -40,11 +62,15 @@ class Converter:
         self.trace = task_settings.trace
         self._handlers = Handlers(task_settings.handlers, task_settings.definitions, Path(deployment))
         self._handlers.load_all()
+        self._handlers.get(task_settings.default_handler)
         self._destinations: dict[str, Destination] = {}
-        self._chosen: dict[tuple[str | None, str], tuple[DataHandler, Hint | None]] = {}
+        self._chosen: dict[tuple[str | None, str], Choice] = {}
 
-    def convert(self, message: Message, input_destination: str) -> BusinessObject:
-        """Returns the complete business object of a message, with its dynamic meta-object.
+    def convert(self, message: Message, input_destination: str) -> Sequence[BusinessObject]:
+        """Returns the complete business objects of a message, with their dynamic meta-objects.
+
+        A message is one object, unless its data handler splits the body. Then each record is an object. Its
+        ``object_event_id`` is the message id, ``#`` and the number of the record from 1.
 
         Raises:
             UnknownBusinessObject: neither a rule nor the body names a defined object.
@@ -52,20 +78,25 @@ class Converter:
         """
         if message.message_class == _UNREADABLE:
             raise MalformedData("an object message is never deserialised; send text or bytes")
-        task_settings = self._task_settings
-        found_format = message_format(message, task_settings.format_property)
+        found_format = message_format(message, self._task_settings.format_property)
         try:
-            handler, hint = self._chosen_for(found_format, input_destination)
+            choice = self.choice(message, input_destination)
         except ConfigurationError as error:  # fails this event only, because other events have other handlers
             raise MalformedData(error.problems[0].mistake) from None
+        handler, hint = choice.handler, choice.hint
         body = b"" if message.message_class == "M" else message.body
         try:
-            bo = handler.to_business_object(body, hint)
-            if not isinstance(bo, BusinessObject):
-                raise MalformedData(f"{_name(handler)} returned {type(bo).__name__}, no BusinessObject")
-            finish(bo, default_verb=task_settings.default_verb, use_defaults=task_settings.use_defaults)
-            fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
-            bo.object_event_id = message.message_id
+            if hint is None and choice.name is not None:
+                hint = Hint(choice.name(body))
+            if getattr(handler, "splits", False):
+                records = cast(SplittingHandler, handler).to_business_objects(body, hint)
+                objects = list(self._numbered(records, handler, message, input_destination, found_format))
+                if not objects:
+                    raise MalformedData("the body holds no record")
+            else:
+                bo = handler.to_business_object(body, hint)
+                self._complete(bo, handler, message, input_destination, found_format)
+                objects = [bo]
         except MalformedData:
             raise
         except (Exception, SystemExit) as error:  # a handler's bug fails this message only
@@ -76,50 +107,88 @@ class Converter:
                 "message converted",
                 message_id=message.message_id,
                 destination=input_destination,
-                object=bo.type,
-                verb=bo.verb,
-                rule=None if hint is None else f"{hint.object}_{hint.verb}",
+                object=objects[0].type,
+                verb=objects[0].verb,
+                rule=None if choice.rule is None else choice.rule.name,
                 data_handler=type(handler).__name__,
                 bytes=len(body),
             )
-        return bo
+        return objects
+
+    def _numbered(
+        self,
+        records: Iterable[BusinessObject],
+        handler: DataHandler,
+        message: Message,
+        input_destination: str,
+        found_format: str | None,
+    ) -> Iterator[BusinessObject]:
+        for number, bo in enumerate(records, 1):
+            try:
+                self._complete(bo, handler, message, input_destination, found_format)
+            except UnknownBusinessObject:
+                raise
+            except MalformedData as error:
+                raise MalformedData(f"record {number}: {error}") from None
+            if message.message_id is not None:
+                bo.object_event_id = f"{message.message_id}#{number}"
+            yield bo
+
+    def _complete(
+        self,
+        bo: BusinessObject,
+        handler: DataHandler,
+        message: Message,
+        input_destination: str,
+        found_format: str | None,
+    ) -> None:
+        """Checks the object that a handler has made, and adds verb, defaults and headers."""
+        if not isinstance(bo, BusinessObject):
+            raise MalformedData(f"{_name(handler)} returned {type(bo).__name__}, no BusinessObject")
+        task_settings = self._task_settings
+        finish(bo, default_verb=task_settings.default_verb, use_defaults=task_settings.use_defaults)
+        fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
+        bo.object_event_id = message.message_id
 
     def reader(self, message: Message, input_destination: str) -> DataHandler:
         """Returns the handler that reads a message."""
-        found_format = message_format(message, self._task_settings.format_property)
-        return self._chosen_for(found_format, input_destination)[0]
+        return self.choice(message, input_destination).handler
 
-    def _chosen_for(
-        self, found_format: str | None, input_destination: str
-    ) -> tuple[DataHandler, Hint | None]:
+    def choice(self, message: Message, input_destination: str) -> Choice:
+        """Returns the rule and the data handler of a message.
+
+        Raises:
+            ConfigurationError: a rule names a data handler that does not exist.
+        """
+        found_format = message_format(message, self._task_settings.format_property)
         key = (found_format, input_destination)
-        chosen = self._chosen.get(key)
-        if chosen is None:
+        choice = self._chosen.get(key)
+        if choice is None:
+            rules, destination = self._task_settings.rules, self._destination(input_destination)
+            rule = None if rules is None else rules.only_match(found_format, destination, message)
+            choice = self._choose(rule)
+            if rules is not None and any(one.has_test for one in rules.candidates(found_format, destination)):
+                return choice  # another message of this format may fit another rule
             if len(self._chosen) >= _MAX_CHOSEN:  # senders may use any number of formats
                 self._chosen.clear()
-            chosen = self._chosen[key] = self._choose(found_format, input_destination)
-        return chosen
+            self._chosen[key] = choice
+        return choice
 
-    def _choose(self, found_format: str | None, input_destination: str) -> tuple[DataHandler, Hint | None]:
-        """Returns the handler for messages of a format and destination, and the object and verb of a rule."""
-        rule = self._rule(found_format, input_destination)
-        if rule is None:
-            return self._handlers.get(self._task_settings.default_handler), None
-        named = choose_handler((rule.properties,), self._task_settings.default_handler)
-        return self._handlers.get(*named), Hint(rule.object, rule.verb)
+    def _choose(self, rule: Rule | None) -> Choice:
+        default = self._task_settings.default_handler
+        named = (default, "") if rule is None else choose_handler((rule.properties,), default)
+        hint = None if rule is None else Hint(rule.object, rule.verb)
+        return Choice(rule, *named, self._handlers.get(*named), hint, self._handlers.name_handler(*named))
+
+    def _destination(self, name: str) -> Destination:
+        destination = self._destinations.get(name)
+        if destination is None:
+            destination = self._destinations[name] = parse_destination(name)
+        return destination
 
     def handler(self, mime_type: str | None) -> DataHandler:
         """Returns the handler for a MIME type. None = the default handler."""
         return self._handlers.get(mime_type or self._task_settings.default_handler)
-
-    def _rule(self, found_format: str | None, input_destination: str) -> Rule | None:
-        rules = self._task_settings.rules
-        if rules is None:
-            return None
-        destination = self._destinations.get(input_destination)
-        if destination is None:
-            destination = self._destinations[input_destination] = parse_destination(input_destination)
-        return rules.only_match(found_format, destination)
 
 
 def _name(handler: DataHandler) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -111,14 +112,46 @@ _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 _COMES_AGAIN: Final = (_GIVEN_BACK, OutcomeKind.ROLLED_BACK.value)
 
 
+_RECORDS: Final = re.compile(r"(.+#)([0-9]{1,9})(?:-([0-9]{1,9}))?", re.DOTALL)
+
+
 def join_names(names: Iterable[str]) -> str:
-    """Joins names of subscriptions for one property. A ``;`` within a name is escaped."""
-    return ";".join(name.replace("%", "%25").replace(";", "%3B") for name in names)
+    """Joins names of subscriptions for one property. A ``;`` within a name is escaped.
+
+    Neighbouring records of one subscription are one part: ``store#1;store#2;store#3`` is ``store#1-3``.
+    """
+    spans: dict[str, list[list[int]]] = {}
+    parts = []
+    for name in names:
+        text = name.replace("%", "%25").replace(";", "%3B")
+        found = _RECORDS.fullmatch(text)
+        if found is None:
+            parts.append(text)
+            continue
+        number, spans_of_name = int(found[2]), spans.setdefault(found[1], [])
+        if spans_of_name and spans_of_name[-1][1] + 1 == number:
+            spans_of_name[-1][1] = number
+        else:
+            spans_of_name.append([number, number])
+    for text, of_name in spans.items():
+        parts += [f"{text}{first}" if first == last else f"{text}{first}-{last}" for first, last in of_name]
+    return ";".join(parts)
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Undoes :func:`join_names`."""
-    return tuple(name.replace("%3B", ";").replace("%25", "%") for name in text.split(";") if name)
+    """Undoes :func:`join_names`, but for the order of the names."""
+    names: list[str] = []
+    for part in text.split(";"):
+        found = _RECORDS.fullmatch(part)
+        if found is not None and found[3] is not None and 0 < int(found[3]) - int(found[2]) < _MAX_RECORDS:
+            names += [f"{found[1]}{number}" for number in range(int(found[2]), int(found[3]) + 1)]
+        elif part:
+            names.append(part)
+    return tuple(name.replace("%3B", ";").replace("%25", "%") for name in names)
+
+
+_MAX_RECORDS: Final = 10_000_000
+"""Most records that a property may claim."""
 
 
 def event_fields(cycle: int, claim: Claim, message_id: str, outcome: Outcome) -> dict[str, object]:

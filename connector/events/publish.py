@@ -50,6 +50,35 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("connector.events")
 
 
+class Delivery(NamedTuple):
+    """An object of a message, with the subscriptions that want the object.
+
+    Args:
+        bo: the object.
+        event: the event of the object.
+        subscribers: in the order of their calls.
+        record: the number of the object in a body that was split, from 1. 0 = the body was not split.
+    """
+
+    bo: BusinessObject
+    event: Event
+    subscribers: Sequence[Subscription]
+    record: int = 0
+
+    def label(self, subscription: str) -> str:
+        """Returns the name by which ``connector_delivered`` names a subscription that has confirmed."""
+        return f"{subscription}#{self.record}" if self.record else subscription
+
+    @property
+    def place(self) -> str:
+        """The begin of a reason: ``record 3: ``, or empty."""
+        return f"record {self.record}: " if self.record else ""
+
+    @property
+    def unwanted(self) -> str:
+        return f"{self.place}no subscription wants {self.bo.type}.{self.bo.verb}"
+
+
 @dataclass(slots=True)
 class Publication:
     """The answers of the subscribers.
@@ -61,6 +90,7 @@ class Publication:
         refusals: replies that say why a sink has failed. They are sent if the event has failed.
         failures: error texts by subscription.
         unsubscribed: subscriptions that do not want the object after all.
+        unwanted: records of the message that no subscription wants.
         inactive: why the event has to come again: a process is not active, or a provider cannot take a
             message. Otherwise None.
         provider_failed: whether the provider is the reason of ``inactive``.
@@ -75,6 +105,7 @@ class Publication:
     refusals: tuple[Prepared, ...] = ()
     failures: tuple[str, ...] = ()
     unsubscribed: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
     inactive: str | None = None
     provider_failed: bool = False
     begun: bool = False
@@ -196,79 +227,85 @@ class Publisher:
 
     def publish(
         self,
-        bo: BusinessObject,
-        event: Event,
-        subscribers: Sequence[Subscription],
+        deliveries: Sequence[Delivery],
         confirmed: Sequence[str],
         journal: TaskJournal,
         sequence: int,
         reference: object,
     ) -> Publication:
-        """Delivers to each subscriber that has not confirmed before.
+        """Delivers the objects of one message to each subscriber that has not confirmed before.
 
-        A failed subscriber does not keep the object from the others. The round ends if a subscriber is not
+        A failed subscriber does not keep an object from the others. The round ends if a subscriber is not
         active, or if the provider cannot take a prepared message.
 
         Raises:
             OSError: the journal cannot be written.
         """
         result = Publication()
+        calls = [(one, subscription) for one in deliveries for subscription in one.subscribers]
+        if len(deliveries) > 1:  # otherwise subscribers are in this order
+            calls.sort(key=lambda call: self._turn(call[1]))
+            result.unwanted = tuple([one.unwanted for one in deliveries if not one.subscribers])
         if confirmed:
-            names = {subscription.name for subscription in subscribers}
-            result.delivered = tuple([name for name in confirmed if name in names])
-        for subscription in subscribers:
-            name = subscription.name
-            if name in result.delivered:
+            labels = {one.label(subscription.name) for one, subscription in calls}
+            result.delivered = tuple([label for label in confirmed if label in labels])
+        already = frozenset(result.delivered)
+        for one, subscription in calls:
+            name, event = subscription.name, one.event
+            label = one.label(name)
+            if label in already:
                 continue
             if self.trace.level >= HANDOVER:
                 self.trace(
                     HANDOVER,
                     "business object passed to a sink",
                     message_id=event.id,
-                    object=bo.type,
-                    verb=bo.verb,
+                    object=one.bo.type,
+                    verb=one.bo.verb,
                     subscription=name,
                 )
             called = self._called.get(name)
             if called is None:
-                self._prepare(bo, event, f"{reference}|{name}", name, result)
+                self._prepare(one, f"{reference}|{label}", name, result)
                 if result.provider_failed:
                     break
                 continue
             if not (result.begun or result.transacted) and result.prepared and not self._write(name, result):
                 break
             if called.transactions is not None:
-                called.transactions.begin(self._key(event, reference), journal.check)
+                called.transactions.begin(self._key(one, reference), journal.check)
                 result.transacted = True
             elif not result.begun:
                 journal.begin(sequence)
                 result.begun = True
                 faults.point("begin")
-            self._deliver(called, subscription, bo, event, reference, result)
+            self._deliver(called, subscription, one, reference, result)
             if result.inactive is not None:
                 break
             faults.point("deliver")
         return result
 
-    def _key(self, event: Event, reference: object) -> EventKey:
+    def _key(self, delivery: Delivery, reference: object) -> EventKey:
         """Returns the key of the rows of an event.
 
         A copy that somebody has moved back to an input is another event, but not one whose subscriptions are
         asked again.
         """
+        event = delivery.event
         message = event.message
         identity = self._access.identity(reference, message)
         properties = message.properties
         if "connector_outcome" in properties and "connector_time" in properties:
             identity = f"{identity}|{properties['connector_time']}"
+        if delivery.record:
+            identity = f"{identity}#{delivery.record}"
         return EventKey(digest(identity), event.id, self._task_settings.client_id, self.batch)
 
     def _deliver(
         self,
         called: _Called,
         subscription: Subscription,
-        bo: BusinessObject,
-        event: Event,
+        delivery: Delivery,
         reference: object,
         result: Publication,
     ) -> None:
@@ -276,10 +313,11 @@ class Publisher:
 
         If somebody awaits an answer, prepares the reply before the sink counts as confirmed.
         """
-        name = subscription.name
+        name, bo, event = subscription.name, delivery.bo, delivery.event
+        label, place = delivery.label(name), delivery.place
         context = None
         if subscription.reply:
-            context = self._answering.context(subscription, event, f"{reference}|{name}")
+            context = self._answering.context(subscription, event, f"{reference}|{label}")
         returned, raised = self._call(called.deliver, bo, _event_for(name, event))
         if called.transactions is not None and called.transactions.taken_over is not None:
             raise called.transactions.taken_over
@@ -288,7 +326,7 @@ class Publisher:
             try:
                 answer = self._answering.answer(context, bo, returned, failure)
             except ProviderError as error:
-                result.inactive, result.provider_failed = f"{name}: its reply: {error}", True
+                result.inactive, result.provider_failed = f"{place}{name}: its reply: {error}", True
                 result.must_repeat = True
                 return
             failure = answer.failure
@@ -306,17 +344,17 @@ class Publisher:
                         subscription=name,
                     )
         if failure is None:
-            result.delivered += (name,)
+            result.delivered += (label,)
         elif isinstance(failure, Unsubscribed):
-            result.unsubscribed += (_reason(name, failure),)
+            result.unsubscribed += (f"{place}{_reason(name, failure)}",)
         elif isinstance(failure, NotActive):
-            result.inactive = _reason(name, failure)
+            result.inactive = f"{place}{_reason(name, failure)}"
         else:
             times = subscription.retries + 1
             tried = f" (tried {times} times)" * (isinstance(failure, TemporaryFailure) and times > 1)
             sink = called.sink if raised is not None else None
-            place = self._log_failure(failure, sink, name, bo, event)
-            result.failures += (f"{_reason(name, failure)}{tried}{place}",)
+            where = self._log_failure(failure, sink, name, bo, event)
+            result.failures += (f"{place}{_reason(name, failure)}{tried}{where}",)
 
     def _log_failure(
         self,
@@ -380,23 +418,23 @@ class Publisher:
         """See :meth:`connector.events.prepared_replies.ProcessReplies.refuse`."""
         return self._answering.refuse(request, reason, str(reference))
 
-    def _prepare(self, bo: BusinessObject, event: Event, key: str, name: str, result: Publication) -> None:
+    def _prepare(self, delivery: Delivery, key: str, name: str, result: Publication) -> None:
         # The key is the claim's, not the message's: two copies of a message may be at work at the same time.
-        sink = self._prepared[name]
+        sink, bo, event = self._prepared[name], delivery.bo, delivery.event
         destination = sink.destination
         try:
             message = sink.prepare(bo, event)
         except (Exception, SystemExit) as error:
             blamed = None if isinstance(error, MalformedData | ValueError) else sink
-            place = self._log_failure(error, blamed, name, bo, event)
-            result.failures += (f"{_reason(name, error)}{place}",)
+            where = self._log_failure(error, blamed, name, bo, event)
+            result.failures += (f"{delivery.place}{_reason(name, error)}{where}",)
             return
         try:
             result.prepared += (self._access.prepare(destination, message, key),)
             if self.trace.level >= CONVERSION:
                 self._traced_message(destination, message, name, event)
         except ValueError as error:  # a header that no message can carry
-            result.failures += (_reason(name, error),)
+            result.failures += (f"{delivery.place}{_reason(name, error)}",)
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -15,10 +16,11 @@ from connector import faults
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.sinks import CallTimer, Event
 from connector.businessobjects.datahandler import HandlerFailed
+from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.convert import Converter
 from connector.events.outcome import Outcome, history, pack_prepared
-from connector.events.publish import Publication, Publisher
+from connector.events.publish import Delivery, Publication, Publisher
 from connector.events.task_settings import TaskSettings, WorkItem
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
@@ -171,39 +173,22 @@ class Task:
                     bytes=len(message.body),
                 )
             if self._trace.level >= STEPS:
-                bo = self._trace.step(
+                objects = self._trace.step(
                     "convert",
                     {"message_id": message.message_id},
                     partial(self._converter.convert, message, destination),
                 )
             else:
-                bo = self._converter.convert(message, destination)
-            if self._trace.level >= DETAILS:
-                values = dump(bo)
-                self._trace(
-                    DETAILS,
-                    "business object",
-                    message_id=message.message_id,
-                    object=bo.type,
-                    verb=bo.verb,
-                    values=values,
-                )
-            subscribers = self._publisher.subscribers(bo)
-            if not subscribers:
-                reason = f"no subscription wants {bo.type}.{bo.verb}"
-                outcome = Outcome(_UNSUBSCRIBED, bo.type, bo.verb, reason, attempts)
+                objects = self._converter.convert(message, destination)
+            deliveries = self._deliveries(objects, message, destination)
+            if not any(delivery.subscribers for delivery in deliveries):
+                reason = shorten("; ".join(dict.fromkeys(delivery.unwanted for delivery in deliveries)))
+                outcome = Outcome(_UNSUBSCRIBED, objects[0].type, objects[0].verb, reason, attempts)
                 return self._refused(outcome, message, reference), False
-            event = Event(
-                message.message_id or "",
-                destination,
-                message.delivery_count,
-                message,
-                requests=self._requests,
-            )
-            delivery = bo, event, subscribers, confirmed, journal, sequence, reference
+            delivery = deliveries, confirmed, journal, sequence, reference
             if self._trace.level >= STEPS:
                 publication = self._trace.step(
-                    "publish", {"message_id": event.id}, partial(self._publisher.publish, *delivery)
+                    "publish", {"message_id": message.message_id}, partial(self._publisher.publish, *delivery)
                 )
             else:
                 publication = self._publisher.publish(*delivery)
@@ -227,10 +212,38 @@ class Task:
             ), False
         # a managed event counts when it is rolled back
         begun = publication.begun or (publication.transacted and not self._task_settings.managed)
-        outcome = _outcome(bo.type, bo.verb, attempts, publication, begun=begun)
+        outcome = _outcome(objects[0].type, objects[0].verb, attempts, publication, begun=begun)
         if outcome.kind == _UNSUBSCRIBED:
             outcome = self._refused(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
+
+    def _deliveries(
+        self, objects: Sequence[BusinessObject], message: Message, destination: str
+    ) -> list[Delivery]:
+        """Returns the objects of a message with their events and subscribers."""
+        deliveries = []
+        for record, bo in enumerate(objects, 1):
+            if self._trace.level >= DETAILS:
+                self._trace(
+                    DETAILS,
+                    "business object",
+                    message_id=message.message_id,
+                    object=bo.type,
+                    verb=bo.verb,
+                    values=dump(bo),
+                )
+            event = Event(
+                bo.object_event_id or "",
+                destination,
+                message.delivery_count,
+                message,
+                requests=self._requests,
+            )
+            is_record = bo.object_event_id != message.message_id
+            deliveries.append(
+                Delivery(bo, event, self._publisher.subscribers(bo), record if is_record else 0)
+            )
+        return deliveries
 
     def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:
         """Logs the failure of a data handler and returns its place for the reason, or empty."""
@@ -282,9 +295,10 @@ def _outcome(
         sends = replies + _packed(publication.refusals)
         return Outcome(_FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared)
     if not delivered and not prepared:
-        reason = shorten("; ".join(publication.unsubscribed))
+        reason = shorten("; ".join(publication.unsubscribed + publication.unwanted))
         return Outcome(_UNSUBSCRIBED, object_name, verb, reason, attempts)
-    return Outcome(_PUBLISHED, object_name, verb, None, attempts, delivered, prepared + replies)
+    unwanted = shorten("; ".join(publication.unwanted)) or None
+    return Outcome(_PUBLISHED, object_name, verb, unwanted, attempts, delivered, prepared + replies)
 
 
 def _packed(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:

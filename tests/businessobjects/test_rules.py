@@ -65,6 +65,95 @@ def test_without_rules_nothing_matches() -> None:
     assert StaticMetaObject("MO_Config").match("Cust_In", INPUT) == ()
 
 
+URGENT = Rule("A_Create", "A", "Create", "F", selector="urgent = TRUE")
+BIG = Rule("B_Create", "B", "Create", jmespath="lines[?price > `100`]")
+
+
+def message_of(body: bytes = b"", urgent: bool | None = None) -> Message:
+    message = Message(body)
+    if urgent is not None:
+        message.set_property("urgent", urgent)
+    return message
+
+
+@pytest.mark.parametrize(
+    ("message", "found_format", "matching"),
+    [
+        (message_of(urgent=True), "F", (URGENT,)),
+        (message_of(urgent=True), "G", ()),
+        (message_of(urgent=False), "F", ()),
+        (message_of(), "F", ()),
+        (message_of(b'{"lines": [{"price": 7}, {"price": 101}]}'), "G", (BIG,)),
+        (message_of(b'\xef\xbb\xbf{"lines": [{"price": 101}]}'), None, (BIG,)),
+        (message_of(b'{"lines": [{"price": 7}]}'), None, ()),
+        (message_of(b'{"lines": "no list"}'), None, ()),
+        (message_of(b"no JSON"), None, ()),
+        (message_of(b"[" * 100_000), None, ()),
+        (message_of(b'{"lines": [{"price": 101}]}', urgent=True), "F", (URGENT, BIG)),
+    ],
+)
+def test_a_selector_and_an_expression_are_match_keys(
+    message: Message, found_format: str | None, matching: tuple[Rule, ...]
+) -> None:
+    static = pickle.loads(pickle.dumps(StaticMetaObject("MO_Config", [URGENT, BIG])))
+    assert static.match(found_format, INPUT, message) == matching
+    for rule in static.rules:
+        assert (rule in matching) == (rule.mismatches(found_format, INPUT, message) == [])
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"),
+    [
+        ("0", True),
+        ("1", True),
+        ("false", False),
+        ("null", False),
+        ('""', False),
+        ("[]", False),
+        ("{}", False),
+    ],
+)
+def test_an_expression_fits_by_the_truth_of_jmespath(value: str, fits: bool) -> None:
+    rule = Rule("A_Create", "A", "Create", jmespath="x")
+    assert StaticMetaObject("MO", [rule]).match(None, INPUT, message_of(b'{"x": %b}' % value.encode())) == (
+        (rule,) if fits else ()
+    )
+
+
+def test_an_expression_that_fails_on_a_value_does_not_fit() -> None:
+    rule = Rule("A_Create", "A", "Create", jmespath="length(x) > `2`")
+    static = StaticMetaObject("MO", [rule])
+    assert static.only_match(None, INPUT, message_of(b'{"x": 5}')) is None
+    assert static.only_match(None, INPUT, message_of(b'{"x": "abc"}')) is rule
+
+
+def test_of_several_matching_rules_the_highest_priority_counts() -> None:
+    low = Rule("A_Create", "A", "Create", "F")
+    middle = Rule("B_Create", "B", "Create", "F", rule_priority=1)
+    high = Rule("C_Create", "C", "Create", None, OTHER, rule_priority=2)
+    static = StaticMetaObject("MO", [low, middle, high])
+    assert static.only_match("F", INPUT) is middle
+    assert static.only_match("F", OTHER) is high
+    twice = Rule("D_Create", "D", "Create", "F", rule_priority=1)
+    assert StaticMetaObject("MO", [low, middle, twice]).match("F", INPUT) == (middle, twice)
+
+
+def test_a_rule_says_why_it_does_not_match() -> None:
+    rule = Rule("A_Create", "A", "Create", "F", OTHER, {}, "urgent = TRUE", "type == 'x'")
+    assert rule.mismatches("G", INPUT, message_of(b"{}")) == [
+        "InputFormat is 'F', the message has the format 'G'",
+        "InputDestination is queue://Other, the message is from queue://MyInputDest",
+        "the message does not fit the selector urgent = TRUE",
+        "the body does not fit the expression type == 'x'",
+    ]
+    assert FORMAT.mismatches(None, INPUT, message_of()) == [
+        "InputFormat is 'Cust_In', the message has no format"
+    ]
+    assert Rule("A_Create", "A", "Create").mismatches(None, INPUT, message_of()) == [
+        "the rule has no match key"
+    ]
+
+
 FORMATS = st.sampled_from([None, "", "a", "b"])
 DESTINATIONS = st.sampled_from([parse_destination(name) for name in ("x", "y", "topic://x")])
 RULES = st.lists(

@@ -226,6 +226,34 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(depl
     assert order.input_destination == Destination("queue", "orders")
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "{selector: \"size > 10 AND region = 'EU'\", jmespath: 'a.b == `1`', rule_priority: 3}",
+        "\"selector=size > 10 AND region = 'EU';jmespath=a.b == `1`;rule_priority=3\"",
+    ],
+)
+def test_a_rule_may_have_a_selector_an_expression_and_a_priority(deployment: Deployment, rule: str) -> None:
+    deployment.replace(
+        "metaobjects/rules.yaml", "{InputFormat: CUST_IN, OutputDestination: queue://crm}", rule
+    )
+    customer = deployment.load().metaobjects.static["MO_Config"].rules[0]
+    assert customer.selector == "size > 10 AND region = 'EU'"
+    assert customer.jmespath == "a.b == `1`"
+    assert customer.rule_priority == 3
+    assert not {"selector", "jmespath", "rule_priority"} & set(customer.properties)
+
+
+@pytest.mark.parametrize("key", ["CollaborationName", "DataEncoding"])
+def test_a_property_of_mq_adapters_is_a_warning(deployment: Deployment, key: str) -> None:
+    deployment.replace(
+        "metaobjects/rules.yaml", "{InputFormat: CUST_IN,", f"{{InputFormat: CUST_IN, {key}: x,"
+    )
+    (problem,) = deployment.check()
+    assert problem.warning
+    assert problem.path == f"MO_Config.rules.Customer_Create.{key}"
+
+
 def test_a_data_handler_that_a_rule_names_stands_against_one_of_default_however_either_is_named(
     deployment: Deployment,
 ) -> None:

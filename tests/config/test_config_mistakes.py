@@ -255,6 +255,12 @@ CASES = [
     # rules
     case("rule name", R, "Order_Create:", "§Order_Creat:", "MO_Config.rules.Order_Creat", "no business object and verb", nearest="Order_Create"),
     case("match key under Default", R, "Default:\n", "Default:\n  §InputFormat: X\n", "MO_Config.Default.InputFormat", "never matches"),
+    case("selector under Default", R, "Default:\n", "Default:\n  §selector: a = 1\n", "MO_Config.Default.selector", "never matches"),
+    case("selector of a rule", R, "InputFormat: CUST_IN", "selector: 'urgent =§'", "MO_Config.rules.Customer_Create.selector", "no message selector"),
+    case("expression of a rule", R, "InputFormat: CUST_IN", "jmespath: §'a[?'", "MO_Config.rules.Customer_Create.jmespath", "no JMESPath expression"),
+    case("priority of a rule", R, "InputFormat: CUST_IN", "rule_priority: §high", "MO_Config.rules.Customer_Create.rule_priority", "from 0 up"),
+    case("class of a data handler in its options", R, "text/xml: {", "text/xml: {ClassName: §mine:Handler, ", "MO_DataHandler_Default.handlers.text/xml.ClassName", "'mine:Handler'", "DataHandlerClassName"),
+    case("name handler", R, "text/xml: {", "text/xml: {NameHandlerClass: §top, ", "MO_DataHandler_Default.handlers.text/xml.NameHandlerClass", "'top'", "jmespath:EXPRESSION"),
     case("property of a rule", R, "InputFormat: CUST_IN", "§InputFormt: CUST_IN", "MO_Config.rules.Customer_Create.InputFormt", "unknown key", nearest="InputFormat"),
     case("destination of a rule", R, "OutputDestination: queue://crm", "OutputDestination: §queue://a/b", "MO_Config.rules.Customer_Create.OutputDestination", "'/'"),
     case("handler of a rule", R, "DataHandlerMimeType: text/xml", "DataHandlerMimeType: §text/xlm", "MO_Config.rules.Order_Create.DataHandlerMimeType", nearest="text/xml"),

@@ -79,9 +79,9 @@ def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Deploym
         ),
         ("Limit: {type: Double, DefaultValue: CxBlank}", "Limit.DefaultValue", "is never used", True),
         (
-            "Limit: {type: Double, MaxLength: 9}",
-            "Limit.MaxLength",
-            "max_length of Double means nothing, expected it left out; only a String, LongText or Ciphertext",
+            "Part: {type: Part, MaxLength: 9}",
+            "Part.MaxLength",
+            "max_length of a child means nothing, expected it left out",
             True,
         ),
         ("Limit: {type: Double, required: true, default: cxblank}", "Limit.default", "'cxblank'", False),

@@ -208,7 +208,7 @@ def test_events_and_requests_have_the_same_data_handler(
     deployment = deploy(tmp_path, CONNECTOR[connector], RULE[rule], DEFAULT[default])
     with event_plan(deployment) as task_settings:
         converter = Converter(task_settings, str(deployment.directory))
-        event = converter.convert(Message(b"body"), "queue://in")
+        (event,) = converter.convert(Message(b"body"), "queue://in")
     requests = make_requests(deployment.configuration).settings
     bo = BusinessObject(requests.definitions, "Order", "Create", {"Id": "1"})
     handlers = Handlers(requests.handlers, requests.definitions, deployment.directory)
@@ -248,4 +248,5 @@ def test_a_data_handler_that_cannot_be_made_fails_the_one_event(tmp_path: Path) 
         converter = Converter(lacking, str(deployment.directory))
         with pytest.raises(MalformedData, match=r"no data handler for 'a/two', expected one of .*a/one"):
             converter.convert(Message(b"body"), "queue://in")
-        assert converter.convert(Message(b"body"), "queue://elsewhere")["Id"] == "a/one connector"
+        (event,) = converter.convert(Message(b"body"), "queue://elsewhere")
+        assert event["Id"] == "a/one connector"

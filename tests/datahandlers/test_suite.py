@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from connector.businessobjects.datahandler import DataHandler, Hint
+from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.text_handler import TextHandler
@@ -83,7 +83,10 @@ class TestJson(DataHandlerSuite):
 class TestXml(DataHandlerSuite):
     @pytest.fixture
     def handler(self) -> DataHandler:
-        return XmlHandler({"BOPrefix": "", "IgnoreUndefinedAttributes": False}, DEFINITIONS)
+        return XmlHandler(
+            resolve_options(XmlHandler.options, {"BOPrefix": "", "IgnoreUndefinedAttributes": False}, "test"),
+            DEFINITIONS,
+        )
 
     @pytest.fixture
     def objects(self) -> Sequence[BusinessObject]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import Hint
+from connector.businessobjects.datahandler import Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.xml_handler import XmlHandler
@@ -18,8 +18,14 @@ from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
-STRICT = XmlHandler({"BOPrefix": "", "IgnoreUndefinedAttributes": False}, DEFINITIONS)
-LENIENT = XmlHandler({"BOPrefix": "", "IgnoreUndefinedAttributes": True}, DEFINITIONS)
+STRICT = XmlHandler(
+    resolve_options(XmlHandler.options, {"BOPrefix": "", "IgnoreUndefinedAttributes": False}, "test"),
+    DEFINITIONS,
+)
+LENIENT = XmlHandler(
+    resolve_options(XmlHandler.options, {"BOPrefix": "", "IgnoreUndefinedAttributes": True}, "test"),
+    DEFINITIONS,
+)
 
 LAUGHS = (
     "<!DOCTYPE Customer [<!ENTITY a0 'ha'>"
@@ -202,26 +208,30 @@ def test_a_prefix_stands_before_the_root_element_in_the_name_of_the_object() -> 
         "App_Note", attributes={"Text": Attribute("Text", "String")}, verbs={"V": Verb("V")}
     )
     definitions = Definitions({"App_Note": definition, "Note": Definition("Note")})
-    handler = XmlHandler({"BOPrefix": "App", "IgnoreUndefinedAttributes": False}, definitions)
+    handler = XmlHandler(
+        resolve_options(XmlHandler.options, {"BOPrefix": "App", "IgnoreUndefinedAttributes": False}, "test"),
+        definitions,
+    )
     bo = handler.to_business_object(b"<Note verb='V'><Text>a</Text></Note>", None)
     assert (bo.type, bo["Text"]) == ("App_Note", "a")
     assert b'<Note verb="V"><Text>a</Text></Note>' in handler.to_body(bo)
-    with pytest.raises(MalformedData, match="Note does not begin with the BOPrefix 'App_'"):
+    with pytest.raises(MalformedData, match="Note does not begin with the BOPrefix 'App'"):
         handler.to_body(BusinessObject(definitions, "Note"))
 
 
 @pytest.mark.parametrize("text", ["\0", "\x1b", "\ud800", "\ufffe"])
 def test_a_character_that_xml_lacks_cannot_be_written(text: str) -> None:
-    with pytest.raises(MalformedData, match="Note cannot be written as XML"):
+    with pytest.raises(MalformedData, match=r"Note: Text has the character .*, which XML cannot hold"):
         STRICT.to_body(BusinessObject(DEFINITIONS, "Note", "Create", {"Text": text}))
 
 
 def test_a_name_that_xml_lacks_cannot_be_written() -> None:
     definitions = Definitions({"A": Definition("A", attributes={"1st": Attribute("1st", "String")})})
-    with pytest.raises(MalformedData, match="A cannot be written as XML"):
-        XmlHandler({"BOPrefix": "", "IgnoreUndefinedAttributes": False}, definitions).to_body(
-            BusinessObject(definitions, "A", values={"1st": "x"})
-        )
+    with pytest.raises(MalformedData, match=r"A: 1st: .1st. is no name in XML; give elem_name"):
+        XmlHandler(
+            resolve_options(XmlHandler.options, {"BOPrefix": "", "IgnoreUndefinedAttributes": False}, "test"),
+            definitions,
+        ).to_body(BusinessObject(definitions, "A", values={"1st": "x"}))
 
 
 XML_TEXT = st.text(

@@ -177,9 +177,10 @@ def test_only_one_takes_over_from_an_overdue_client(
 ) -> None:
     time.sleep(2 * LEASE)
     others = [DropboxProvider(root, create=True, durable=False, lease=LEASE).connect() for _ in range(3)]
-    found = [leftover for other in others for leftover in other.leftovers(None, at_start=False)]
-    assert [leftover.client_id for leftover in found] == [stopped.client_id]
-    found[0].release()
+    leftovers = [leftover for other in others for leftover in other.leftovers(None, at_start=False)]
+    # on a busy machine, another one may have been late, too
+    (found,) = [leftover for leftover in leftovers if leftover.client_id == stopped.client_id]
+    found.release()
     (again,) = others[2].leftovers(None, at_start=False)
     assert len(again.claims) == 2
     again.release()

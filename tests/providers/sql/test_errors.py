@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from connector.databases.urls import parse_url
 from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
-from connector.providers.sql import database as database_module
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from tests.postgres import PostgresServer
@@ -99,7 +99,7 @@ def test_a_text_that_no_database_can_hold_is_refused(sqlite: SqlProvider) -> Non
 def test_who_cannot_connect_is_told_why_without_the_password(
     database: str, change: dict[str, object], said: str
 ) -> None:
-    url = database_module.parse_url(database).set(**change)  # type: ignore[arg-type]
+    url = parse_url(database).set(**change)  # type: ignore[arg-type]
     with pytest.raises(ProviderError, match=said) as refused:
         SqlProvider(Settings(url.render_as_string(hide_password=False))).connect()
     assert str(url.password) not in str(refused.value)
@@ -108,7 +108,7 @@ def test_who_cannot_connect_is_told_why_without_the_password(
 
 def test_a_user_without_rights_is_told_so(database: str, postgres: PostgresServer) -> None:
     SqlProvider(Settings(database)).connect().close()
-    url = database_module.parse_url(database)
+    url = parse_url(database)
     with postgres.connect(str(url.database)) as owner:
         owner.execute("DROP ROLE IF EXISTS reader")
         owner.execute(f"CREATE ROLE reader LOGIN PASSWORD '{postgres.password}'")
@@ -119,7 +119,7 @@ def test_a_user_without_rights_is_told_so(database: str, postgres: PostgresServe
 
 def test_a_server_that_only_reads_is_an_error_that_says_so(database: str, postgres: PostgresServer) -> None:
     connection = SqlProvider(Settings(database)).connect("suite", "one")
-    name = database_module.parse_url(database).database
+    name = parse_url(database).database
     with postgres.connect() as owner:
         owner.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     _cut(postgres, database)
@@ -172,7 +172,7 @@ def test_no_transaction_stays_open_between_calls(database: str, postgres: Postgr
     shown = connection.browse(ORDERS)
     next(shown)
     with postgres.connect() as looking:
-        name = database_module.parse_url(database).database
+        name = parse_url(database).database
         open_ones = looking.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state LIKE 'idle in%%'", [name]
         ).fetchone()
@@ -182,7 +182,7 @@ def test_no_transaction_stays_open_between_calls(database: str, postgres: Postgr
 
 def _cut(postgres: PostgresServer, database: str) -> None:
     """Ends all connections to a database, as a server does that restarts."""
-    name = database_module.parse_url(database).database
+    name = parse_url(database).database
     with postgres.connect() as looking:
         looking.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
@@ -255,7 +255,7 @@ def test_a_directory_without_write_permission_is_an_error_that_says_so(
 
 
 def test_a_user_without_rights_on_the_schema_is_told_so(database: str, postgres: PostgresServer) -> None:
-    url = database_module.parse_url(database)
+    url = parse_url(database)
     with postgres.connect(str(url.database)) as owner:
         owner.execute("DROP ROLE IF EXISTS guest")
         owner.execute(f"CREATE ROLE guest LOGIN PASSWORD '{postgres.password}'")
@@ -273,7 +273,7 @@ def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
     connection.send(ARCHIVE, [Message(b"0")])
     claim = connection.poller(ORDERS).take(1, 0)
     assert claim is not None
-    name = str(database_module.parse_url(database).database)
+    name = str(parse_url(database).database)
     with postgres.connect(name) as other, ThreadPoolExecutor() as threads:
         other.execute("SET deadlock_timeout = '1h'")  # the server finds it for the one that waits last
         other.execute("BEGIN")

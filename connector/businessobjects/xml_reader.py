@@ -1,0 +1,246 @@
+"""Reads XML elements into business objects."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lxml import etree
+
+from connector.businessobjects.definition import Schema
+from connector.businessobjects.instance import BusinessObject, UnknownAttribute, object_of
+from connector.businessobjects.names import shown
+from connector.businessobjects.xml_parser import local_name
+from connector.businessobjects.xml_shape import COMMENT, DOCTYPE, PI, Part, Shape, Shapes
+from connector.errors import MalformedData
+
+MAX_DEPTH: Final = 200
+VERB: Final = "verb"
+_NIL: Final = "{http://www.w3.org/2001/XMLSchema-instance}nil"
+_SPACE: Final = " \t\r\n"
+
+
+class XmlReader:
+    """Reads elements by the shapes of business objects.
+
+    Args:
+        shapes: the shapes.
+        ignore_undefined: pass over elements and XML attributes that the definitions lack.
+    """
+
+    def __init__(self, shapes: Shapes, *, ignore_undefined: bool) -> None:
+        self._shapes = shapes
+        self._ignore_undefined = ignore_undefined
+
+    def read(self, schema: Schema, root: etree._Element) -> BusinessObject:
+        """Returns the object of an element, or of a whole document, with the verb of the root element.
+
+        Raises:
+            MalformedData: the element does not fit the object. The text names the path and the line.
+        """
+        shape = self._shapes.of(schema)
+        values: dict[str, Any] = {}
+        inner = shape.document_child
+        if inner is None:
+            self._object(shape, root, values, "", 1)
+        else:
+            self._document(shape, inner, root, values)
+        bo = object_of(schema, values)
+        bo.verb = root.get(VERB) or None
+        return bo
+
+    def _document(self, shape: Shape, inner: Part, root: etree._Element, values: dict[str, Any]) -> None:
+        tree = root.getroottree()
+        instructions = [""] if tree.docinfo.encoding is None else []
+        if tree.docinfo.xml_version and tree.docinfo.encoding:
+            instructions = [f'xml version="{tree.docinfo.xml_version}" encoding="{tree.docinfo.encoding}"']
+        before = list(reversed(list(root.itersiblings(preceding=True))))
+        instructions += [_instruction(one) for one in before if isinstance(one, etree._ProcessingInstruction)]
+        for part, text in zip(shape.specials[PI], filter(None, instructions), strict=False):
+            self._text(part, text, root, values, "")
+        comments = [one.text or "" for one in before if isinstance(one, etree._Comment)]
+        for part, text in zip(shape.specials[COMMENT], comments, strict=False):
+            self._text(part, text, root, values, "")
+        for part in shape.specials[DOCTYPE][:1]:
+            doctype: str = tree.docinfo.doctype  # type: ignore[attr-defined]  # the stubs lack this
+            if doctype:
+                self._text(part, doctype[2:-1], root, values, "")
+        if root.tag != inner.tag and local_name(str(root.tag)) != inner.tag:
+            found = shown(local_name(str(root.tag)))
+            raise error_at(f"found the root element {found}, expected {shown(inner.name)}", root, "")
+        assert inner.field.child is not None
+        child: dict[str, Any] = {}
+        self._object(self._shapes.of(inner.field.child), root, child, f"{inner.field.name}.", 1)
+        values[inner.field.name] = object_of(inner.field.child, child)
+
+    def _object(
+        self, shape: Shape, element: etree._Element, values: dict[str, Any], path: str, depth: int
+    ) -> None:
+        """Reads the elements within ``element``. ``path`` is that of the object and ends with a dot."""
+        if depth > MAX_DEPTH:
+            raise error_at(f"nested deeper than {MAX_DEPTH} levels", element, "")
+        if element.attrib:
+            self._attributes(shape, element, values, path, depth)
+        if shape.text is not None:
+            self._own_text(shape, shape.text, element, values, path)
+        elif (text := element.text) is not None:
+            _refuse_text(text, element, path)
+        by_tag = shape.by_tag
+        for inner in element:
+            if (tail := inner.tail) is not None and shape.text is None:
+                _refuse_text(tail, element, path)
+            tag = inner.tag
+            part = by_tag.get(tag)
+            if part is None:
+                if type(tag) is not str:
+                    self._special(shape, inner, values, path)
+                    continue
+                part = by_tag.get(local_name(tag))
+                if part is None:
+                    self._undefined(shape, inner, path, depth)
+                    continue
+            field = part.field
+            name = field.name
+            if inner.attrib and inner.get(_NIL, "").strip(_SPACE) in ("true", "1"):
+                if len(inner) or inner.text:
+                    raise error_at("xsi:nil is true, but the element is not empty", inner, f"{path}{name}")
+                continue
+            if field.child is None:
+                self._simple(part, inner, values, path)
+            elif field.many:
+                children = values.setdefault(name, [])
+                child: dict[str, Any] = {}
+                children.append(object_of(field.child, child))
+                place = f"{path}{name}[{len(children) - 1}]."
+                self._object(self._shapes.of(field.child), inner, child, place, depth + 1)
+            else:
+                if name in values:
+                    raise error_at(
+                        f"found a second time, expected one {field.child.name}", inner, f"{path}{name}"
+                    )
+                child = {}
+                values[name] = object_of(field.child, child)
+                self._object(self._shapes.of(field.child), inner, child, f"{path}{name}.", depth + 1)
+
+    def _simple(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
+        field = part.field
+        name = field.name
+        text = element.text
+        if len(element):
+            text = self._text_around(part, element, f"{path}{name}")
+        if element.attrib and not self._ignore_undefined:
+            self._refuse_attributes(element, f"{path}{name}.")
+        if name in values:
+            raise error_at("found a second time, expected one", element, f"{path}{name}")
+        assert field.from_text is not None
+        try:
+            values[name] = field.from_text(text or "")
+        except ValueError as error:
+            raise error_at(str(error), element, f"{path}{name}") from None
+
+    def _text_around(self, part: Part, element: etree._Element, path: str) -> str:
+        """Returns the text of an element that contains comments or processing instructions."""
+        texts = [element.text or ""]
+        inner: Any
+        for inner in element:
+            if isinstance(inner.tag, str):
+                found = shown(local_name(inner.tag))
+                expected = f"text ({part.field.attribute.type})"
+                raise error_at(f"found the element {found}, expected {expected}", element, path)
+            if isinstance(inner, etree._Entity):
+                raise error_at("an entity, which is not supported", inner, path)
+            texts.append(inner.tail or "")
+        return "".join(texts)
+
+    def _text(
+        self, part: Part, text: str, element: etree._Element, values: dict[str, Any], path: str
+    ) -> None:
+        """Sets an attribute that is no element."""
+        assert part.field.from_text is not None
+        try:
+            values[part.field.name] = part.field.from_text(text)
+        except ValueError as error:
+            raise error_at(str(error), element, f"{path}{part.field.name}") from None
+
+    def _attributes(
+        self, shape: Shape, element: etree._Element, values: dict[str, Any], path: str, depth: int
+    ) -> None:
+        for (
+            key
+        ) in element.attrib:  # not the values: each takes time in proportion to the number of attributes
+            name = str(key)
+            part = shape.attributes.get(name)
+            if part is not None:
+                self._text(part, element.get(name, ""), element, values, path)
+            elif not (name[0] == "{" or (name == VERB and depth == 1) or self._ignore_undefined):
+                raise error_at(f"the XML attribute {shown(name)} is not known", element, path[:-1])
+
+    def _refuse_attributes(self, element: etree._Element, path: str) -> None:
+        for key in element.attrib:
+            if str(key)[0] != "{":
+                raise error_at(f"the XML attribute {shown(str(key))} is not known", element, path[:-1])
+
+    def _own_text(
+        self, shape: Shape, part: Part, element: etree._Element, values: dict[str, Any], path: str
+    ) -> None:
+        """Reads the text of the object's own element, without the white space around other elements."""
+        texts = [element.text or "", *(inner.tail or "" for inner in element)]
+        text = (
+            "".join(texts)
+            if len(texts) == 1 or not shape.by_tag
+            else "".join(one.strip(_SPACE) for one in texts)
+        )
+        if text or not (len(element) or element.attrib):
+            self._text(part, text, element, values, path)
+
+    def _special(self, shape: Shape, inner: etree._Element, values: dict[str, Any], path: str) -> None:
+        if isinstance(inner, etree._Comment):
+            parts, text = shape.specials[COMMENT], inner.text or ""
+        elif isinstance(inner, etree._ProcessingInstruction):
+            parts, text = shape.specials[PI], _instruction(inner)
+        else:
+            raise error_at("an entity, which is not supported", inner, path)
+        free = next((part for part in parts if part.field.name not in values), None)
+        if free is not None:
+            self._text(free, text, inner, values, path)
+
+    def _undefined(self, shape: Shape, element: etree._Element, path: str, depth: int) -> None:
+        if self._ignore_undefined:
+            check_depth(element, depth + 1)
+            return
+        name = local_name(str(element.tag))
+        field = shape.schema.fields.get(name)
+        if field is not None and not field.in_body:
+            reason = f"holds a meta-object of {shape.schema.name}, which is never part of a body"
+            raise error_at(reason, element, f"{path}{name}")
+        if field is not None:
+            raise error_at(
+                "is another element or XML attribute by its elem_name, attr_name, type or ns",
+                element,
+                f"{path}{name}",
+            )
+        raise error_at(str(UnknownAttribute(shape.schema, name)), element, path[:-1])
+
+
+def _instruction(one: Any) -> str:
+    return f"{one.target} {one.text}" if one.text else str(one.target)
+
+
+def check_depth(element: etree._Element, depth: int) -> None:
+    """Refuses elements that are nested too deeply within an element that is passed over otherwise."""
+    level = [element]
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH + 1:
+            raise error_at(f"nested deeper than {MAX_DEPTH} levels", level[0], "")
+        level = [part for parent in level for part in parent]
+
+
+def _refuse_text(text: str, element: etree._Element, path: str) -> None:
+    if text.strip(_SPACE):
+        raise error_at(f"found the text {shown(text.strip())} between elements", element, path[:-1])
+
+
+def error_at(reason: str, element: etree._Element, path: str) -> MalformedData:
+    """Returns the error for an element, with its path and line."""
+    place = f"{path}: " if path else ""
+    return MalformedData(f"{place}{reason}: line {element.sourceline}")

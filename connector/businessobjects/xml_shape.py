@@ -1,0 +1,228 @@
+"""The shape of business objects in XML: which attribute is which element, XML attribute, comment or text.
+
+The application-specific information of an attribute has these tags (WBI Data Handler Guide, XML):
+
+========================  ==================================================================================
+``elem_name=NAME``        the name of the element, where the attribute's name cannot be it
+``attr_name=NAME``        the name of the XML attribute
+``type=attribute``        an XML attribute of the object's element
+``type=pcdata``           an element with text, the default. With ``notag``: the text of the object's element
+``type=cdata``            an element whose text is written as a CDATA section
+``type=comment``          a comment
+``type=pi``               a processing instruction
+``type=doctype``          a document type declaration
+``type=xsischemalocation``  ``xsi:schemaLocation`` of the object's element
+``type=xsinonslocation``  ``xsi:noNamespaceSchemaLocation`` of the object's element
+``escape=true|false``     whether ``& < > " '`` are escaped on writing
+``ns=URI``                the namespace of the element or XML attribute. Of an object: of all its elements
+========================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from connector.businessobjects.app_specific_info import tags
+from connector.businessobjects.definition import Definitions, Field, Schema
+from connector.errors import MalformedData
+
+XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
+
+ELEMENT: Final = "pcdata"
+ATTRIBUTE: Final = "attribute"
+CDATA: Final = "cdata"
+COMMENT: Final = "comment"
+PI: Final = "pi"
+DOCTYPE: Final = "doctype"
+SCHEMA_LOCATION: Final = "xsischemalocation"
+NO_NAMESPACE_LOCATION: Final = "xsinonslocation"
+TEXT: Final = "notag"
+"""The text of the object's own element."""
+
+_KINDS: Final = (
+    ELEMENT,
+    ATTRIBUTE,
+    CDATA,
+    COMMENT,
+    PI,
+    DOCTYPE,
+    SCHEMA_LOCATION,
+    NO_NAMESPACE_LOCATION,
+)
+_XSI_NAMES: Final = {
+    SCHEMA_LOCATION: "schemaLocation",
+    NO_NAMESPACE_LOCATION: "noNamespaceSchemaLocation",
+}
+_NAME: Final = re.compile(r"[^\W\d][\w.\-]*")
+
+
+class Part:
+    """An attribute of a business object, and its place in XML.
+
+    Args:
+        field: the attribute.
+        kind: one of the constants of this module.
+        name: the local name of the element or XML attribute.
+        namespace: the namespace. Empty = none.
+        escapes: whether special characters are escaped.
+    """
+
+    __slots__ = ("escapes", "field", "kind", "name", "namespace")
+
+    def __init__(self, field: Field, kind: str, name: str, namespace: str, escapes: bool) -> None:
+        self.field = field
+        self.kind = kind
+        self.name = name
+        self.namespace = namespace
+        self.escapes = escapes
+
+    @property
+    def tag(self) -> str:
+        """The name as lxml writes it: ``{NAMESPACE}NAME``."""
+        return f"{{{self.namespace}}}{self.name}" if self.namespace else self.name
+
+
+class Shape:
+    """A business object in XML.
+
+    Args:
+        schema: of the object.
+        escapes: DefaultEscapeBehavior.
+
+    Raises:
+        MalformedData: the tags contradict each other, or name no XML name.
+    """
+
+    __slots__ = ("attributes", "by_tag", "namespace", "parts", "schema", "specials", "text")
+
+    def __init__(self, schema: Schema, escapes: bool) -> None:
+        self.schema = schema
+        self.namespace = tags(schema.definition.app_specific_info).get("ns", "")
+        self.parts = tuple(self._parts(schema, escapes))
+        """All attributes that a body may have, in their order."""
+        self.text = next((part for part in self.parts if part.kind == TEXT), None)
+        self.attributes = {
+            part.tag: part
+            for part in self.parts
+            if part.kind in (ATTRIBUTE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION)
+        }
+        self.by_tag = {part.tag: part for part in self.parts if part.kind in (ELEMENT, CDATA)}
+        self.specials = {
+            kind: tuple(part for part in self.parts if part.kind == kind) for kind in (COMMENT, PI, DOCTYPE)
+        }
+        names = [part.tag for part in self.parts if part.kind in (ELEMENT, CDATA)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise MalformedData(f"{schema.name}: two attributes are the element {twice}")
+
+    def _parts(self, schema: Schema, escapes: bool) -> list[Part]:
+        fields = [field for field in schema.fields.values() if field.in_body]
+        kinds = {field.name: self._kind(field) for field in fields}
+        # beside XML attributes only, a plain pcdata is the text of the element: nothing else can be
+        elements = [field for field in fields if kinds[field.name] in (ELEMENT, CDATA, TEXT)]
+        if len(elements) == 1 and ATTRIBUTE in kinds.values():
+            info = tags(elements[0].attribute.app_specific_info)
+            if "type" in info and "elem_name" not in info and elements[0].child is None:
+                kinds[elements[0].name] = TEXT
+        found = []
+        for field in fields:
+            info, kind = tags(field.attribute.app_specific_info), kinds[field.name]
+            name = _XSI_NAMES.get(kind) or (
+                info.get("attr_name") or info.get("elem_name")
+                if kind == ATTRIBUTE
+                else info.get("elem_name") or info.get("attr_name")
+            )
+            name = (name or field.name).rpartition(":")[2]
+            if _NAME.fullmatch(name) is None:
+                raise MalformedData(
+                    f"{schema.name}: {field.name}: {name!r} is no name in XML; give elem_name"
+                )
+            namespace = (
+                XSI if kind in _XSI_NAMES else info.get("ns", "" if kind == ATTRIBUTE else self.namespace)
+            )
+            escape = info.get("escape")
+            found.append(
+                Part(field, kind, name, namespace, escapes if escape is None else escape.lower() == "true")
+            )
+        if sum(part.kind == TEXT for part in found) > 1:
+            raise MalformedData(f"{schema.name}: two attributes are the text of the element (notag)")
+        return found
+
+    def _kind(self, field: Field) -> str:
+        info = field.attribute.app_specific_info
+        kind = tags(info).get("type", "").lower()
+        if field.child is not None:
+            return ELEMENT
+        if "notag" in (part.strip().lower() for part in info.split(";")) or tags(info).get("notag") == "true":
+            return TEXT
+        return kind if kind in _KINDS else ELEMENT  # other types are for other formats
+
+    @property
+    def document_child(self) -> Part | None:
+        """The child that is the root element, if the object is a whole document: prolog and root.
+
+        Such an object has a processing instruction or a document type, one single child, and no other
+        element.
+        """
+        if not (self.specials[PI] or self.specials[DOCTYPE]) or self.attributes or self.text:
+            return None
+        (part, *more) = [*self.by_tag.values(), None]
+        if more != [None] or part is None or part.field.child is None or part.field.many:
+            return None
+        return part
+
+
+class Shapes:
+    """The shapes of the business objects of a deployment. Each is made at its first use.
+
+    Args:
+        definitions: the business objects.
+        escapes: DefaultEscapeBehavior.
+    """
+
+    def __init__(self, definitions: Definitions, escapes: bool = True) -> None:
+        self._definitions = definitions
+        self._escapes = escapes
+        self._made: dict[str, Shape] = {}
+        self._special: dict[str, bool] = {}
+
+    def has_specials(self, name: str) -> bool:
+        """Whether an object or a descendant has a comment, a processing instruction or a document type."""
+        found = self._special.get(name)
+        if found is None:
+            shapes = self.reachable(self.named(name)) if name in self._definitions else []
+            found = self._special[name] = any(any(shape.specials.values()) for shape in shapes)
+        return found
+
+    def of(self, schema: Schema) -> Shape:
+        """Returns the shape of an object.
+
+        Raises:
+            MalformedData: the tags of the object's attributes are wrong.
+        """
+        shape = self._made.get(schema.name)
+        if shape is None:
+            shape = self._made[schema.name] = Shape(schema, self._escapes)
+        return shape
+
+    def named(self, name: str) -> Shape:
+        """Returns the shape of the object ``name``.
+
+        Raises:
+            UnknownBusinessObject: there is no such object.
+            MalformedData: as :meth:`of`.
+        """
+        return self.of(self._definitions.schema(name))
+
+    def reachable(self, shape: Shape) -> list[Shape]:
+        """Returns a shape and those of all descendants."""
+        found = {shape.schema.name: shape}
+        waiting = [shape]
+        while waiting:
+            for part in waiting.pop().parts:
+                child = part.field.child
+                if child is not None and child.name not in found:
+                    found[child.name] = self.of(child)
+                    waiting.append(found[child.name])
+        return list(found.values())

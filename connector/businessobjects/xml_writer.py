@@ -1,0 +1,246 @@
+"""Writes business objects as XML elements."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.special_values import text_of
+from connector.businessobjects.types import SimpleValue
+from connector.businessobjects.xml_parser import parse_xml
+from connector.businessobjects.xml_reader import MAX_DEPTH, VERB
+from connector.businessobjects.xml_shape import (
+    ATTRIBUTE,
+    CDATA,
+    COMMENT,
+    DOCTYPE,
+    PI,
+    TEXT,
+    XSI,
+    Part,
+    Shape,
+    Shapes,
+)
+from connector.errors import MalformedData
+
+_SPECIAL: Final = re.compile("[&<>\r]")
+_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_IN_ATTRIBUTES: Final = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
+_IMPOSSIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_DECLARED: Final = re.compile(r"""encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+
+
+class XmlWriter:
+    """Writes business objects by their shapes.
+
+    Args:
+        shapes: the shapes.
+    """
+
+    def __init__(self, shapes: Shapes) -> None:
+        self._shapes = shapes
+        self._prepared: dict[str, _Names] = {}
+
+    def document(self, bo: BusinessObject, name: str, charset: str) -> bytes:
+        """Returns a whole document.
+
+        Args:
+            bo: the root element, or the whole document (:attr:`Shape.document_child`).
+            name: the name of the root element. That of a whole document comes from its child.
+            charset: the character set. Empty = UTF-8.
+
+        Raises:
+            MalformedData: XML cannot hold the object.
+        """
+        shape = self._shapes.named(bo.type)
+        inner = shape.document_child
+        if inner is None:
+            text = f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>\n{self.element(bo, name)}"
+            return self.encoded(bo, text, charset)
+        child = bo[inner.field.name]
+        if child is None:
+            raise MalformedData(f"{bo.type}: {inner.field.name} is not set, so there is no root element")
+        prolog = [_special(part, bo[part.field.name]) for part in shape.parts if part is not inner]
+        before, child.verb = child.verb, bo.verb
+        try:
+            root = self.element(child, inner.name)
+        finally:
+            child.verb = before
+        texts = [text for text in prolog if text]
+        declared = _DECLARED.search(texts[0]) if texts and texts[0].startswith("<?xml ") else None
+        if not (texts and texts[0].startswith("<?xml ")):
+            texts.insert(0, f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>")
+        return self.encoded(bo, "\n".join([*texts, root]), declared.group(1) if declared else charset)
+
+    def element(self, bo: BusinessObject, name: str) -> str:
+        """Returns an element with its namespaces and its verb.
+
+        Raises:
+            MalformedData: XML cannot hold the object.
+        """
+        shape = self._shapes.named(bo.type)
+        names = self._prepared.get(bo.type)
+        if names is None:
+            names = self._prepared[bo.type] = _Names(self._shapes.reachable(shape))
+        out: list[str] = []
+        verb = f" {VERB}={quoteattr(bo.verb)}" if bo.verb and VERB not in shape.attributes else ""
+        try:
+            self._write(
+                bo, shape, names, names.tag(shape.namespace, name), f"{names.declarations}{verb}", out, 1
+            )
+        except RecursionError:
+            raise MalformedData(f"{bo.type} is nested too deeply for XML") from None
+        return "".join(out)
+
+    def encoded(self, bo: BusinessObject, text: str, charset: str) -> bytes:
+        """Returns the bytes of a document. Characters that the character set lacks become references.
+
+        Raises:
+            MalformedData: XML cannot hold a character.
+        """
+        if _IMPOSSIBLE.search(text):
+            raise MalformedData(f"{self._culprit(bo)}, which XML cannot hold")
+        has_literals = "<![CDATA[" in text or "<!--" in text  # a reference would be text there
+        try:
+            return text.encode(charset or "utf-8", "strict" if has_literals else "xmlcharrefreplace")
+        except (LookupError, UnicodeError) as error:
+            raise MalformedData(f"{bo.type} cannot be written in {charset}: {error}") from None
+
+    def _culprit(self, bo: BusinessObject, path: str = "") -> str:
+        """Names the attribute with a character that is not possible in XML."""
+        for name in bo:
+            value = bo[name]
+            for number, child in enumerate(value if isinstance(value, list) else [value]):
+                if isinstance(child, BusinessObject):
+                    place = f"{path}{name}[{number}]." if isinstance(value, list) else f"{path}{name}."
+                    found = self._culprit(child, place)
+                    if found:
+                        return found if path else f"{bo.type}: {found}"
+                elif isinstance(child, str) and (wrong := _IMPOSSIBLE.search(child)):
+                    found = f"{path}{name} has the character {wrong.group()!a}"
+                    return found if path else f"{bo.type}: {found}"
+        return "" if path else f"{bo.type} has a character"
+
+    def _write(
+        self, bo: BusinessObject, shape: Shape, names: _Names, tag: str, more: str, out: list[str], depth: int
+    ) -> None:
+        if depth > MAX_DEPTH:
+            raise MalformedData(f"{bo.type} is nested deeper than {MAX_DEPTH} levels")
+        out.append(f"<{tag}{more}")
+        if shape.attributes:
+            for part in shape.attributes.values():
+                value = bo[part.field.name]
+                if value is not None:
+                    name = names.attribute(part)
+                    out.append(f" {name}={quoteattr(text_of(value), _IN_ATTRIBUTES)}")
+        out.append(">")
+        begin = len(out)
+        for part in shape.parts:
+            field = part.field
+            value = bo[field.name]
+            if value is None:
+                continue
+            if field.child is not None:
+                inner = names.of(part)
+                child_shape = self._shapes.of(field.child)
+                for child in value if field.many else (value,):
+                    self._write(child, child_shape, names, inner, "", out, depth + 1)
+            elif part.kind in (COMMENT, PI, DOCTYPE):
+                out.append(_special(part, value))
+            elif part.kind == TEXT:
+                out.append(_content(part, value, bo))
+            elif part.kind not in _IN_TAG:
+                inner = names.of(part)
+                out.append(f"<{inner}>{_content(part, value, bo)}</{inner}>")
+        if len(out) == begin:
+            out[-1] = "/>"
+        else:
+            out.append(f"</{tag}>")
+
+
+_IN_TAG: Final = (ATTRIBUTE, "xsischemalocation", "xsinonslocation")
+
+
+class _Names:
+    """The names of elements below one root: which namespaces have which prefixes.
+
+    A single namespace of all elements is the default one.
+
+    Args:
+        shapes: of the root and its descendants.
+    """
+
+    def __init__(self, shapes: list[Shape]) -> None:
+        in_elements = dict.fromkeys(
+            [shapes[0].namespace, *(p.namespace for shape in shapes for p in shape.by_tag.values())]
+        )
+        in_attributes = dict.fromkeys(p.namespace for shape in shapes for p in shape.attributes.values())
+        only = next(iter(in_elements)) if len(in_elements) == 1 else ""
+        self._default = only
+        wanted = dict.fromkeys([*in_elements, *in_attributes])
+        self._prefixes = {
+            uri: "xsi" if uri == XSI else f"ns{number}"
+            for number, uri in enumerate(uri for uri in wanted if uri)
+            if uri != only or uri in in_attributes
+        }
+        declared = [f"xmlns:{prefix}={quoteattr(uri)}" for uri, prefix in self._prefixes.items()]
+        if only:
+            declared.insert(0, f"xmlns={quoteattr(only)}")
+        self.declarations = "".join(f" {one}" for one in declared)
+        self._tags: dict[Part, str] = {}
+
+    def tag(self, namespace: str, name: str) -> str:
+        if not namespace or namespace == self._default:
+            return name
+        return f"{self._prefixes[namespace]}:{name}"
+
+    def of(self, part: Part) -> str:
+        """Returns the name of the element of a part."""
+        name = self._tags.get(part)
+        if name is None:
+            name = self._tags[part] = self.tag(part.namespace, part.name)
+        return name
+
+    def attribute(self, part: Part) -> str:
+        return f"{self._prefixes[part.namespace]}:{part.name}" if part.namespace else part.name
+
+
+def _content(part: Part, value: SimpleValue, bo: BusinessObject) -> str:
+    """Returns the text of an element."""
+    if type(value) is not str:
+        return text_of(value)
+    if part.kind == CDATA and "\r" not in value:
+        return f"<![CDATA[{value.replace(']]>', ']]]]><![CDATA[>')}]]>" if value else ""
+    if not part.escapes:
+        if _SPECIAL.search(value):
+            try:
+                parse_xml(f"<x>{value}</x>")
+            except MalformedData as error:
+                raise MalformedData(
+                    f"{bo.type}: {part.field.name} has escape=false, and is no XML: {error}"
+                ) from None
+        return value
+    return value.translate(_ESCAPES) if _SPECIAL.search(value) else value
+
+
+def _special(part: Part, value: SimpleValue | None) -> str:
+    """Returns a comment, processing instruction or document type."""
+    if value is None:
+        return ""
+    text = text_of(value)
+    name = part.field.name
+    if part.kind == COMMENT:
+        if "--" in text or text.endswith("-"):
+            raise MalformedData(f"{name}: a comment cannot contain -- or end with -")
+        return f"<!--{text}-->"
+    if part.kind == PI:
+        if "?>" in text or not re.match(r"[^\W\d][\w.-]*(\s|$)", text):
+            raise MalformedData(f"{name}: expected a processing instruction: a name, then text without ?>")
+        return f"<?{text}?>"
+    if "[" in text or ">" in text or not text.startswith("DOCTYPE "):
+        raise MalformedData(
+            f"{name}: expected DOCTYPE NAME, perhaps with SYSTEM or PUBLIC, and no internal subset"
+        )
+    return f"<!{text}>"

@@ -1,0 +1,184 @@
+"""``connector convert``: from a body to a business object, and on to a body of another format."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from connector.businessobjects.datahandler import (
+    DataHandler,
+    HandlerFailed,
+    Hint,
+    SplittingHandler,
+    message_body,
+)
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.name_handlers import NameHandler
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_bytes,
+    note,
+    printable,
+    user_code,
+)
+from connector.config.loading import load
+from connector.config.model import Connector
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.parts import make_handlers
+
+
+class _Refused(typer.TyperException):
+    """A body or an object cannot be converted."""
+
+    exit_code = 1
+
+
+def convert(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The body. Left out: stdin.", show_default=False)
+    ] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    object: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="The business object. Left out: the body names the object."),
+    ] = None,
+    verb: Annotated[
+        str | None, typer.Option(metavar="V", help="The verb. Left out: of the body, else DefaultVerb.")
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="MIME", help="Format of the body. Default: the connector's."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="MIME", help="Format of the answer. Left out: the object as JSON.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Converts a body to a business object and prints the object as JSON, or as a body of another format.
+
+    The options of the data handlers are those of the deployment. A body that is split gives an object on each
+    line. With --json any object stands on a single line.
+    Exit status 1 when the body cannot be read or the object cannot be written.
+    """
+    if verb is not None and object is None:
+        raise BadArgument("--verb needs --object")
+    if json and to is not None:
+        raise BadArgument("--json and --to: the answer is a body of that format")
+    configuration = load(config, in_process=True)
+    handlers, default = make_handlers(configuration)
+    reader = from_ or default
+    with user_code(configuration.directory):
+        handler = handlers.get(reader)  # before the command waits for a body
+        writer = None if to is None else handlers.get(to)
+    if object is not None:
+        _check(object, verb, configuration.metaobjects.definitions)
+    source, body = _read(file)
+    try:
+        with user_code(configuration.directory):
+            hint = None if object is None else Hint(object, verb)
+            name = handlers.name_handler(reader)
+            objects = _objects(handler, body, hint, name, configuration.connector)
+            written = None if writer is None else _written(writer, objects, cast(str, to))
+    except MalformedData as error:
+        unknown = object is None and isinstance(error, UnknownBusinessObject)
+        advice = "; --object names it" if unknown else ""
+        place = error.place(str(configuration.directory)) if isinstance(error, HandlerFailed) else ""
+        raise _Refused(f"{source}: {printable(str(error))}{place}{advice}") from error
+    if written is not None:
+        answer_bytes(written)
+        return
+    is_list = getattr(handler, "splits", False)
+    for bo in objects:
+        document: dict[str, Any] = {"BusinessObject": bo.type, "Verb": bo.verb, **bo.as_dict()}
+        answer(json_module.dumps(document, ensure_ascii=False, indent=None if is_list or json else 2))
+
+
+def _check(name: str, verb: str | None, definitions: Definitions) -> None:
+    try:
+        definitions.schema(name)
+        if verb is not None:
+            definitions.find(f"{name}.{verb}")
+    except UnknownBusinessObject as error:
+        raise BadArgument(f"--object: {error}") from None
+
+
+def _read(path: Path | None) -> tuple[str, bytes]:
+    """Returns the source of the body, for errors, and the body."""
+    if path is None or str(path) == "-":
+        if sys.stdin.isatty():
+            note("the body, then Ctrl-D")
+        return "stdin", sys.stdin.buffer.read()
+    try:
+        return str(path), path.read_bytes()
+    except OSError as error:
+        raise BadArgument(f"{path}: {error.strerror}") from None
+
+
+def _objects(
+    handler: DataHandler, body: bytes, hint: Hint | None, name: NameHandler | None, settings: Connector
+) -> list[BusinessObject]:
+    """Returns the complete objects of a body.
+
+    Raises:
+        MalformedData: the body cannot be read.
+        HandlerFailed: the data handler or the name handler has raised another exception.
+    """
+    is_split = getattr(handler, "splits", False)
+    objects = []
+    try:
+        if hint is None and name is not None:
+            hint = Hint(name(body))
+        if is_split:
+            found = cast(SplittingHandler, handler).to_business_objects(body, hint)
+        else:
+            found = iter([handler.to_business_object(body, hint)])
+        for number, bo in enumerate(found, 1):
+            if not isinstance(bo, BusinessObject):
+                raise MalformedData(
+                    f"{type(handler).__name__} returned {type(bo).__name__}, no BusinessObject"
+                )
+            try:
+                finish(bo, default_verb=settings.default_verb or None, use_defaults=settings.use_defaults)
+            except MalformedData as error:
+                raise MalformedData(f"record {number}: {error}" if is_split else str(error)) from None
+            objects.append(bo)
+    except MalformedData:
+        raise
+    except (Exception, SystemExit) as error:  # code of a user may raise any exception
+        raise HandlerFailed(handler, error) from error
+    if not objects:
+        raise MalformedData("the body holds no record")
+    return objects
+
+
+def _written(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: str) -> bytes:
+    """Returns the body of objects.
+
+    Raises:
+        MalformedData: the format cannot hold the objects.
+        HandlerFailed: the data handler has raised another exception.
+    """
+    splits = getattr(writer, "splits", False)
+    if len(objects) > 1 and not splits:
+        raise MalformedData(
+            f"the body holds {len(objects)} objects, and {mime_type} holds one; "
+            f"the option split of {mime_type} may help"
+        )
+    try:
+        if splits:
+            return message_body(cast(SplittingHandler, writer).to_joint_body(objects))[1]
+        return message_body(writer.to_body(objects[0]))[1]
+    except MalformedData:
+        raise
+    except (Exception, SystemExit) as error:  # code of a user may raise any exception
+        raise HandlerFailed(writer, error) from error

@@ -1,0 +1,226 @@
+"""``connector explain``: shows what a message means and who would get it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from connector.businessobjects.types import SECRET
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+    note,
+    printable,
+    read_destination,
+    user_code,
+)
+from connector.cli.messages import as_document
+from connector.cli.send import add_property
+from connector.config.loading import Configuration, load
+from connector.errors import UnknownDestination
+from connector.events.explain import Explanation, ObjectFinding, SubscriptionFinding
+from connector.messaging.destination import Destination
+from connector.messaging.message import PROPERTY_TYPES, Message
+from connector.messaging.selector import compile_selector
+from connector.parts import make_explainer, make_provider
+
+_SENT: Final = ("JMSType", "properties", "property_types", "body", "body_encoding")
+_MAX_SHOWN: Final = 2000
+
+
+def explain(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="FILE-OR-ID", help="A file with a body, or the id of a message in a queue."),
+    ],
+    config: ConfigOption = DEFAULT_CONFIG,
+    type: Annotated[str | None, typer.Option(metavar="T", help="JMSType of the body in FILE.")] = None,
+    property: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME:TYPE=VALUE",
+            help=f"A property of the body in FILE. TYPE: {' '.join(PROPERTY_TYPES)}.",
+        ),
+    ] = None,
+    destination: Annotated[
+        str | None,
+        typer.Option(metavar="D", help="The input of the body in FILE, or the queue of the message."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Shows the rule, the data handler, the object, and who would get it. Sends and takes nothing.
+
+    FILE holds the body of a text message. By default it comes from the first InputDestination. The id is
+    that of a message in an input, in the archive, error or unsubscribed destination, or in the queue of
+    --destination. A copy is explained as a message of the input that it came from.
+    Exit status 1 when the message would fail.
+    """
+    configuration = load(config, in_process=True)
+    target = None if destination is None else read_destination(destination)
+    path = Path(what)
+    if path.is_file():
+        message, source = _message(path, type, property or ()), target or _first_input(configuration)
+    elif type is not None or property:
+        raise BadArgument(f"{what}: no such file, and --type and --property are for a file")
+    else:
+        message, source = _find(what, configuration, target)
+    with user_code(configuration.directory):
+        found = make_explainer(configuration).explain(message, str(source))
+    _note_input(message, source, configuration)
+    if json:
+        answer_json(_document(found))
+    else:
+        _show(found, what)
+    raise typer.Exit(1 if found.outcome == "failed" else 0)
+
+
+def _message(path: Path, format_: str | None, properties: list[str] | tuple[()]) -> Message:
+    try:
+        message = Message(path.read_bytes(), type=format_)
+    except OSError as error:
+        raise BadArgument(f"{path}: {error.strerror}") from None
+    for text in properties:
+        add_property(message, text)
+    return message
+
+
+def _first_input(configuration: Configuration) -> Destination:
+    inputs = configuration.connector.inputs
+    if not inputs:
+        raise BadArgument("--destination: the configuration has no InputDestination, so give one")
+    if len(inputs) > 1:
+        note(f"{inputs[0].destination} is the first of {len(inputs)} inputs; --destination names another")
+    return inputs[0].destination
+
+
+def _note_input(message: Message, source: Destination, configuration: Configuration) -> None:
+    """Says on stderr why the adapter would not take the message at all."""
+    inputs = [one for one in configuration.connector.inputs if one.destination == source]
+    selectors = [one.selector for one in inputs]
+    if not inputs:
+        note(f"{source} is no InputDestination: the adapter takes no message from there")
+    elif None not in selectors and not any(
+        compile_selector(text or "").matches(message) for text in selectors
+    ):
+        note(f"the message does not fit the selector of {source}: {' | '.join(filter(None, selectors))}")
+
+
+def _find(
+    message_id: str, configuration: Configuration, target: Destination | None
+) -> tuple[Message, Destination]:
+    """Returns a message of a queue, and the input that it came from.
+
+    Raises:
+        BadArgument: there is no such message.
+    """
+    connector = configuration.connector
+    inputs = [entry.destination for entry in connector.inputs if entry.destination.is_queue]
+    copies = (
+        connector.error_destination,
+        connector.unsubscribed_destination,
+        connector.archive_destination,
+        connector.in_progress_destination,
+    )
+    queues = [target] if target is not None else [*inputs, *(one for one in copies if one is not None)]
+    wanted = {message_id.removeprefix("ID:")}
+    connection = make_provider(configuration).existing()
+    try:
+        for queue in dict.fromkeys(queues):
+            try:
+                for message in connection.browse(queue):
+                    if (message.message_id or "").removeprefix("ID:") in wanted:
+                        return message, _origin(message, queue)
+            except UnknownDestination:
+                continue
+    finally:
+        connection.close()
+    looked = ", ".join(str(queue) for queue in queues)
+    raise BadArgument(f"{message_id}: no such file, and no message of this id in {looked or 'any queue'}")
+
+
+def _origin(message: Message, queue: Destination) -> Destination:
+    origin = message.properties.get("connector_origin_destination")
+    return read_destination(origin) if isinstance(origin, str) else queue
+
+
+def _document(found: Explanation) -> dict[str, Any]:
+    """Returns the answer as JSON. A body that has a Ciphertext is null."""
+    document = dataclasses.asdict(dataclasses.replace(found, objects=(), business_objects=()))
+    del document["business_objects"]
+    document["objects"] = [
+        {
+            "object": one.object,
+            "verb": one.verb,
+            "values": one.values,
+            "subscriptions": [_subscription(subscription, one) for subscription in one.subscriptions],
+        }
+        for one in found.objects
+    ]
+    return document
+
+
+def _subscription(found: SubscriptionFinding, bo: ObjectFinding) -> dict[str, Any]:
+    document = dataclasses.asdict(dataclasses.replace(found, sent=None))
+    if found.sent is not None:
+        sent = as_document(found.sent)
+        document["sent"] = {name: sent[name] for name in _SENT if name in sent}
+        if bo.has_secret:
+            document["sent"]["body"] = None
+    return document
+
+
+def _show(found: Explanation, what: str) -> None:
+    has = "no format" if found.message_format is None else f"format {printable(found.message_format)}"
+    answer(f"{printable(found.message_id or what)} from {found.destination}, {has}")
+    for rule in found.rules:
+        reasons = "; ".join(rule.reasons) or "matches"
+        answer(f"  rule {rule.name}: {printable(reasons)}")
+    answer(found.why)
+    if found.data_handler:
+        config = f", options of {found.config}" if found.config else ""
+        answer(f"data handler {found.data_handler} ({found.mime_type}{config}), named by {found.named_by}")
+    for name, value in found.options.items():
+        answer(f"  {name}: {printable(json_module.dumps(value, ensure_ascii=False))}")
+    for number, one in enumerate(found.objects, 1):
+        _show_object(one, f"record {number}: " if len(found.objects) > 1 else "")
+    if found.reason:
+        answer(f"reason: {printable(found.reason)}")
+    copy = "no copy is kept" if found.settled is None else f"a copy goes to {found.settled}"
+    end = " if every subscriber confirms" if found.outcome == "published" else ""
+    answer(f"{found.outcome}{end}, {copy}")
+    note("nothing was sent")
+
+
+def _show_object(found: ObjectFinding, place: str) -> None:
+    answer(f"{place}{found.object}.{found.verb}")
+    answer(json_module.dumps(found.values, ensure_ascii=False, indent=2))
+    for subscription in found.subscriptions:
+        answer(f"  subscription {subscription.name}: {_fate(subscription)}")
+        if subscription.sent is not None and found.has_secret:
+            answer(f"    its body is not shown, because the object has a {SECRET}")
+        elif subscription.sent is not None:
+            for line in _body(subscription.sent).splitlines():
+                answer(f"    | {printable(line)}")
+
+
+def _fate(found: SubscriptionFinding) -> str:
+    if not found.wants or found.confirmed:
+        return printable(found.reason)
+    if found.reason:
+        return f"cannot send it: {printable(found.reason)}"
+    return "gets it" if found.sends_to is None else f"sends it to {found.sends_to}"
+
+
+def _body(message: Message) -> str:
+    document = as_document(message)
+    text: str = document["body"]
+    shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}... (--json shows all)"
+    return f"base64 {shown}" if "body_encoding" in document else shown

@@ -1,0 +1,276 @@
+"""Fixed-width text: every value has the width of its definition (WBI Data Handler Guide, FixedWidth)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from connector.businessobjects.datahandler import Hint, Option, charset
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Field, Schema
+from connector.businessobjects.encoding import DEFAULT, decode, encode
+from connector.businessobjects.instance import BusinessObject, object_of
+from connector.businessobjects.names import shown
+from connector.businessobjects.special_values import SpecialValues
+from connector.errors import MalformedData, UnknownBusinessObject
+
+_MAX_DEPTH: Final = 200
+_WIDTHS: Final = {"Boolean": 5, "Integer": 11, "Float": 24, "Double": 24, "Date": 32}
+"""The widths of attributes without max_length. Every value of these types fits, but for long fractions."""
+
+
+class FixedWidthHandler:
+    """Values of fixed widths, without anything between them.
+
+    The name of the object, the verb, and the attributes in the order of the definition. The width of an
+    attribute is its ``max_length``. Without ``max_length`` a Boolean has 5, an Integer 11, a Float or Double
+    24 and a Date 32, and a text is an error. A child is its number of objects, then the name, the verb and
+    the values of each. A value of pad characters only is not set. Pad characters around a value are lost.
+
+    ``LEFT``: the value stands left, and pads on its right are removed. ``RIGHT``: the value stands right, and
+    pads on its left are removed. ``BOTH``: written as LEFT, pads on both sides are removed.
+    """
+
+    mime_types = ("text/fixedwidth",)
+    options = (
+        Option("BONameSize", int, 50, "The width of the name of an object."),
+        Option("BOVerbSize", int, 20, "The width of a verb."),
+        Option("BOCountSize", int, 3, "The width of a number of children."),
+        Option(
+            "Alignment", str, "BOTH", "Where a value stands in its field.", choices=("BOTH", "LEFT", "RIGHT")
+        ),
+        Option("PadCharacter", str, " ", "Fills a field. One character."),
+        Option("CxIgnore", str, "", "The text of an attribute that is not set. Empty: pad characters only."),
+        Option("CxBlank", str, "CxBlank", "The text of a blank attribute. Empty: there is none."),
+        Option("Truncation", bool, False, "Cut off a value that is too long, instead of an error."),
+        Option("OmitObjectEventId", bool, False, "Neither write nor read an attribute ObjectEventId."),
+        Option("width", str, "characters", "The unit of widths.", choices=("characters", "bytes")),
+        Option("charset", str, "", "The character set. Empty: by the byte order mark, else UTF-8.", charset),
+    )
+
+    def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._sizes = (options["BONameSize"], options["BOVerbSize"], options["BOCountSize"])
+        if min(self._sizes) < 1:
+            raise ValueError("BONameSize, BOVerbSize and BOCountSize: expected at least 1")
+        self._alignment: str = options["Alignment"]
+        self._pad: str = options["PadCharacter"]
+        if len(self._pad) != 1 or self._pad in "\r\n":
+            raise ValueError("PadCharacter: expected one character that is no line break")
+        self._special = SpecialValues.of(options)
+        self._truncates: bool = options["Truncation"]
+        self._omits: bool = options["OmitObjectEventId"]
+        self._charset: str = options["charset"]
+        self._in_bytes = options["width"] == "bytes"
+        if self._in_bytes and len(self._pad.encode(self._charset or DEFAULT)) != 1:
+            raise ValueError("PadCharacter: expected a character of one byte, because widths count bytes")
+
+    def widths(self, schema: Schema) -> list[tuple[Field, int]]:
+        """Returns the fields of an object with their widths. The width of a child is that of its number.
+
+        Raises:
+            MalformedData: a text has no ``max_length``.
+        """
+        found = []
+        for field in schema.fields.values():
+            if not field.in_body or (self._omits and field.name == OBJECT_EVENT_ID):
+                continue
+            width = self._sizes[2] if field.child is not None else field.attribute.max_length
+            width = width or _WIDTHS.get(field.attribute.type, 0)
+            if not width:
+                raise MalformedData(
+                    f"{schema.name}: {field.name} has no width: give max_length in its definition"
+                )
+            found.append((field, width))
+        return found
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        text: bytes | str
+        if self._in_bytes:
+            text = body.encode(self._charset or DEFAULT, "surrogatepass") if isinstance(body, str) else body
+            text = text.rstrip(b"\r\n")
+        else:
+            text = decode(body, self._charset).rstrip("\r\n")
+        if not text.strip():
+            raise MalformedData("the body is empty, expected the name of an object, a verb and values")
+        reader = _Reader(self, text)
+        name = reader.take(self._sizes[0], "the name of the object")
+        if hint is None and not name:
+            raise UnknownBusinessObject(f"{reader.unit} 1 names no business object, and no rule does")
+        bo = reader.read(self._definitions.schema(hint.object if hint is not None else name), 1)
+        reader.end(bo.type)
+        if hint is not None and hint.verb:
+            bo.verb = hint.verb
+        return bo
+
+    def trimmed(self, text: str) -> str:
+        """Returns the value in a field."""
+        if self._alignment == "LEFT":
+            return text.rstrip(self._pad)
+        if self._alignment == "RIGHT":
+            return text.lstrip(self._pad)
+        return text.strip(self._pad)
+
+    def decoded(self, text: bytes, offset: int) -> str:
+        """Returns the text of a field whose width counts bytes.
+
+        Raises:
+            MalformedData: the bytes are not valid. The text names the byte.
+        """
+        try:
+            return text.decode(self._charset or DEFAULT)
+        except UnicodeDecodeError as error:
+            name = self._charset or DEFAULT
+            raise MalformedData(
+                f"the body is not {name}, or a field cuts a character: byte {offset + error.start}"
+            ) from None
+        except UnicodeError as error:
+            raise MalformedData(f"byte {offset}: {error}") from None
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The widths of names, verbs and numbers of children."""
+        return self._sizes
+
+    @property
+    def special(self) -> SpecialValues:
+        return self._special
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def to_body(self, bo: BusinessObject) -> bytes:
+        parts: list[str] = []
+        self._write(bo, parts, 1)
+        text = "".join(parts)
+        if text.endswith(("\r", "\n")):
+            raise MalformedData(f"{bo.type}: the last value ends with a line break, which would be lost")
+        return encode(text, self._charset)
+
+    def _write(self, bo: BusinessObject, parts: list[str], depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise MalformedData(f"{bo.type} is nested deeper than {_MAX_DEPTH} levels")
+        place = f"{bo.type}: "
+        parts.append(self._field(bo.type, self._sizes[0], f"{place}its name"))
+        parts.append(self._field(bo.verb or "", self._sizes[1], f"{place}its verb"))
+        for field, width in self.widths(bo.definitions.schema(bo.type)):
+            value = bo[field.name]
+            if field.child is None:
+                text = self._special.write(bo.type, field, value)
+                if value is not None and not text.strip(self._pad):
+                    raise MalformedData(f"{place}{field.name} has only pad characters, which means not set")
+                parts.append(self._field(text, width, f"{place}{field.name}", cut=self._truncates))
+                continue
+            children = value if field.many else [value]
+            children = children if value is not None else []
+            parts.append(self._field(str(len(children)), width, f"{place}the number of {field.name}"))
+            for child in children:
+                self._write(child, parts, depth + 1)
+
+    def _field(self, text: str, width: int, what: str, *, cut: bool = False) -> str:
+        length = len(encode(text, self._charset)) if self._in_bytes else len(text)
+        if length > width:
+            if not cut:
+                raise MalformedData(f"{what} has {length} {self._unit}s, expected at most {width}")
+            text = self._cut(text, width)
+            length = len(encode(text, self._charset)) if self._in_bytes else len(text)
+        pads = self._pad * (width - length)
+        return pads + text if self._alignment == "RIGHT" else text + pads
+
+    def _cut(self, text: str, width: int) -> str:
+        if not self._in_bytes:
+            return text[:width]
+        name = self._charset or DEFAULT
+        return text.encode(name)[:width].decode(name, "ignore")
+
+    @property
+    def _unit(self) -> str:
+        return "byte" if self._in_bytes else "character"
+
+
+class _Reader:
+    """Reads one body from its begin to its end.
+
+    Args:
+        handler: gives widths and special values.
+        text: bytes where widths count bytes.
+    """
+
+    def __init__(self, handler: FixedWidthHandler, text: bytes | str) -> None:
+        self._handler = handler
+        self._text = text
+        self._next = 0
+        self.unit = "byte" if isinstance(text, bytes) else "character"
+
+    def take(self, width: int, what: str) -> str:
+        """Returns the value of the next field."""
+        start, end = self._next, self._next + width
+        if end > len(self._text):
+            left = max(len(self._text) - start, 0)
+            self._fail(start, f"the body ends after {left} {self.unit}s of {what}, expected {width}")
+        self._next = end
+        part = self._text[start:end]
+        text = part if isinstance(part, str) else self._handler.decoded(part, start)
+        return self._handler.trimmed(text)
+
+    def read(self, schema: Schema, depth: int) -> BusinessObject:
+        """Reads an object, after its name."""
+        if depth > _MAX_DEPTH:
+            self._fail(self._next, f"nested deeper than {_MAX_DEPTH} levels")
+        _, verb_size, _ = self._handler.sizes
+        verb = self.take(verb_size, f"the verb of {schema.name}")
+        values: dict[str, Any] = {}
+        for field, width in self._handler.widths(schema):
+            start = self._next
+            what = f"{schema.name}: {field.name}"
+            text = self.take(width, what)
+            if field.child is not None:
+                self._children(field, field.child, text, values, what, start, depth)
+                continue
+            try:
+                self._handler.special.read(field, text, values)
+            except ValueError as error:
+                self._fail(start, f"{what}: {error}")
+        bo = object_of(schema, values)
+        bo.verb = verb or None
+        return bo
+
+    def _children(
+        self,
+        field: Field,
+        child: Schema,
+        text: str,
+        values: dict[str, Any],
+        what: str,
+        start: int,
+        depth: int,
+    ) -> None:
+        text = text.strip()
+        if not text or text == self._handler.special.ignore:
+            return
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            self._fail(start, f"{what}: found {shown(text)}, expected a number of objects")
+        count = int(text)
+        if count > 1 and not field.many:
+            self._fail(start, f"{what}: found {count} objects, expected at most one")
+        children = []
+        for number in range(1, count + 1):
+            place = self._next
+            name = self.take(self._handler.sizes[0], f"{what}, the name of object {number} of {count}")
+            if name != child.name:
+                self._fail(place, f"{what}: found {shown(name)}, expected the object {child.name}")
+            children.append(self.read(child, depth + 1))
+        if field.many:
+            if count:
+                values[field.name] = children
+        elif children:
+            values[field.name] = children[0]
+
+    def end(self, name: str) -> None:
+        """Checks that the body ends here."""
+        left = len(self._text) - self._next
+        if left and self._text[self._next :].strip():
+            self._fail(self._next, f"found {left} more {self.unit}s after the last field of {name}")
+
+    def _fail(self, offset: int, text: str) -> NoReturn:
+        raise MalformedData(f"{self.unit} {offset + 1}: {text}")

@@ -1,0 +1,253 @@
+"""SOAP 1.1 and 1.2: a business object is the content of an envelope's body (SOAP 1.2 Part 1, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lxml import etree
+
+from connector.businessobjects.app_specific_info import tags
+from connector.businessobjects.datahandler import Hint, Option, charset
+from connector.businessobjects.definition import Definitions, Field, Schema
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.names import shown
+from connector.businessobjects.xml_parser import local_name, parse_xml
+from connector.businessobjects.xml_reader import XmlReader, error_at
+from connector.businessobjects.xml_shape import Shapes
+from connector.businessobjects.xml_writer import XmlWriter
+from connector.errors import MalformedData
+
+_NAMESPACES: Final = {
+    "1.1": "http://schemas.xmlsoap.org/soap/envelope/",
+    "1.2": "http://www.w3.org/2003/05/soap-envelope",
+}
+_VERSIONS: Final = {uri: version for version, uri in _NAMESPACES.items()}
+_SPACE: Final = " \t\r\n"
+_FAULT_PARTS: Final = ("Code", "Reason", "Actor", "Detail")
+
+
+class SoapHandler:
+    """SOAP envelopes.
+
+    The only element of the body is the business object, as in XML. A child with the tag ``soap=header`` in
+    its application-specific information is a header block, and not part of the body. A header block that no
+    child takes is passed over, unless its ``mustUnderstand`` is true. Both versions of SOAP are read.
+
+    A fault becomes the object FaultObject, with the attributes ``Code``, ``Reason``, ``Actor`` and ``Detail``
+    as far as the object has them. That object is written as a fault. Without FaultObject, a fault makes the
+    body malformed. Processing instructions and document types are refused, as SOAP demands.
+    """
+
+    mime_types = ("application/soap+xml", "xml/soap")
+    options = (
+        Option("version", str, "1.2", "The version of envelopes that are written.", choices=("1.1", "1.2")),
+        Option("BOPrefix", str, "", "Stands before the name of the element, and `_`, in the object's name."),
+        Option("IgnoreUndefinedAttributes", bool, False, "Pass over elements that the definition lacks."),
+        Option("FaultObject", str, "", "The business object of faults. Empty: a fault is malformed."),
+        Option("charset", str, "", "The character set. Empty: as the body says. UTF-8 on writing.", charset),
+    )
+
+    def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._version: str = options["version"]
+        self._prefix = f"{options['BOPrefix']}_" if options["BOPrefix"] else ""
+        self._fault: str = options["FaultObject"]
+        self._charset: str = options["charset"]
+        self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
+        if self._fault and self._fault not in definitions:
+            raise ValueError(f"FaultObject: there is no business object {self._fault!r}")
+        shapes = Shapes(definitions)
+        self._shapes = shapes
+        self._reader = XmlReader(shapes, ignore_undefined=self._ignore_undefined)
+        self._writer = XmlWriter(shapes)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        envelope = parse_xml(body, self._charset, keeps_specials=True)
+        instructions = [
+            *(one for one in envelope.itersiblings(preceding=True)),
+            *envelope.itersiblings(),
+            *envelope.iter(etree.ProcessingInstruction),
+        ]
+        for one in instructions:
+            if not isinstance(one, etree._ProcessingInstruction):
+                continue  # a comment
+            raise error_at("a SOAP message has no processing instructions", one, "")
+        header, content, version = self._parts(parse_xml(body, self._charset))
+        elements = [one for one in content if isinstance(one.tag, str)]
+        if not elements:
+            raise error_at("the Body of the envelope is empty, expected a business object", content, "")
+        if elements[0].tag == f"{{{_NAMESPACES[version]}}}Fault":
+            return self._read_fault(elements[0], version, hint)
+        if len(elements) > 1 and not self._ignore_undefined:
+            name = shown(local_name(elements[1].tag))
+            raise error_at(f"found a second element {name} in the Body, expected one", elements[1], "")
+        name = hint.object if hint is not None else self._prefix + local_name(elements[0].tag)
+        bo = self._reader.read(self._definitions.schema(name), elements[0])
+        if hint is not None and hint.verb:
+            bo.verb = hint.verb
+        self._read_headers(bo, header, version)
+        return bo
+
+    def _parts(self, envelope: etree._Element) -> tuple[etree._Element | None, etree._Element, str]:
+        """Returns Header, Body and the version of an envelope."""
+        uri, _, name = str(envelope.tag).rpartition("}")
+        version = _VERSIONS.get(uri.removeprefix("{"), "")
+        if name != "Envelope":
+            raise error_at(f"found the element {shown(name)}, expected a SOAP Envelope", envelope, "")
+        if not version:
+            found = shown(uri.removeprefix("{") or "none")
+            expected = " or ".join(_NAMESPACES.values())
+            raise error_at(
+                f"VersionMismatch: the namespace of the Envelope is {found}, expected {expected}",
+                envelope,
+                "",
+            )
+        found_parts: dict[str, etree._Element] = {}
+        for part in envelope:
+            local = local_name(str(part.tag))
+            if part.tag not in (f"{uri}}}Header", f"{uri}}}Body") or local in found_parts:
+                raise error_at(f"found {shown(local)} in the Envelope, expected Header and Body", part, "")
+            if local == "Header" and "Body" in found_parts:
+                raise error_at("found the Header after the Body", part, "")
+            found_parts[local] = part
+        if "Body" not in found_parts:
+            raise error_at("the Envelope has no Body", envelope, "")
+        return found_parts.get("Header"), found_parts["Body"], version
+
+    def _read_headers(self, bo: BusinessObject, header: etree._Element | None, version: str) -> None:
+        fields = {field.name: field for field in self._header_fields(self._definitions.schema(bo.type))}
+        by_tag = {
+            part.name: fields[part.field.name]
+            for part in self._shapes.named(bo.type).parts
+            if part.field.name in fields
+        }
+        for block in header if header is not None else ():
+            name = local_name(str(block.tag))
+            field = by_tag.get(name)
+            if field is None or field.child is None:
+                must = block.get(f"{{{_NAMESPACES[version]}}}mustUnderstand", "").strip(_SPACE)
+                if must in ("1", "true"):
+                    raise error_at(
+                        f"MustUnderstand: no attribute of {bo.type} takes the header block {shown(name)}",
+                        block,
+                        "",
+                    )
+                continue
+            child = self._reader.read(field.child, block)
+            child.verb = None
+            if field.many:
+                bo[field.name] = [*(bo[field.name] or ()), child]
+            elif bo[field.name] is not None:
+                raise error_at(f"found the header block {shown(name)} a second time, expected one", block, "")
+            else:
+                bo[field.name] = child
+
+    @staticmethod
+    def _header_fields(schema: Schema) -> list[Field]:
+        return [
+            field
+            for field in schema.children
+            if tags(field.attribute.app_specific_info).get("soap") == "header"
+        ]
+
+    def _read_fault(self, fault: etree._Element, version: str, hint: Hint | None) -> BusinessObject:
+        uri = f"{{{_NAMESPACES['1.2']}}}"
+        texts: dict[str, str | None]
+        if version == "1.1":
+            detail = fault.find("detail")
+            texts = {
+                "Code": fault.findtext("faultcode"),
+                "Reason": fault.findtext("faultstring"),
+                "Actor": fault.findtext("faultactor"),
+            }
+        else:
+            detail = fault.find(f"{uri}Detail")
+            texts = {
+                "Code": fault.findtext(f"{uri}Code/{uri}Value"),
+                "Reason": fault.findtext(f"{uri}Reason/{uri}Text"),
+                "Actor": fault.findtext(f"{uri}Role"),
+            }
+        if detail is not None:
+            inner = [_as_text(one) for one in detail]
+            texts["Detail"] = (detail.text or "").strip(_SPACE) + "".join(inner)
+        if not self._fault:
+            code, reason = (shown((texts[key] or "none").strip(_SPACE)) for key in ("Code", "Reason"))
+            raise error_at(f"the body is a SOAP fault: code {code}, reason {reason}", fault, "")
+        bo = BusinessObject(self._definitions, self._fault, hint.verb if hint is not None else None)
+        for name, text in texts.items():
+            if text is not None and name in bo.definition.attributes:
+                bo.set_text(name, text if name == "Detail" else text.strip(_SPACE))
+        return bo
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def to_body(self, bo: BusinessObject) -> bytes:
+        uri = _NAMESPACES[self._version]
+        header = ""
+        if bo.type == self._fault:
+            content = self._fault_text(bo)
+        else:
+            fields = self._header_fields(self._definitions.schema(bo.type))
+            content, header = self._element(bo, {field.name for field in fields}), self._headers(bo, fields)
+        declaration = f"<?xml version='1.0' encoding='{self._charset or 'UTF-8'}'?>"
+        body = f"<soap:Body>{content}</soap:Body>"
+        text = f'{declaration}\n<soap:Envelope xmlns:soap="{uri}">{header}{body}</soap:Envelope>'
+        return self._writer.encoded(bo, text, self._charset)
+
+    def _element(self, bo: BusinessObject, without: set[str]) -> str:
+        if not bo.type.startswith(self._prefix):
+            raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
+        if without & set(bo):
+            body = BusinessObject(bo.definitions, bo.type, bo.verb)
+            for name in bo:
+                if name not in without:
+                    body[name] = bo[name]
+            bo = body
+        return self._writer.element(bo, bo.type[len(self._prefix) :])
+
+    def _headers(self, bo: BusinessObject, fields: list[Field]) -> str:
+        names = {part.field.name: part.name for part in self._shapes.named(bo.type).parts}
+        blocks = []
+        for field in fields:
+            value = bo[field.name]
+            children = [] if value is None else value if field.many else [value]
+            blocks += [self._writer.element(child, names[field.name]) for child in children]
+        return f"<soap:Header>{''.join(blocks)}</soap:Header>" if blocks else ""
+
+    def _fault_text(self, bo: BusinessObject) -> str:
+        found = {name: bo[name] if name in bo.definition.attributes else None for name in _FAULT_PARTS}
+        code, reason, actor, detail = (
+            None if found[name] is None else str(found[name]) for name in _FAULT_PARTS
+        )
+        if detail:
+            try:
+                parse_xml(f"<d>{detail}</d>")
+            except MalformedData:
+                detail = _escaped(detail)
+        if self._version == "1.1":
+            parts = [f"<faultcode>{_escaped(code or 'soap:Server')}</faultcode>"]
+            parts.append(f"<faultstring>{_escaped(reason or '')}</faultstring>")
+            parts.append(f"<faultactor>{_escaped(actor)}</faultactor>" if actor else "")
+            parts.append(f"<detail>{detail}</detail>" if detail else "")
+        else:
+            parts = [f"<soap:Code><soap:Value>{_escaped(code or 'soap:Receiver')}</soap:Value></soap:Code>"]
+            parts.append(
+                f'<soap:Reason><soap:Text xml:lang="en">{_escaped(reason or "")}</soap:Text></soap:Reason>'
+            )
+            parts.append(f"<soap:Role>{_escaped(actor)}</soap:Role>" if actor else "")
+            parts.append(f"<soap:Detail>{detail}</soap:Detail>" if detail else "")
+        return f"<soap:Fault>{''.join(parts)}</soap:Fault>"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
+
+
+def _as_text(element: etree._Element) -> str:
+    """Returns an element as text, without the namespaces that only elements around it need."""
+    copied = etree.fromstring(etree.tostring(element, with_tail=False))
+    etree.cleanup_namespaces(copied)
+    return etree.tostring(copied, encoding="unicode")

@@ -1,0 +1,328 @@
+"""`connector convert`, `datahandlers`, `explain` and `test`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.in_process import call
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+ADAPTER = """\
+provider: {type: dropbox, root: ./data, create: true}
+connector:
+  ApplicationName: shop
+  InputDestination: [queue://orders, queue://web]
+  ArchiveDestination: queue://archive
+  ErrorDestination: queue://error
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+  DefaultVerb: Create
+subscriptions:
+  - {object: Order, verbs: [Create], process: "processes:book", name: book}
+  - {object: Cust*, destination: "queue://crm", name: crm}
+metaobjects: ./metaobjects
+"""
+OBJECTS = """\
+business_object: Order
+verbs: {Create: , Cancel: }
+attributes:
+  OrderId: {type: String, key: true, required: true}
+  Total: Double
+  Pin: Ciphertext
+  Line: {type: Line, cardinality: n}
+---
+business_object: Line
+attributes: {Item: {type: String, key: true}, Count: Integer}
+---
+business_object: Customer
+verbs: {Create: }
+attributes: {CustomerId: {type: String, key: true}}
+---
+static_metaobject: MO_Config
+Default: {DataHandlerMimeType: application/json}
+rules:
+  Order_Create: {InputDestination: queue://web}
+  Order_Cancel: {InputFormat: CANCEL, DataHandlerMimeType: text/xml}
+---
+datahandler_metaobject: MO_DataHandler_Default
+handlers:
+  application/json: {write_type: false}
+"""
+ORDER = '{"OrderId": "1", "Total": 2.5, "Pin": "s3cret", "Line": [{"Item": "tea", "Count": 2}]}'
+NAMED = '{"BusinessObject": "Order", "OrderId": "1"}'
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "metaobjects").mkdir()
+    (tmp_path / "metaobjects/objects.yaml").write_text(OBJECTS)
+    (tmp_path / "adapter.yaml").write_text(ADAPTER)
+    (tmp_path / "processes.py").write_text("def book(order, event):\n    raise SystemExit('called')\n")
+    return tmp_path
+
+
+@pytest.fixture
+def run(shop: Path) -> Run:
+    def run_command(*arguments: str, data: str = "") -> subprocess.CompletedProcess[str]:
+        return call(shop, *arguments, data=data)
+
+    return run_command
+
+
+# --- convert ----------------------------------------------------------------------------------
+
+
+def test_a_body_becomes_a_business_object(run: Run) -> None:
+    done = run("convert", "--object", "Order", data=ORDER)
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == {"BusinessObject": "Order", "Verb": "Create", **json.loads(ORDER)}
+    assert list(json.loads(done.stdout))[:2] == ["BusinessObject", "Verb"]
+
+
+def test_a_body_may_name_its_object_and_the_verb_is_that_of_the_call(run: Run) -> None:
+    assert json.loads(run("convert", data=NAMED).stdout)["BusinessObject"] == "Order"
+    done = run("convert", "--object", "Order", "--verb", "Cancel", data=NAMED)
+    assert json.loads(done.stdout)["Verb"] == "Cancel"
+
+
+def test_an_object_is_written_in_another_format_and_back(run: Run, shop: Path) -> None:
+    (shop / "order.json").write_text(ORDER)
+    done = run("convert", "--object", "Order", "--to", "text/xml", "order.json")
+    assert done.stdout.startswith("<?xml")
+    assert "<Item>tea</Item>" in done.stdout
+    again = run("convert", "--from", "text/xml", "--to", "application/json", data=done.stdout)
+    assert json.loads(again.stdout) == json.loads(ORDER)  # write_type is false in this deployment
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data", "status", "words"),
+    [
+        (["--object", "Order"], '{"OrderId": 7}', 1, "stdin: Order: OrderId: found the number 7"),
+        (["--object", "Order"], '{"Total": 7}', 1, "stdin: Order: OrderId: required, but not set"),
+        ([], '{"OrderId": "7"}', 1, "names a business object; --object names it"),
+        (["--object", "Ordr"], ORDER, 2, "did you mean 'Order'"),
+        (["--object", "Order", "--verb", "Creat"], ORDER, 2, "did you mean 'Create'"),
+        (["--verb", "Create"], ORDER, 2, "--verb needs --object"),
+        (["--from", "text/jason"], ORDER, 2, "no data handler for 'text/jason'"),
+        (["--object", "Order", "--to", "text/plain"], ORDER, 1, "no attribute 'Text'"),
+        (["missing.json"], "", 2, "missing.json: No such file"),
+    ],
+)
+def test_what_cannot_be_converted_is_told(
+    run: Run, arguments: list[str], data: str, status: int, words: str
+) -> None:
+    done = run("convert", *arguments, data=data)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+# --- datahandlers -----------------------------------------------------------------------------
+
+
+def test_data_handlers_are_listed_with_their_options(run: Run) -> None:
+    listed = {tuple(one["mime_types"]): one for one in map(json.loads, _lines(run("datahandlers", "--json")))}
+    handler = listed[("application/json",)]
+    assert handler["default"]
+    assert handler["origin"] == "shipped"
+    options = {option["name"]: option for option in handler["options"]}
+    assert options["write_type"]["type"] == "bool"
+    assert options["write_type"]["default"] is True
+    assert options["write_type"]["configured"] == [
+        {"value": "false", "mime_type": "application/json", "config": "MO_DataHandler_Default"}
+    ]
+    text = run("datahandlers").stdout
+    place = "application/json in MO_DataHandler_Default"
+    assert f"write_type (bool, default true, configured for {place}: false)" in text
+    assert "NameHandlerClass" in text
+
+
+def test_a_plug_in_that_replaces_a_shipped_handler_is_marked(run: Run, shop: Path) -> None:
+    (shop / "mine.py").write_text('class Mine:\n    """Ours."""\n    mime_types = ("text/plain",)\n')
+    with open(shop / "adapter.yaml", "a") as file:
+        file.write("datahandlers: ./mine.py\n")
+    lines = run("datahandlers").stdout.splitlines()
+    assert "text/plain: mine.py:Mine (plug-in)" in lines
+    assert any("text_handler:TextHandler (shipped, replaced for text/plain)" in line for line in lines)
+
+
+def test_without_a_configuration_the_shipped_data_handlers_are_listed(tmp_path: Path) -> None:
+    done = call(tmp_path, "datahandlers")
+    assert done.returncode == 0
+    assert "text/xml, application/xml" in done.stdout
+    assert "adapter.yaml does not exist" in done.stderr
+
+
+# --- explain ----------------------------------------------------------------------------------
+
+
+def test_a_message_is_explained(run: Run, shop: Path) -> None:
+    (shop / "order.json").write_text(ORDER)
+    done = run("explain", "order.json", "--destination", "web", "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["rules"] == [
+        {"name": "Order_Create", "matches": True, "reasons": [], "priority": 0},
+        {
+            "name": "Order_Cancel",
+            "matches": False,
+            "reasons": ["InputFormat is 'CANCEL', the message has no format"],
+            "priority": 0,
+        },
+    ]
+    assert (found["rule"], found["data_handler"], found["mime_type"]) == (
+        "Order_Create",
+        "JsonHandler",
+        "application/json",
+    )
+    assert found["named_by"] == "Default"
+    (bo,) = found["objects"]
+    assert (bo["object"], bo["verb"], bo["values"]["Total"]) == ("Order", "Create", 2.5)
+    assert "s3cret" not in done.stdout
+    common = {"confirmed": False, "sent": None}
+    assert bo["subscriptions"] == [
+        {"name": "book", "wants": True, "reason": "", "sends_to": None, **common},
+        {"name": "crm", "wants": False, "reason": "wants Cust*", "sends_to": "queue://crm", **common},
+    ]
+    assert (found["outcome"], found["settled"]) == ("published", "queue://archive")
+    assert not (shop / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--destination", "web"], 0, "only the rule Order_Create counts"),
+        (["--type", "CANCEL"], 1, "no XML"),
+        (["--type", "CANCEL", "--destination", "web"], 0, "several rules match (Order_Create, Order_Cancel)"),
+        ([], 0, "no rule of MO_Config matches, so the default data handler decides"),
+        ([], 0, "unsubscribed, no copy is kept"),
+        (["--destination", "web"], 0, "  subscription crm: wants Cust*"),
+    ],
+)
+def test_an_explanation_for_people(
+    run: Run, shop: Path, arguments: list[str], status: int, words: str
+) -> None:
+    (shop / "order.json").write_text(ORDER)
+    done = run("explain", "order.json", *arguments)
+    assert done.returncode == status
+    assert words in done.stdout
+
+
+def test_a_message_in_a_queue_is_explained_by_its_id_and_stays(run: Run) -> None:
+    identity = run(
+        "send", "web", "--type", "CANCEL", data="<Order><OrderId>1</OrderId></Order>"
+    ).stdout.strip()
+    found = json.loads(run("explain", identity, "--json").stdout)
+    assert (found["message_id"], found["destination"]) == (identity, "queue://web")
+    assert found["why"].startswith("several rules match")
+    assert len(run("browse", "web", "--json").stdout.splitlines()) == 1
+    missing = run("explain", "ID:nothing")
+    assert missing.returncode == 2
+    assert "no such file, and no message of this id in queue://orders, queue://web" in missing.stderr
+
+
+# --- test -------------------------------------------------------------------------------------
+
+CASES = """\
+- name: an order
+  message: {destination: web, body: '{"OrderId": "1", "Total": 2.5, "Line": [{"Item": "7", "Count": 2}]}'}
+  expect:
+    object: Order
+    verb: Create
+    values: {OrderId: 1, Total: 2.50, Line: [{Item: 7, Count: 2}]}
+    rule: Order_Create
+    data_handler: JsonHandler
+    subscriptions: [book]
+    outcome: published
+    destination: archive
+- name: cancelled
+  message: {type: CANCEL, body: "<Order><OrderId>no</OrderId></Order>"}
+  expect: {object: Order, verb: Cancel, contains: {OrderId: no}, outcome: unsubscribed, destination: none}
+---
+name: wrong
+message: {destination: web, body: '{"OrderId": 1}'}
+expect: {outcome: failed, reason: found the number 1, destination: "queue://error"}
+"""
+
+
+def test_cases_pass(run: Run, shop: Path) -> None:
+    (shop / "cases").mkdir()
+    (shop / "cases/orders.test.yaml").write_text(CASES)
+    done = run("test")
+    assert (done.returncode, done.stdout) == (0, "3 passed, 0 failed\n")
+    listed = [json.loads(line) for line in _lines(run("test", "cases", "--json"))]
+    assert [(one["case"], one["passed"]) for one in listed] == [
+        ("an order", True),
+        ("cancelled", True),
+        ("wrong", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("Total: 2.50", "Total: 3", '-  "Total": 3.0'),
+        ("Count: 2}]}\n    rule", "Count: 3}]}\n    rule", '-      "Count": 3,'),
+        ("verb: Create", "verb: Cancel", "verb: expected Cancel, found Create"),
+        ("rule: Order_Create", "rule: none", "rule: expected none, found Order_Create"),
+        ("[book]", "[book, crm]", "subscriptions: expected book, crm, found book"),
+        ("outcome: published", "outcome: failed", "outcome: expected failed, found published"),
+        (
+            "destination: archive",
+            "destination: error",
+            "destination: expected queue://error, found queue://archive",
+        ),
+        ("found the number 1", "found the number 2", "reason: expected 'found the number 2'"),
+        ("{OrderId: no}", "{OrderId: yes}", '-  "OrderId": "yes"'),
+    ],
+)
+def test_a_case_that_fails_shows_the_difference(run: Run, shop: Path, old: str, new: str, words: str) -> None:
+    assert CASES.count(old) == 1
+    (shop / "orders.test.yaml").write_text(CASES.replace(old, new))
+    done = run("test")
+    assert done.returncode == 1
+    assert done.stdout.endswith("2 passed, 1 failed\n")
+    assert "FAILED orders.test.yaml:" in done.stdout
+    assert words in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("expect:\n    object", "expects:\n    object", "orders.test.yaml:3:3: case.expects: unknown key"),
+        ("Total: 2.50", "Totl: 2", "Order has no such attribute"),
+        ("Total: 2.50", "Total: x", "expect.values.Total: found the text 'x', expected a number"),
+        ("outcome: published", "outcome: publish", "did you mean 'published'"),
+        ("object: Order\n", "object: Ordr\n", "did you mean 'Order'"),
+        ("    object: Order\n", "", "values without object"),
+        ('body: "<', 'body_file: "<', "No such file"),
+        ("Line: [", "Line: {a: [", "expected a list of mappings"),
+    ],
+)
+def test_a_mistake_in_a_case_is_told_with_its_place(
+    run: Run, shop: Path, old: str, new: str, words: str
+) -> None:
+    text = CASES.replace(old, new)
+    if "{a: [" in new:
+        text = text.replace("Count: 2}]}\n    rule", "Count: 2}]}}\n    rule")
+    (shop / "orders.test.yaml").write_text(text)
+    done = run("test")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def test_no_case_at_all_is_an_error(run: Run) -> None:
+    done = run("test")
+    assert done.returncode == 2
+    assert "there is no case" in done.stderr
+
+
+def _lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()

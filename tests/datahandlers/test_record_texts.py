@@ -1,0 +1,354 @@
+"""Name-value, delimited and fixed-width text (WBI Data Handler Guide)."""
+
+# ruff: noqa: E501 -- one case a line
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.delimited_handler import DelimitedHandler
+from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
+from connector.datahandlers.namevalue_handler import NameValueHandler
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
+
+NOTE = Hint("Note", "Create")
+CUSTOMER = Hint("Customer", "Create")
+
+
+def _with_widths() -> Definitions:
+    """The sample definitions with a width for every text."""
+    definitions = {}
+    for name, definition in sample_definitions().items():
+        attributes = {
+            attribute.name: replace(attribute, max_length=attribute.max_length or 30)
+            if attribute.type in ("String", "LongText")
+            else attribute
+            for attribute in definition.attributes.values()
+        }
+        definitions[name] = replace(definition, attributes=attributes)
+    return Definitions(definitions)
+
+
+PLAIN, WIDE = sample_definitions(), _with_widths()
+
+SAMPLE = Definitions(
+    {
+        "Order": Definition(
+            "Order",
+            attributes={
+                "Id": Attribute("Id", "String", is_key=True, max_length=6),
+                "Total": Attribute("Total", "Double", max_length=8),
+                "Line": Attribute("Line", "Line", cardinality="n"),
+                "Ship": Attribute("Ship", "Address"),
+                "Text": Attribute("Text", "String", max_length=10),
+            },
+            verbs={"Create": Verb("Create"), "Update": Verb("Update")},
+        ),
+        "Line": Definition("Line", attributes={"Item": Attribute("Item", "String", max_length=4)}),
+        "Address": Definition("Address", attributes={"City": Attribute("City", "String", max_length=5)}),
+        "Known": Definition(
+            "Known",
+            attributes={
+                "Id": Attribute("Id", "String", max_length=4),
+                "ObjectEventId": Attribute("ObjectEventId", "String", max_length=8),
+            },
+            verbs={"Create": Verb("Create")},
+        ),
+    }
+)
+VALUES = {"Id": "O-1", "Total": 2.5, "Line": [{"Item": "tea"}, {"Item": "rum"}], "Text": "hi"}
+
+
+def make(kind: type[Any], definitions: Definitions = PLAIN, **options: object) -> DataHandler:
+    handler: DataHandler = kind(resolve_options(kind.options, options, "test"), definitions)
+    return handler
+
+
+def customers(definitions: Definitions) -> list[BusinessObject]:
+    full = {
+        "CustomerId": "C-1",
+        "Name": "Zoë ~ \\ = quoted",
+        "Active": True,
+        "Rating": -2147483648,
+        "Discount": 0.1,
+        "Since": "2024-02-29T23:59:60.5+05:30",
+        "Home": {"City": "Delft"},
+        "Address": [{"AddressID": 1, "City": "Oslo", "Before": {"City": "Bergen"}}, {"City": "Rom"}],
+    }
+    return [
+        BusinessObject(definitions, "Customer", "Update", full),
+        BusinessObject(definitions, "Customer", "Create", {"CustomerId": "C-2", "Active": False}),
+        BusinessObject(definitions, "Customer", "Create", {"Rating": "", "Since": "", "Limit": ""}),
+        BusinessObject(definitions, "Note", "Create", {"Text": "a"}),
+    ]
+
+
+class TestNameValue(DataHandlerSuite):
+    @pytest.fixture(params=[{}, {"SkipCxIgnore": True}, {"ValidateAttrCount": True, "charset": "UTF-16"}])
+    def handler(self, request: pytest.FixtureRequest) -> DataHandler:
+        return make(NameValueHandler, **request.param)
+
+    @pytest.fixture
+    def objects(self) -> Sequence[BusinessObject]:
+        return customers(PLAIN)
+
+    @pytest.fixture
+    def samples(self, handler: DataHandler) -> Sequence[Sample]:
+        note = BusinessObject(PLAIN, "Note", "Update", {"Text": "hello = x"})
+        body = handler.to_body(note)
+        assert isinstance(body, bytes)
+        return [
+            Sample(body, NOTE, {"Text": "hello = x"}),
+            Sample(body, None, {"Text": "hello = x"}, "Note", "Update"),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [
+            b"",
+            b"\n",
+            b"Text=a",
+            b"BusinessObject=Note\nVerb=\nNo=\n",
+            b"BusinessObject=Note\nVerb=\nText",
+        ]
+
+
+class TestDelimited(DataHandlerSuite):
+    @pytest.fixture(params=[{}, {"OmitObjectEventId": True, "Delimiter": "~~", "Escape": "="}])
+    def handler(self, request: pytest.FixtureRequest) -> DataHandler:
+        return make(DelimitedHandler, **request.param)
+
+    @pytest.fixture
+    def objects(self) -> Sequence[BusinessObject]:
+        return customers(PLAIN)
+
+    @pytest.fixture
+    def samples(self, handler: DataHandler) -> Sequence[Sample]:
+        body = handler.to_body(BusinessObject(PLAIN, "Note", "Update", {"Text": "a ~~ \\ = b\n"}))
+        assert isinstance(body, bytes)
+        return [
+            Sample(body, NOTE, {"Text": "a ~~ \\ = b\n"}),
+            Sample(body, None, {"Text": "a ~~ \\ = b\n"}, "Note", "Update"),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [b"", b"\n", b"Note", b"\xff", b"Note~~Create~~a~~b~~c~~d"]
+
+
+class TestFixedWidth(DataHandlerSuite):
+    is_exact = False  # pad characters around a value are lost
+
+    @pytest.fixture(
+        params=[{}, {"Alignment": "RIGHT", "PadCharacter": "*"}, {"Alignment": "LEFT", "width": "bytes"}]
+    )
+    def handler(self, request: pytest.FixtureRequest) -> DataHandler:
+        return make(FixedWidthHandler, WIDE, **request.param)
+
+    @pytest.fixture
+    def objects(self) -> Sequence[BusinessObject]:
+        return customers(WIDE)
+
+    @pytest.fixture
+    def samples(self, handler: DataHandler) -> Sequence[Sample]:
+        body = handler.to_body(BusinessObject(WIDE, "Note", "Update", {"Text": "é x"}))
+        assert isinstance(body, bytes)
+        return [
+            Sample(body, NOTE, {"Text": "é x"}),
+            Sample(body + b"\r\n", None, {"Text": "é x"}, "Note", "Update"),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [b"", b"\n", b"Note", b"Note" + b" " * 46 + b"Create" + b" " * 14 + b"x" * 50]
+
+
+# --- the texts themselves ---------------------------------------------------------------------
+
+
+def test_name_value_text_looks_as_in_the_source() -> None:
+    body = make(NameValueHandler, SAMPLE, ValidateAttrCount=True).to_body(
+        BusinessObject(SAMPLE, "Order", "Create", VALUES)
+    )
+    assert body == (
+        b"BusinessObject=Order\nVerb=Create\nAttributeCount=5\nId=O-1\nTotal=2.5\n"
+        b"Line=2\nBusinessObject=Line\nVerb=\nAttributeCount=1\nItem=tea\nObjectEventId=\n"
+        b"BusinessObject=Line\nVerb=\nAttributeCount=1\nItem=rum\nObjectEventId=\n"
+        b"Ship=CxIgnore\nText=hi\nObjectEventId=\n"
+    )
+
+
+def test_a_sample_in_the_form_of_the_source_is_read() -> None:
+    body = (
+        b"BusinessObject=Order\r\nVerb=Update\r\nId=O-1\r\nTotal=CxIgnore\r\nLine=1\r\nBusinessObject=Line\r\n"
+        b"Verb=Create\r\nItem=CxBlank\r\nObjectEventID=L_17\r\nShip=1\r\nBusinessObject=Address\r\nVerb=\r\n"
+        b"City=Oslo\r\nObjectEventID=\r\nText=\r\nObjectEventID=Order_12\r\n"
+    )
+    bo = make(NameValueHandler, SAMPLE).to_business_object(body, None)
+    assert (bo.type, bo.verb) == ("Order", "Update")
+    assert bo.as_dict() == {"Id": "O-1", "Line": [{"Item": ""}], "Ship": {"City": "Oslo"}}
+    assert bo["Line"][0].verb == "Create"
+
+
+def test_delimited_text_looks_as_in_the_source() -> None:
+    bo = BusinessObject(SAMPLE, "Order", "Create", {**VALUES, "Text": "a~b\\c"})
+    assert make(DelimitedHandler, SAMPLE).to_body(bo) == (
+        b"Order~Create~O-1~2.5~2~Line~~tea~~Line~~rum~~CxIgnore~a\\~b\\\\c~"
+    )
+    assert make(DelimitedHandler, SAMPLE, OmitObjectEventId=True, Delimiter="|", CxIgnore="").to_body(bo) == (
+        b"Order|Create|O-1|2.5|2|Line||tea|Line||rum||a~b\\\\c"
+    )
+
+
+def test_a_delimited_object_may_end_without_an_event_id_and_with_a_line_end() -> None:
+    handler = make(DelimitedHandler, SAMPLE)
+    for end in ("", "~", "~Order_7", "\n", "~\r\n"):
+        bo = handler.to_business_object(f"Order~Create~O-1~2.5~0~~hi{end}", None)
+        assert bo.as_dict() == {"Id": "O-1", "Total": 2.5, "Line": [], "Text": "hi"}
+
+
+def test_fixed_width_text_looks_as_in_the_source() -> None:
+    options = {"BONameSize": 8, "BOVerbSize": 7, "BOCountSize": 3}
+    bo = BusinessObject(SAMPLE, "Order", "Create", VALUES)
+    assert make(FixedWidthHandler, SAMPLE, **options).to_body(bo) == (
+        b"Order   Create O-1   2.5     2  Line           tea Line           rum 0  hi        "
+    )
+    right = make(FixedWidthHandler, SAMPLE, Alignment="RIGHT", PadCharacter="*", **options)
+    assert right.to_body(bo) == (
+        b"***Order*Create***O-1*****2.5**2****Line********tea****Line********rum**0********hi"
+    )
+    assert right.to_business_object(right.to_body(bo), None) == bo
+
+
+def test_an_object_event_id_that_is_an_attribute_is_written_and_read() -> None:
+    bo = BusinessObject(SAMPLE, "Known", "Create", {"Id": "7", "ObjectEventId": "E-1"})
+    for kind in (NameValueHandler, DelimitedHandler, FixedWidthHandler):
+        handler = make(kind, SAMPLE)
+        assert handler.to_business_object(handler.to_body(bo), None) == bo
+    for kind in (DelimitedHandler, FixedWidthHandler):
+        handler = make(kind, SAMPLE, OmitObjectEventId=True)
+        assert handler.to_business_object(handler.to_body(bo), None).as_dict() == {"Id": "7"}
+
+
+def test_widths_may_count_bytes() -> None:
+    options = {"BONameSize": 8, "BOVerbSize": 7, "OmitObjectEventId": True, "width": "bytes"}
+    handler = make(FixedWidthHandler, SAMPLE, **options)
+    bo = BusinessObject(SAMPLE, "Known", "Create", {"Id": "éé"})
+    assert handler.to_body(bo) == "Known   Create éé".encode()
+    assert handler.to_business_object(handler.to_body(bo), None) == bo
+    with pytest.raises(MalformedData, match="Known: Id has 5 bytes, expected at most 4"):
+        handler.to_body(BusinessObject(SAMPLE, "Known", "Create", {"Id": "ééx"}))
+    with pytest.raises(MalformedData, match="a field cuts a character: byte 18"):
+        handler.to_business_object("Known   Create axxé".encode(), None)
+    cutting = make(FixedWidthHandler, SAMPLE, **options, Truncation=True)
+    assert (
+        cutting.to_body(BusinessObject(SAMPLE, "Known", "Create", {"Id": "xéé"}))
+        == "Known   Create xé ".encode()
+    )
+    latin = make(FixedWidthHandler, SAMPLE, **options, charset="ISO-8859-1")
+    assert latin.to_body(BusinessObject(SAMPLE, "Known", "Create", {"Id": "éééé"}))[-4:] == b"\xe9" * 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "words"),
+    [
+        (DelimitedHandler, {"Delimiter": ""}, "Delimiter"),
+        (DelimitedHandler, {"Escape": "~"}, "Escape"),
+        (DelimitedHandler, {"Escape": "ab"}, "Escape"),
+        (NameValueHandler, {"CxBlank": "CxIgnore"}, "the same text"),
+        (FixedWidthHandler, {"PadCharacter": ""}, "PadCharacter"),
+        (FixedWidthHandler, {"PadCharacter": "é", "width": "bytes"}, "one byte"),
+        (FixedWidthHandler, {"BONameSize": 0}, "at least 1"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    kind: type[Any], options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        make(kind, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "body", "words"),
+    [
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nTotal=x\n", "line 3: Order: Total: found the text 'x'"),
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nTotl=1\n", "line 3: Order has no attribute 'Totl', did you"),
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nId=1\nId=2\n", "line 4: Order: Id stands twice"),
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nLine=2\nBusinessObject=Line\nVerb=\nItem=a\n", "line 7: found the end of the body, expected BusinessObject= of Line, 2 of 2"),
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nLine=999999999\n", "1 of 999999999"),
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nShip=2\n", "line 3: Order: Ship: found 2 objects, expected at most one"),
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nLine=x\n", "line 3: Order: Line: found 'x', expected a number"),
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nLine=1\nBusinessObject=Lane\n", "line 4: found 'Lane', expected the object Line"),
+        (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nObjectEventId=\nmore\n", "line 4: found 'more' after the end of Order"),
+        (NameValueHandler, {"ValidateAttrCount": True}, "BusinessObject=Order\nVerb=\nAttributeCount=2\nId=1\n", "AttributeCount is 2, but Order has 1"),
+        (NameValueHandler, {"ValidateAttrCount": True}, "BusinessObject=Order\nVerb=\nId=1\n", "line 3: found 'Id=1', expected AttributeCount="),
+        (DelimitedHandler, {}, "Order~Create~O-1~x~0~~hi", "field 4: Order: Total: found the text 'x'"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2", "field 5: the body ends, expected Line of Order"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2~0~~hi~E~more", "field 9: found 1 more fields"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2~999999999~Line~~tea~", "object 2 of 999999999"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2~1~Lane~~tea~~~hi", "field 6: Order: Line: found 'Lane'"),
+        (DelimitedHandler, {}, "Order~Create~O-1~2~0~2~hi", "found 2 objects, expected at most one"),
+        (DelimitedHandler, {}, "Order~Create~O-1\\", "ends after an escape character"),
+        (FixedWidthHandler, {}, "Known".ljust(50) + "Create".ljust(20) + "ab", "character 71: the body ends after 2 characters of Known: Id, expected 4"),
+        (FixedWidthHandler, {}, "Known".ljust(50) + "Create".ljust(20) + "a".ljust(12) + "x", "character 83: found 1 more characters"),
+        (FixedWidthHandler, {}, "Order".ljust(50) + "Create".ljust(20) + "a".ljust(6) + "1x".ljust(8), "character 77: Order: Total: found the text '1x'"),
+        (FixedWidthHandler, {}, "Order".ljust(50) + "Create".ljust(20) + "a".ljust(6) + "1".ljust(8) + "999", "of object 1 of 999"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place(
+    kind: type[Any], options: dict[str, Any], body: str, words: str
+) -> None:
+    with pytest.raises(MalformedData) as refused:
+        make(kind, SAMPLE, **options).to_business_object(body, None)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "values", "words"),
+    [
+        (NameValueHandler, {}, {"Id": "a\nb"}, "Id contains a line break"),
+        (NameValueHandler, {}, {"Text": "CxIgnore"}, "Text is the text of a special value"),
+        (NameValueHandler, {"CxBlank": ""}, {"Id": ""}, "Id is blank, and CxBlank gives no text"),
+        (DelimitedHandler, {}, {"Text": "CxBlank"}, "Text is the text of a special value"),
+        (FixedWidthHandler, {}, {"Text": "x" * 10, "Total": 0.123456789}, "Total has 11 characters, expected at most 8"),
+        (FixedWidthHandler, {}, {"Id": "  "}, "Id has only pad characters"),
+    ],
+)  # fmt: skip
+def test_a_value_that_would_be_lost_is_not_written(
+    kind: type[Any], options: dict[str, Any], values: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(MalformedData, match=words):
+        make(kind, SAMPLE, **options).to_body(BusinessObject(SAMPLE, "Order", "Create", values))
+
+
+def test_a_text_without_a_width_is_told() -> None:
+    with pytest.raises(MalformedData, match="Note: Text has no width: give max_length"):
+        make(FixedWidthHandler).to_body(BusinessObject(PLAIN, "Note", "Create", {"Text": "a"}))
+
+
+@pytest.mark.parametrize("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
+def test_a_body_without_a_name_and_a_rule_is_unknown(kind: type[Any]) -> None:
+    body = {NameValueHandler: "BusinessObject=\nVerb=\n", DelimitedHandler: "~Create~"}.get(
+        kind, " " * 70 + "x"
+    )
+    with pytest.raises(UnknownBusinessObject):
+        make(kind, SAMPLE).to_business_object(body, None)
+
+
+@pytest.mark.parametrize("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
+def test_endless_nesting_is_refused(kind: type[Any]) -> None:
+    holder = BusinessObject(WIDE, "Address", None, {"City": "x"})
+    inner = holder
+    for _ in range(300):
+        inner = inner.add("Before")
+        inner["City"] = "x"
+    with pytest.raises(MalformedData, match="nested deeper than 200 levels"):
+        make(kind, WIDE).to_body(holder)

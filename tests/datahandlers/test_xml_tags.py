@@ -1,0 +1,431 @@
+"""XML by the tags of the application-specific information, validation, splitting, and SOAP."""
+
+# ruff: noqa: E501 -- one case a line
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.soap_handler import SoapHandler
+from connector.datahandlers.xml_handler import XmlHandler
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
+
+VERBS = {"Create": Verb("Create"), "Update": Verb("Update")}
+
+
+def attribute(name: str, info: str = "", type: str = "String", **more: Any) -> Attribute:
+    return Attribute(name, type, app_specific_info=info, **more)
+
+
+def define(name: str, *attributes: Attribute, info: str = "") -> Definition:
+    return Definition(name, "1.0.0", info, {one.name: one for one in attributes}, VERBS)
+
+
+def definitions(*given: Definition) -> Definitions:
+    return Definitions({one.name: one for one in given})
+
+
+ORDER = definitions(
+    define(
+        "Order",
+        attribute("OrderId", "type=attribute;attr_name=order-id"),
+        attribute("Customer", "elem_name=customer.name"),
+        attribute("Note", "elem_name=note;type=cdata"),
+        attribute("Remark", "type=comment"),
+        attribute("Style", "type=pi"),
+        attribute("Price", "", "Price"),
+        attribute("Line", "elem_name=line", "Line", cardinality="n"),
+        attribute("Raw", "escape=false"),
+        attribute("Where", "type=xsinoNSlocation"),
+        attribute("Places", "type=xsischemalocation"),
+    ),
+    define(
+        "Price", attribute("Currency", "type=attribute"), attribute("Value", "type=pcdata;notag", "Double")
+    ),
+    define("Line", attribute("No", "type=attribute", "Integer"), attribute("Item", "type=pcdata")),
+)
+FULL = {
+    "OrderId": 'a"<&>\n',
+    "Customer": "Zoë & <co>",
+    "Note": "x < y ]]> & z",
+    "Remark": " by hand ",
+    "Style": 'xml-stylesheet href="a.css"',
+    "Price": {"Currency": "EUR", "Value": 2.5},
+    "Line": [{"No": 1, "Item": "tea"}, {"No": 2, "Item": " rum "}],
+    "Raw": "<b>bold</b> text &amp; more",
+    "Where": "order.xsd",
+    "Places": "urn:a a.xsd",
+}
+
+
+def xml(known: Definitions, base: Path = Path(), **options: object) -> XmlHandler:
+    return XmlHandler(resolve_options(XmlHandler.options, options, "test", base), known)
+
+
+def soap(known: Definitions, **options: object) -> SoapHandler:
+    return SoapHandler(resolve_options(SoapHandler.options, options, "test"), known)
+
+
+# --- tags -------------------------------------------------------------------------------------
+
+
+def test_tags_say_what_an_attribute_is_in_xml() -> None:
+    bo = BusinessObject(ORDER, "Order", "Create", {k: v for k, v in FULL.items() if k != "Raw"})
+    body = xml(ORDER).to_body(bo)
+    root = etree.fromstring(body)  # a reader of its own: plain lxml
+    assert root.get("order-id") == 'a"<&>\n'
+    assert root.get("{http://www.w3.org/2001/XMLSchema-instance}noNamespaceSchemaLocation") == "order.xsd"
+    assert root.get("{http://www.w3.org/2001/XMLSchema-instance}schemaLocation") == "urn:a a.xsd"
+    assert root.findtext("customer.name") == "Zoë & <co>"
+    assert root.findtext("note") == "x < y ]]> & z"
+    assert b"<![CDATA[x < y " in body
+    assert b"<!-- by hand -->" in body
+    assert b'<?xml-stylesheet href="a.css"?>' in body
+    price = root.find("Price")
+    assert price is not None
+    assert (price.get("Currency"), price.text) == ("EUR", "2.5")
+    assert [(line.get("No"), line.text) for line in root.findall("line")] == [("1", "tea"), ("2", " rum ")]
+    assert xml(ORDER).to_business_object(body, None) == bo
+
+
+def test_a_value_is_written_as_it_is_where_the_tag_says_so() -> None:
+    bo = BusinessObject(ORDER, "Order", "Create", {"Raw": FULL["Raw"]})
+    body = xml(ORDER).to_body(bo)
+    assert b"<Raw><b>bold</b> text &amp; more</Raw>" in body
+    escaped = xml(sample_definitions(), DefaultEscapeBehavior=False)
+    with pytest.raises(MalformedData, match="Name has escape=false, and is no XML"):
+        escaped.to_body(BusinessObject(sample_definitions(), "Customer", "Create", {"Name": "a < b"}))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"Remark": "a--b"}, "a comment cannot contain --"),
+        ({"Remark": "a-"}, "a comment cannot contain --"),
+        ({"Style": "a ?> b"}, "expected a processing instruction"),
+        ({"Style": "<"}, "expected a processing instruction"),
+    ],
+)
+def test_what_a_comment_or_an_instruction_cannot_hold_is_refused(values: dict[str, str], words: str) -> None:
+    with pytest.raises(MalformedData, match=words):
+        xml(ORDER).to_body(BusinessObject(ORDER, "Order", "Create", values))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("<Order><OrderId>1</OrderId></Order>", "OrderId: is another element or XML attribute"),
+        ("<Order><Price Currency='EUR'>x</Price></Order>", "Price.Value: found the text 'x', expected a number: line 1"),
+        ("<Order><line No='x'>a</line></Order>", "Line[0].No: found the text 'x', expected an integer"),
+        ("<Order no='1'/>", "the XML attribute 'no' is not known"),
+        ("<Order><note>a<b/></note></Order>", "Note: found the element 'b', expected text (String)"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_the_attribute_and_the_line(body: str, words: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        xml(ORDER).to_business_object(body, None)
+    assert words in str(refused.value)
+
+
+DOCUMENT = definitions(
+    define(
+        "App_Order",
+        attribute("Declaration", "type=pi"),
+        attribute("Kind", "type=doctype"),
+        attribute("Comment", "type=comment"),
+        attribute("Root", "elem_name=Order", "Order"),
+    ),
+    define("Order", attribute("Id")),
+)
+
+
+def test_an_object_may_be_the_whole_document(tmp_path: Path) -> None:
+    (tmp_path / "order.dtd").write_text(
+        "<!ELEMENT Order (Id?)><!ELEMENT Id (#PCDATA)><!ATTLIST Order verb CDATA #IMPLIED>"
+    )
+    handler = xml(DOCUMENT, tmp_path, BOPrefix="App", Validation=True, DTDPath=".")
+    values = {
+        "Declaration": 'xml version="1.0" encoding="ISO-8859-1"',
+        "Kind": 'DOCTYPE Order SYSTEM "order.dtd"',
+        "Comment": " by hand ",
+        "Root": {"Id": "é"},
+    }
+    bo = BusinessObject(DOCUMENT, "App_Order", "Create", values)
+    body = handler.to_body(bo)
+    assert body == (
+        b'<?xml version="1.0" encoding="ISO-8859-1"?>\n<!DOCTYPE Order SYSTEM "order.dtd">\n<!-- by hand -->\n'
+        b'<Order verb="Create"><Id>\xe9</Id></Order>'
+    )
+    assert handler.to_business_object(body, None) == bo
+    with pytest.raises(MalformedData, match="Root is not set, so there is no root element"):
+        handler.to_body(BusinessObject(DOCUMENT, "App_Order", "Create", {"Comment": "x"}))
+
+
+NAMESPACES = definitions(
+    define("Order", attribute("Id"), attribute("Mark", "ns=urn:b;type=attribute"), attribute("Line", "", "Line"), info="ns=urn:a"),
+    define("Line", attribute("Item"), attribute("Other", "ns="), info="ns=urn:c"),
+    define("Plain", attribute("Id"), info="ns=urn:a"),
+)  # fmt: skip
+
+
+def test_namespaces_are_written_and_have_to_match() -> None:
+    handler = xml(NAMESPACES)
+    bo = BusinessObject(
+        NAMESPACES, "Order", "Create", {"Id": "1", "Mark": "m", "Line": {"Item": "i", "Other": "o"}}
+    )
+    body = handler.to_body(bo)
+    root = etree.fromstring(body)
+    assert root.tag == "{urn:a}Order"
+    assert root.get("{urn:b}Mark") == "m"
+    assert root.findtext("{urn:a}Line/{urn:c}Item") == "i"
+    assert root.findtext("{urn:a}Line/Other") == "o"
+    assert handler.to_business_object(body, None) == bo
+    plain = BusinessObject(NAMESPACES, "Plain", None, {"Id": "1"})
+    assert b'<Plain xmlns="urn:a"><Id>1</Id></Plain>' in handler.to_body(plain)
+    for wrong in ("<Order xmlns='urn:z'><Id>1</Id></Order>", "<Order><Id>1</Id></Order>"):
+        with pytest.raises(MalformedData, match="Id: is another element"):
+            handler.to_business_object(wrong, None)
+
+
+def test_two_attributes_of_one_element_are_refused() -> None:
+    known = definitions(define("A", attribute("X"), attribute("Y", "elem_name=X")))
+    with pytest.raises(MalformedData, match="two attributes are the element X"):
+        xml(known).to_business_object("<A/>", None)
+
+
+# --- validation -------------------------------------------------------------------------------
+
+XSD = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
+<xs:include schemaLocation="part.xsd"/>
+<xs:element name="Note"><xs:complexType><xs:sequence><xs:element name="Text" type="Short"/></xs:sequence>
+<xs:attribute name="verb"/></xs:complexType></xs:element></xs:schema>"""
+PART = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:simpleType name="Short">
+<xs:restriction base="xs:string"><xs:maxLength value="3"/></xs:restriction></xs:simpleType></xs:schema>"""
+
+
+def test_a_body_is_validated_against_a_schema_on_reading_and_writing(tmp_path: Path) -> None:
+    (tmp_path / "note.xsd").write_text(XSD)
+    (tmp_path / "part.xsd").write_text(PART)
+    handler = xml(sample_definitions(), tmp_path, Validation=True, schema="note.xsd")
+    assert handler.to_business_object("<Note><Text>abc</Text></Note>", None).as_dict() == {"Text": "abc"}
+    with pytest.raises(MalformedData, match=r"not valid: line 2 column \d+: Element 'Text'.*maxLength"):
+        handler.to_business_object("<Note>\n<Text>abcd</Text></Note>", None)
+    with pytest.raises(MalformedData, match="not valid"):
+        handler.to_body(BusinessObject(sample_definitions(), "Note", "Create", {"Text": "abcd"}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (XSD.replace("part.xsd", "../part.xsd"), "note.xsd:2: '../part.xsd' is not in the directory"),
+        (XSD.replace("part.xsd", "http://127.0.0.1:9/part.xsd"), "is not in the directory of the schema"),
+        (XSD.replace("part.xsd", "missing.xsd"), "missing.xsd cannot be read"),
+        ("<xs:schema", "note.xsd cannot be read"),
+        ("<a/>", "note.xsd is no XML Schema"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_told_at_the_start(tmp_path: Path, schema: str, words: str) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "part.xsd").write_text(PART)
+    (tmp_path / "inner/note.xsd").write_text(schema)
+    with pytest.raises(ValueError, match=words):
+        xml(sample_definitions(), tmp_path, Validation=True, schema="inner/note.xsd")
+    with pytest.raises(ValueError, match="Validation needs schema or DTDPath"):
+        xml(sample_definitions(), Validation=True)
+
+
+def test_a_body_is_validated_against_the_dtd_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "dtds").mkdir()
+    (tmp_path / "secret.dtd").write_text("<!ELEMENT Note ANY>")
+    (tmp_path / "dtds/note.dtd").write_text("<!ELEMENT Note (Text)><!ELEMENT Text (#PCDATA)><!ENTITY e 'x'>")
+    (tmp_path / "dtds/far.dtd").write_text("<!ENTITY % far SYSTEM 'http://127.0.0.1:9/x.dtd'> %far;")
+    handler = xml(sample_definitions(), tmp_path, Validation=True, DTDPath="dtds")
+    right = "<!DOCTYPE Note SYSTEM 'http://example.com/dtds/note.dtd'>\n<Note><Text>a</Text></Note>"
+    assert handler.to_business_object(right, None).as_dict() == {"Text": "a"}
+    for body, words in (
+        (right.replace("Text", "Txet"), "not valid"),
+        (right.replace("note.dtd", "../secret.dtd"), "DTDPath has no 'secret.dtd'"),
+        (right.replace("note.dtd", "far.dtd"), "far.dtd refers to other files"),
+        ("<Note><Text>a</Text></Note>", "names no DTD"),
+        (right.replace(">a<", ">&e;<"), "Entity 'e' not defined|an entity"),
+        (right.replace("'>", "' [<!ENTITY e 'x'>]>", 1), "document type declaration"),
+        (right.replace("'>", "' [<!ENTITY e SYSTEM 'file:///etc/passwd'>]>", 1), "document type declaration"),
+    ):
+        with pytest.raises(MalformedData, match=words) as refused:
+            handler.to_business_object(body, None)
+        assert "root:" not in str(refused.value)
+
+
+# --- many objects -----------------------------------------------------------------------------
+
+
+def test_each_element_within_the_root_is_an_object() -> None:
+    handler = xml(sample_definitions(), split=True, container="Notes")
+    assert handler.splits
+    body = "<All><Note verb='Update'><Text>a</Text></Note>\n<Customer><CustomerId>C</CustomerId></Customer></All>"
+    found = list(handler.to_business_objects(body, None))
+    assert [(bo.type, bo.verb) for bo in found] == [("Note", "Update"), ("Customer", None)]
+    joint = handler.to_joint_body(found)
+    assert joint.startswith(b"<?xml version='1.0' encoding='UTF-8'?>\n<Notes><Note verb=")
+    assert list(handler.to_business_objects(joint, None)) == found
+    assert list(handler.to_business_objects("<All/>", None)) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("<All><Note/>\n<Note><No/></Note></All>", "record 2: Note has no attribute 'No'.*: line 2"),
+        ("<All><Note/><Other/></All>", "record 2: no business object 'Other'"),
+        ("<All><Note/><Note>", "the body is no XML"),
+    ],
+)
+def test_a_mistake_names_the_record(body: str, words: str) -> None:
+    with pytest.raises(MalformedData, match=words):
+        list(xml(sample_definitions(), split=True).to_business_objects(body, None))
+
+
+# --- bad input --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<Note " + b" ".join(b'a%d="x"' % n for n in range(100_000)) + b"/>",
+        b"<Note a='" + b"x" * 5_000_000 + b"'/>",
+        b"<Note>" + b"<Text/>" * 200_000 + b"</Note>",
+        b"<Note>" + b"<a>" * 200_000,
+        b"<!DOCTYPE Note [<!ENTITY a '"
+        + b"x" * 50_000
+        + b"'>]><Note><Text>"
+        + b"&a;" * 50_000
+        + b"</Text></Note>",
+        b"<Note><!--" + b"-" * 1_000_000,
+        b"<?" + b"a" * 1_000_000,
+    ],
+    ids=["attributes", "long attribute", "repeated", "deep", "quadratic", "comment", "instruction"],
+)
+def test_an_attack_is_refused_at_once_and_in_little_memory(body: bytes) -> None:
+    for handler in (xml(sample_definitions()), soap(sample_definitions())):
+        begun = time.monotonic()
+        tracemalloc.start()
+        try:
+            with pytest.raises(MalformedData):
+                handler.to_business_object(body, Hint("Note", "Create"))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert time.monotonic() - begun < 10
+        assert peak < 20 * len(body) + 10_000_000
+
+
+def test_bytes_that_are_not_in_their_encoding_are_named() -> None:
+    handler = xml(sample_definitions())
+    with pytest.raises(MalformedData, match="the body is not utf-8: byte 12"):
+        handler.to_business_object(b"<Note><Text>\xe9</Text></Note>", None)
+    latin = xml(sample_definitions(), charset="ISO-8859-1")
+    assert latin.to_business_object(b"<Note><Text>\xe9</Text></Note>", None)["Text"] == "é"
+    assert latin.to_body(BusinessObject(sample_definitions(), "Note", None, {"Text": "é💶"})).endswith(
+        b"<Note><Text>\xe9&#128182;</Text></Note>"
+    )
+
+
+# --- SOAP -------------------------------------------------------------------------------------
+
+SOAP = definitions(
+    define("Order", attribute("Id"), attribute("Security", "soap=header;elem_name=security", "Token")),
+    define("Token", attribute("User")),
+    define("Fault", *(attribute(name) for name in ("Code", "Reason", "Actor", "Detail"))),
+)
+URIS = {"1.1": "http://schemas.xmlsoap.org/soap/envelope/", "1.2": "http://www.w3.org/2003/05/soap-envelope"}
+
+
+def envelope(content: str, version: str = "1.2") -> str:
+    return f"<s:Envelope xmlns:s='{URIS[version]}'>{content}</s:Envelope>"
+
+
+class TestSoap(DataHandlerSuite):
+    @pytest.fixture(params=["1.1", "1.2"])
+    def handler(self, request: pytest.FixtureRequest) -> DataHandler:
+        return soap(sample_definitions(), version=request.param)
+
+    @pytest.fixture
+    def objects(self) -> Sequence[BusinessObject]:
+        known = sample_definitions()
+        return [
+            BusinessObject(known, "Customer", "Update", {"CustomerId": "é <&>", "Address": [{"City": ""}]}),
+            BusinessObject(known, "Note", "Create", {"Text": "a"}),
+        ]
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        body = envelope("<s:Body><Note verb='Update'><Text>a</Text></Note></s:Body>").encode()
+        return [
+            Sample(body, None, {"Text": "a"}, "Note", "Update"),
+            Sample(body, Hint("Note", "Create"), {"Text": "a"}),
+        ]
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        return [b"", b"<Note/>", envelope("").encode(), envelope("<s:Body/>").encode()]
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_header_blocks_are_children(version: str) -> None:
+    handler = soap(SOAP, version=version)
+    bo = BusinessObject(SOAP, "Order", "Create", {"Id": "1", "Security": {"User": "u"}})
+    body = handler.to_body(bo)
+    root = etree.fromstring(body)
+    uri = f"{{{URIS[version]}}}"
+    assert root.findtext(f"{uri}Header/security/User") == "u"
+    assert root.findtext(f"{uri}Body/Order/Id") == "1"
+    assert root.find(f"{uri}Body/Order/security") is None
+    assert handler.to_business_object(body, None) == bo
+    assert bo["Security"]["User"] == "u"  # unchanged
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (envelope("<s:Body><Order/><Order/></s:Body>"), "found a second element 'Order' in the Body"),
+        (envelope("<s:Header/><s:Body><Order/></s:Body><x/>"), "found 'x' in the Envelope"),
+        (envelope("<s:Body><Order/></s:Body><s:Header/>"), "found the Header after the Body"),
+        (envelope("<s:Header><a s:mustUnderstand='1'/></s:Header><s:Body><Order/></s:Body>"), "MustUnderstand: no attribute of Order takes the header block 'a'"),
+        (envelope("<s:Body><Order/></s:Body>").replace("2003", "2004"), "VersionMismatch"),
+        ("<Order/>", "found the element 'Order', expected a SOAP Envelope"),
+        ("<?x y?>" + envelope("<s:Body><Order/></s:Body>"), "no processing instructions"),
+        ("<!DOCTYPE a>" + envelope("<s:Body><Order/></s:Body>"), "document type declaration"),
+        (envelope("<s:Body><s:Fault><s:Code><s:Value>s:Sender</s:Value></s:Code><s:Reason><s:Text>no stock</s:Text></s:Reason></s:Fault></s:Body>"), "a SOAP fault: code 's:Sender', reason 'no stock'"),
+    ],
+)  # fmt: skip
+def test_an_envelope_that_is_wrong_is_told(body: str, words: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        soap(SOAP).to_business_object(body, None)
+    assert words in str(refused.value)
+    assert not isinstance(refused.value, UnknownBusinessObject)
+
+
+def test_a_header_block_that_nobody_takes_is_passed_over() -> None:
+    body = envelope("<s:Header><a/></s:Header><s:Body><Order><Id>1</Id></Order></s:Body>", "1.1")
+    assert soap(SOAP).to_business_object(body, None).as_dict() == {"Id": "1"}
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_a_fault_is_an_object(version: str) -> None:
+    handler = soap(SOAP, version=version, FaultObject="Fault")
+    values = {"Code": "soap:Client", "Reason": "no <stock>", "Actor": "urn:a", "Detail": "<why>none</why>"}
+    bo = BusinessObject(SOAP, "Fault", "Create", values)
+    body = handler.to_body(bo)
+    assert handler.to_business_object(body, Hint("Fault", "Create")) == bo
+    with pytest.raises(ValueError, match="FaultObject: there is no business object 'Nothing'"):
+        soap(SOAP, FaultObject="Nothing")

@@ -1,0 +1,188 @@
+"""An explanation says what a run then does: outcome, reason, copy, and the messages that are sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from connector.events.explain import Explanation
+from connector.messaging.message import Message
+from connector.parts import make_explainer
+from tests.events.conftest import OBJECTS
+
+Bench = Any
+Outcomes = Callable[..., dict[str, tuple[str, str]]]
+
+SPLIT = OBJECTS.replace("  text/plain: {attribute: Text}\n", "  application/jsonl: {split: true}\n")
+PROCESS = {"object": "Customer", "process": "processes:a", "name": "a"}
+QUEUE = {"object": "Customer", "destination": "queue://crm", "name": "crm", "format": "CUST"}
+NOTE = {"object": "Note", "destination": "queue://notes", "name": "notes", "mime_type": "text/plain"}
+AS_TEXT = {"object": "Order", "destination": "queue://x", "name": "x", "mime_type": "text/plain"}
+
+BROKEN = """\
+class Broken:
+    mime_types = ("text/broken",)
+    options = ()
+
+    def __init__(self, options, definitions):
+        pass
+
+    def to_business_object(self, body, hint):
+        return {}["nothing"]
+
+    def to_body(self, bo):
+        return 1 / 0
+"""
+
+
+def customer(**values: Any) -> str:
+    return json.dumps({"BusinessObject": "Customer", "CustomerId": "1", **values})
+
+
+def explained(deployment: Any, queue: str) -> dict[str, Explanation]:
+    explainer = make_explainer(deployment.configuration)
+    return {
+        str(message.message_id): explainer.explain(message, f"queue://{queue}")
+        for message in deployment.messages(queue)
+    }
+
+
+def compare(deployment: Any, queue: str, outcomes: Outcomes) -> dict[str, Explanation]:
+    """Explains the messages of a queue, runs the deployment, and compares both. Returns the explanations."""
+    found = explained(deployment, queue)
+    assert found
+    done = outcomes(deployment)
+    assert {name: (one.outcome, one.reason) for name, one in found.items()} == done
+    for name, one in found.items():
+        assert one.settled is not None
+        copies = deployment.messages(one.settled.removeprefix("queue://"))
+        assert name in [copy.message_id for copy in copies]
+    return found
+
+
+def essence(message: Message) -> tuple[Any, ...]:
+    return message.body, message.type, message.message_class, message.correlation_id, message.properties
+
+
+def test_the_explanation_of_each_message_is_what_happens(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = bench.deploy(subscriptions=[PROCESS, QUEUE, NOTE, AS_TEXT], max_body="400B")
+    for number, body in enumerate(
+        [
+            customer(Name="Ærø"),
+            customer(Name=7),
+            customer(Verb="Delete"),
+            '{"CustomerId": "1"}',
+            '{"BusinessObject": "Nothing"}',
+            '{"BusinessObject": "OrderLine", "Id": "1"}',
+            '{"BusinessObject": "Order", "Id": "1"}',
+            "no JSON",
+            "",
+            customer(Name="x" * 400),
+        ],
+        1,
+    ):
+        deployment.drop("orders", body, f"4.{number}.T")
+    deployment.send("orders", "a text", type="NOTE")
+    found = compare(deployment, "orders", outcomes)
+    assert {one.outcome for one in found.values()} == {"published", "failed", "unsubscribed"}
+    sent = [
+        essence(subscription.sent)
+        for one in found.values()
+        for bo in one.objects
+        for subscription in bo.subscriptions
+        if subscription.sent is not None
+    ]
+    really = [essence(message) for queue in ("crm", "notes") for message in deployment.messages(queue)]
+    assert len(sent) == 2
+    assert sorted(sent, key=repr) == sorted(really, key=repr)
+
+
+def test_a_handler_that_raises_is_named_with_its_place(bench: Bench, outcomes: Outcomes) -> None:
+    writes = {"object": "Order", "destination": "queue://x", "name": "x", "mime_type": "text/broken"}
+    objects = OBJECTS.replace(
+        "rules:\n", "rules:\n  Order_Cancel: {InputFormat: BROKEN, DataHandlerMimeType: text/broken}\n"
+    )
+    bench.directory.mkdir(exist_ok=True)
+    (bench.directory / "broken.py").write_text(BROKEN)
+    deployment = bench.deploy(subscriptions=[writes], objects=objects, more={"datahandlers": "./broken.py"})
+    deployment.send("orders", "a", type="BROKEN")
+    deployment.drop("orders", '{"BusinessObject": "Order", "Id": "1"}', "4.1.T")
+    found = compare(deployment, "orders", outcomes)
+    assert sorted(one.reason.rpartition(" ")[2] for one in found.values()) == [
+        "(broken.py:12)",
+        "(broken.py:9)",
+    ]
+
+
+def test_the_dynamic_meta_object_has_the_values_of_the_run(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = bench.deploy(subscriptions=[PROCESS])
+    deployment.send("customers", '{"CustomerId": "1"}', correlation_id="C7", properties={"region": "EU"})
+    (one,) = compare(deployment, "customers", outcomes).values()
+    (call,) = bench.calls()
+    assert one.objects[0].values == call["values"]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [customer(), customer(), customer()],
+        [customer(), '{"BusinessObject": "Order", "Id": "7"}'],
+        ['{"BusinessObject": "Order", "Id": "7"}'],
+        ['{"BusinessObject": "Order", "Id": "7"}', '{"BusinessObject": "Order", "Id": "8"}'],
+        [customer(), customer(Age="x")],
+        [customer(), '{"BusinessObject": "Customer"}'],
+        [],
+    ],
+)
+def test_a_body_that_is_split_is_explained_record_by_record(
+    bench: Bench, outcomes: Outcomes, records: list[str]
+) -> None:
+    deployment = bench.deploy(
+        subscriptions=[PROCESS, QUEUE], objects=SPLIT, DataHandlerMimeType="application/jsonl"
+    )
+    deployment.drop("orders", "\n".join(records), "4.1.T")
+    (one,) = compare(deployment, "orders", outcomes).values()
+    sent = [found.sent for bo in one.objects for found in bo.subscriptions if found.sent is not None]
+    assert [essence(message) for message in sent] == [
+        essence(message) for message in deployment.messages("crm")
+    ]
+
+
+def test_a_subscription_that_has_confirmed_gets_nothing_again(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = bench.deploy(subscriptions=[PROCESS, {**PROCESS, "process": "processes:b", "name": "b"}])
+    deployment.drop("orders", customer(Name="b: fail no stock"), "4.1.T")
+    outcomes(deployment)
+    (copy,) = deployment.messages("error")
+    found = make_explainer(deployment.configuration).explain(copy, "queue://orders")
+    (bo,) = found.objects
+    assert [(one.name, one.confirmed) for one in bo.subscriptions] == [("a", True), ("b", False)]
+    assert found.outcome == "published"
+    assert bo.values["Meta"]["DeliveryCount"] == 2
+
+
+def test_the_options_in_effect_are_those_of_the_chosen_meta_object(bench: Bench) -> None:
+    objects = (
+        OBJECTS.replace("InputFormat: NOTE,", "InputFormat: NOTE, DataHandlerConfigMO: MO_Notes,")
+        + "---\ndatahandler_metaobject: MO_Notes\nhandlers: {text/plain: {charset: ISO-8859-1}}\n"
+    )
+    deployment = bench.deploy(objects=objects)
+    message = Message(b"\xe9", type="NOTE")
+    found = make_explainer(deployment.configuration).explain(message, "queue://orders")
+    assert found.objects[0].values == {"Text": "é"}
+    assert (found.config, found.options) == ("MO_Notes", {"attribute": "Text", "charset": "ISO-8859-1"})
+    assert found.named_by == "the rule Note_Create"
+
+
+def test_an_explanation_changes_nothing(bench: Bench) -> None:
+    deployment = bench.deploy(subscriptions=[PROCESS, QUEUE])
+    deployment.drop("orders", customer(), "4.1.T")
+    (message,) = deployment.messages("orders")
+    before = repr(message)
+    make_explainer(deployment.configuration).explain(message, "queue://orders")
+    assert repr(message) == before
+    assert bench.calls() == []
+    assert deployment.names("orders") == ["4.1.T"]
+    assert not (bench.root / "crm").exists()

@@ -1,0 +1,171 @@
+"""One message with many objects: each is an event of its own, and all are settled together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.events.outcome import join_names, split_names
+from tests.events.conftest import OBJECTS
+
+Bench = Any
+Outcomes = Callable[..., dict[str, tuple[str, str]]]
+CopyOf = Callable[..., Any]
+
+SPLIT = OBJECTS.replace("  text/plain: {attribute: Text}\n", "  application/jsonl: {split: true}\n")
+A = {"object": "Customer", "process": "processes:a", "name": "a"}
+B = {"object": "Customer", "process": "processes:b", "name": "b"}
+QUEUE = {"object": "Customer", "destination": "queue://crm", "name": "crm"}
+
+
+def deploy(bench: Bench, *subscriptions: dict[str, Any], **more: Any) -> Any:
+    return bench.deploy(
+        subscriptions=subscriptions, objects=SPLIT, DataHandlerMimeType="application/jsonl", **more
+    )
+
+
+def lines(*names: str, kind: str = "Customer") -> str:
+    records = [
+        {"BusinessObject": kind, "CustomerId": str(number), "Name": name}
+        for number, name in enumerate(names, 1)
+    ]
+    return "".join(f"{json.dumps(record)}\n" for record in records)
+
+
+def test_each_record_is_an_event_of_its_own(bench: Bench, outcomes: Outcomes, copy_of: CopyOf) -> None:
+    deployment = deploy(bench, A, QUEUE)
+    deployment.drop("orders", lines("x", "y", "z"), "4.1.T")
+    assert outcomes(deployment) == {"ID:1": ("published", "")}
+    assert [(call["id"], call["values"]["Name"], call["count"]) for call in bench.calls()] == [
+        ("ID:1#1", "x", 1),
+        ("ID:1#2", "y", 1),
+        ("ID:1#3", "z", 1),
+    ]
+    sent = [message.properties["connector_event_id"] for message in deployment.messages("crm")]
+    assert sorted(sent) == ["ID:1#1", "ID:1#2", "ID:1#3"]
+    assert len(deployment.messages("archive")) == 1
+    assert copy_of(deployment, "archive", "ID:1").properties["connector_delivered"] == "a#1-3"
+
+
+def test_the_dynamic_meta_object_of_each_record_has_the_headers(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = deploy(bench, A)
+    deployment.drop("orders", lines("x", "y"), "4.1.T")
+    outcomes(deployment)
+    assert [call["values"]["Meta"]["MessageID"] for call in bench.calls()] == ["ID:1", "ID:1"]
+
+
+def test_an_error_names_the_record_and_nothing_is_published(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = deploy(bench, A, QUEUE)
+    deployment.drop("orders", lines("x") + '{"BusinessObject": "Customer", "Age": 7}\n', "4.1.T")
+    kind, reason = outcomes(deployment)["ID:1"]
+    assert (kind, reason) == ("failed", "record 2: Customer: CustomerId: required, but not set")
+    assert bench.calls() == []
+    assert deployment.messages("crm") == []
+
+
+def test_a_process_that_fails_for_a_record_fails_the_message_and_names_the_record(
+    bench: Bench, outcomes: Outcomes, copy_of: CopyOf
+) -> None:
+    deployment = deploy(bench, A, B, QUEUE)
+    deployment.drop("orders", lines("x", "b: fail no stock", "z"), "4.1.T")
+    kind, reason = outcomes(deployment)["ID:1"]
+    assert kind == "failed"
+    assert reason.startswith("record 2: b: ValueError: no stock (processes.py:")
+    assert [(call["who"], call["id"]) for call in bench.calls()] == [
+        ("a", "ID:1#1"),
+        ("b", "ID:1#1"),
+        ("a", "ID:1#2"),
+        ("b", "ID:1#2"),
+        ("a", "ID:1#3"),
+        ("b", "ID:1#3"),
+    ]
+    assert deployment.messages("crm") == []
+    copy = copy_of(deployment, "error", "ID:1")
+    assert set(split_names(copy.properties["connector_delivered"])) == {"a#1", "a#2", "a#3", "b#1", "b#3"}
+
+
+def test_a_repaired_message_goes_only_to_those_that_have_not_confirmed(
+    bench: Bench, outcomes: Outcomes, copy_of: CopyOf
+) -> None:
+    deployment = deploy(bench, A, QUEUE)
+    deployment.drop("orders", lines("x", "a: fail no stock", "z"), "4.1.T")
+    outcomes(deployment)
+    (broken,) = deployment.messages("error")
+    deployment.send(
+        "orders",
+        lines("x", "y", "z"),
+        properties={"connector_delivered": broken.properties["connector_delivered"]},
+    )
+    again = outcomes(deployment)
+    assert {kind for kind, _ in again.values()} == {"published"}
+    assert [call["values"]["Name"] for call in bench.calls()][3:] == ["y"]
+    assert len(deployment.messages("crm")) == 3
+
+
+def test_records_that_nobody_wants_are_named(bench: Bench, outcomes: Outcomes, copy_of: CopyOf) -> None:
+    deployment = deploy(bench, A)
+    deployment.drop("orders", lines("x") + '{"BusinessObject": "Order", "Id": "7"}\n', "4.1.T")
+    deployment.drop("orders", '{"BusinessObject": "Order", "Id": "7"}\n' * 2, "4.2.T")
+    found = outcomes(deployment)
+    assert found["ID:1"] == ("published", "record 2: no subscription wants Order.Create")
+    reason = "record 1: no subscription wants Order.Create; record 2: no subscription wants Order.Create"
+    assert found["ID:2"] == ("unsubscribed", reason)
+    assert copy_of(deployment, "archive", "ID:1").properties["connector_reason"] == found["ID:1"][1]
+
+
+def test_a_body_without_a_record_is_malformed(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = deploy(bench, A)
+    deployment.drop("orders", "\n\n", "4.1.T")
+    kind, reason = outcomes(deployment)["ID:1"]
+    assert kind == "failed"
+    assert "record" in reason or "empty" in reason
+
+
+def test_a_process_that_is_not_active_gets_the_rest_later(bench: Bench) -> None:
+    deployment = deploy(bench, A)
+    deployment.drop("orders", lines("x", "a: inactive-once"), "4.1.T")
+    with deployment.running() as adapter:
+        adapter.poll()
+        (message,) = deployment.messages("orders")
+        assert message.properties["connector_delivered"] == "a#1"
+        deployment.write("woken", "")
+        adapter.poll()
+    assert bench.called() == ["ID:1#1", "ID:1#2", "ID:1#2"]
+
+
+def test_a_worker_that_dies_at_a_record_runs_the_message_again(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = deploy(bench, A, QUEUE)
+    deployment.drop("orders", lines("x", "a: exit-once 3", "z"), "4.1.T")
+    assert outcomes(deployment, isolated=True) == {"ID:1": ("published", "")}
+    assert [(call["id"], call["count"]) for call in bench.calls()] == [
+        ("ID:1#1", 1),
+        ("ID:1#2", 1),
+        ("ID:1#1", 2),
+        ("ID:1#2", 2),
+        ("ID:1#3", 2),
+    ]
+    assert len(deployment.messages("crm")) == 3
+
+
+LABELS = st.lists(
+    st.one_of(
+        st.text(st.characters(exclude_characters="#"), min_size=1, max_size=5),
+        st.builds("{}#{}".format, st.sampled_from(["a", "b;", "%c"]), st.integers(1, 30)),
+    ),
+    max_size=40,
+    unique=True,
+)
+
+
+@given(names=LABELS)
+def test_names_of_records_are_joined_and_split_again(names: list[str]) -> None:
+    assert sorted(split_names(join_names(names))) == sorted(names)
+
+
+def test_many_records_are_one_short_part() -> None:
+    assert join_names([f"store#{number}" for number in range(1, 100_001)]) == "store#1-100000"
+    assert split_names("store#1-999999999999") == ("store#1-999999999999",)
