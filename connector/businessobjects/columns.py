@@ -174,13 +174,12 @@ class _Node:
 
     def values(self, fields: list[Any], has_unset: bool) -> dict[str, Any]:
         """Returns the values of the attributes that are set, from the values of a record."""
-        values: dict[str, Any]
-        if self._is_whole:
+        if self._is_whole and not has_unset:
             values = dict(zip(self._places, fields, strict=True))
+        elif self._is_whole:
+            values = {n: v for n, v in zip(self._places, fields, strict=True) if v is not None}
         else:
-            values = {name: fields[index] for name, index in self._places.items()}
-        if has_unset:
-            values = {name: value for name, value in values.items() if value is not None}
+            values = {n: v for n, i in self._places.items() if (v := fields[i]) is not None}
         for name, child in self._children.items():
             inner = child.values(fields, has_unset)
             if inner:

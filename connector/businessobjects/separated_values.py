@@ -195,7 +195,10 @@ class Records:
         """Returns fields without quotes and escapes."""
         null, delimiter = self._form.null, self._form.delimiter
         fields = text.split(delimiter, self.limit)
-        if null in fields if null else not all(fields):
+        if not null and not all(fields):
+            self.has_unset = True
+            return [field or None for field in fields]
+        if null and null in fields:
             self.has_unset = True
             return [None if field == null else field for field in fields]
         return fields  # type: ignore[return-value]  # a list of texts is a list of texts or None

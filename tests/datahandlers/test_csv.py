@@ -8,6 +8,7 @@ import math
 import tracemalloc
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pandas
@@ -329,6 +330,41 @@ def test_an_empty_line_is_not_written() -> None:
     with pytest.raises(MalformedData, match="Note: its record is an empty line, which cannot be read"):
         handler(DEFINITIONS).to_body(bo)
     assert handler(DEFINITIONS, null="-").to_body(bo) == b"Text\r\n-\r\n"
+
+
+def test_the_page_of_formats_shows_a_body() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "data-formats.md").read_text()
+    body = page.partition("```csv\n")[2].partition("```")[0]
+    names = {"Street": "String", "City": "String"}
+    home = Definition("Place", attributes={name: Attribute(name, kind) for name, kind in names.items()})
+    definitions = define(
+        Attribute("CustomerId", "String"),
+        Attribute("Name", "String"),
+        Attribute("Limit", "Double"),
+        Attribute("Active", "Boolean"),
+        Attribute("Home", "Place"),
+        Place=home,
+    )
+    one = handler(definitions, split=True, line_end="\n")
+    bos = list(one.to_business_objects(body, ORDER))
+    assert [bo.as_dict() for bo in bos] == [
+        {
+            "CustomerId": "C-1",
+            "Name": "Miller, Zoë",
+            "Limit": 100.5,
+            "Active": True,
+            "Home": {"Street": "Nygade 1", "City": "København"},
+        },
+        {"CustomerId": "C-2", "Name": ""},
+    ]
+    assert one.to_joint_body(bos).decode() == body
+    reason = page.partition("The reason names the record, the column and the line:\n\n```text\n")[
+        2
+    ].partition("\n")[0]
+    wrong = body.replace('C-2,"",,,,', 'C-2,,,,,\nC-3,,"1,5",,,')
+    with pytest.raises(MalformedData) as refused:
+        list(one.to_business_objects(wrong, ORDER))
+    assert str(refused.value) == reason
 
 
 # --- columns ----------------------------------------------------------------------------------
