@@ -733,6 +733,7 @@ def test_pandas_reads_the_types_of_what_is_written(rows: list[dict[str, Any]]) -
         dtype={"Id": str, "Text": str, "Secret": str},
         na_values=[""],
         keep_default_na=False,
+        float_precision="round_trip",
     )
     for row, found in zip(rows, frame.to_dict("records"), strict=True):
         for name, value in row.items():
