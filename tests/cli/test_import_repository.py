@@ -308,7 +308,7 @@ def test_options_of_data_handlers_that_do_not_exist_are_left_out(shop: Path) -> 
     options = definition(
         "MO_Xml",
         attribute("ClassName", "String", "DefaultValue = com.acme.MyXml"),
-        attribute("DTDPath", "String", "DefaultValue = /dtd"),
+        attribute("XSLPath", "String", "DefaultValue = /xsl"),
         attribute("BOPrefix", "String", "DefaultValue = P"),
         attribute("Empty", "String", "DefaultValue ="),
     )
@@ -325,7 +325,7 @@ def test_options_of_data_handlers_that_do_not_exist_are_left_out(shop: Path) -> 
         "MO_Handlers.handlers.text/edifact",
         "MO_Handlers.handlers.text/edifact.ClassName",
         "MO_Handlers.handlers.text/xml.ClassName",
-        "MO_Handlers.handlers.text/xml.DTDPath",
+        "MO_Handlers.handlers.text/xml.XSLPath",
     ]
     assert os.listdir(shop / "metaobjects") == ["MO_Handlers.yaml"]
     assert load(shop / "adapter.yaml", {}).metaobjects.handler_options == {
