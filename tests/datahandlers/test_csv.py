@@ -252,7 +252,7 @@ def test_another_text_may_mean_not_set() -> None:
 
 def test_a_field_may_be_longer_than_the_limit_of_the_csv_module() -> None:
     text = 'x "\n' * 500_000
-    assert len(text) > csv.field_size_limit()
+    assert len(text) > 131_072  # csv.field_size_limit() of a fresh interpreter
     bo = BusinessObject(PLAIN, "Order", "Create", {"Text": text})
     assert handler().to_business_object(handler().to_body(bo), ORDER)["Text"] == text
 
