@@ -65,16 +65,8 @@ class SoapHandler:
     # --- reading ------------------------------------------------------------------------------
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        envelope = parse_xml(body, self._charset, keeps_specials=True)
-        instructions = [
-            *(one for one in envelope.itersiblings(preceding=True)),
-            *envelope.itersiblings(),
-            *envelope.iter(etree.ProcessingInstruction),
-        ]
-        for one in instructions:
-            if not isinstance(one, etree._ProcessingInstruction):
-                continue  # a comment
-            raise error_at("a SOAP message has no processing instructions", one, "")
+        if _may_have_instructions(body):
+            self._refuse_instructions(parse_xml(body, self._charset, keeps_specials=True))
         header, content, version = self._parts(parse_xml(body, self._charset))
         elements = [one for one in content if isinstance(one.tag, str)]
         if not elements:
@@ -90,6 +82,13 @@ class SoapHandler:
             bo.verb = hint.verb
         self._read_headers(bo, header, version)
         return bo
+
+    @staticmethod
+    def _refuse_instructions(envelope: etree._Element) -> None:
+        around = (*envelope.itersiblings(preceding=True), *envelope.itersiblings())
+        for one in (*around, *envelope.iter(etree.ProcessingInstruction)):
+            if isinstance(one, etree._ProcessingInstruction):
+                raise error_at("a SOAP message has no processing instructions", one, "")
 
     def _parts(self, envelope: etree._Element) -> tuple[etree._Element | None, etree._Element, str]:
         """Returns Header, Body and the version of an envelope."""
@@ -240,6 +239,13 @@ class SoapHandler:
             parts.append(f"<soap:Role>{_escaped(actor)}</soap:Role>" if actor else "")
             parts.append(f"<soap:Detail>{detail}</soap:Detail>" if detail else "")
         return f"<soap:Fault>{''.join(parts)}</soap:Fault>"
+
+
+def _may_have_instructions(body: bytes | str) -> bool:
+    """Whether a body has a processing instruction. True also for encodings in which the mark looks different."""
+    if isinstance(body, str):
+        return body.count("<?") > body.startswith("<?xml ")
+    return body[:1] != b"<" or b"\0" in body[:4] or body.count(b"<?") > body.startswith(b"<?xml ")
 
 
 def _escaped(text: str) -> str:

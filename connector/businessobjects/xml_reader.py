@@ -100,6 +100,12 @@ class XmlReader:
                     continue
             field = part.field
             name = field.name
+            if part.from_text is not None and not (inner.keys() or len(inner) or name in values):
+                try:
+                    values[name] = part.from_text(inner.text or "")
+                except ValueError as error:
+                    raise error_at(str(error), inner, f"{path}{name}") from None
+                continue
             if inner.attrib and inner.get(_NIL, "").strip(_SPACE) in ("true", "1"):
                 if len(inner) or inner.text:
                     raise error_at("xsi:nil is true, but the element is not empty", inner, f"{path}{name}")

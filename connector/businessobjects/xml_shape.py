@@ -68,7 +68,7 @@ class Part:
         escapes: whether special characters are escaped.
     """
 
-    __slots__ = ("escapes", "field", "kind", "name", "namespace")
+    __slots__ = ("escapes", "field", "from_text", "is_plain", "kind", "name", "namespace")
 
     def __init__(self, field: Field, kind: str, name: str, namespace: str, escapes: bool) -> None:
         self.field = field
@@ -76,6 +76,10 @@ class Part:
         self.name = name
         self.namespace = namespace
         self.escapes = escapes
+        self.is_plain = kind == ELEMENT and field.child is None and escapes
+        """Whether this is an element with escaped text, as most attributes are."""
+        self.from_text = field.from_text if kind in (ELEMENT, CDATA) else None
+        """Reads the text of an element. None for a child."""
 
     @property
     def tag(self) -> str:

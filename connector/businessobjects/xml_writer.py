@@ -142,7 +142,14 @@ class XmlWriter:
             value = bo[field.name]
             if value is None:
                 continue
-            if field.child is not None:
+            if part.is_plain:
+                if type(value) is not str:
+                    value = text_of(value)
+                elif _SPECIAL.search(value) is not None:
+                    value = value.translate(_ESCAPES)
+                inner = names.of(part)
+                out.append(f"<{inner}>{value}</{inner}>")
+            elif field.child is not None:
                 inner = names.of(part)
                 child_shape = self._shapes.of(field.child)
                 for child in value if field.many else (value,):
