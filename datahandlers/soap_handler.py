@@ -242,7 +242,7 @@ class SoapHandler:
 
 
 def _may_have_instructions(body: bytes | str) -> bool:
-    """Whether a body has a processing instruction. True also for encodings in which the mark looks different."""
+    """Whether a body may have a processing instruction. In other encodings the mark looks different."""
     if isinstance(body, str):
         return body.count("<?") > body.startswith("<?xml ")
     return body[:1] != b"<" or b"\0" in body[:4] or body.count(b"<?") > body.startswith(b"<?xml ")
