@@ -27,7 +27,8 @@ class FixedWidthHandler:
     the values of each. A value of pad characters only is not set. Pad characters around a value are lost.
 
     ``LEFT``: the value stands left, and pads on its right are removed. ``RIGHT``: the value stands right, and
-    pads on its left are removed. ``BOTH``: written as LEFT, pads on both sides are removed.
+    pads on its left are removed. ``BOTH``: written as LEFT, pads on both sides are removed. Reading needs at
+    most 80 times the size of the body in memory.
     """
 
     mime_types = ("text/fixedwidth",)

@@ -25,7 +25,8 @@ class NameValueHandler:
 
     ``BusinessObject=`` and ``Verb=`` come first, then the attributes in the order of the definition. A child
     is its number of objects, ``Address=2``, and their blocks. Each block ends with ``ObjectEventId=``. An
-    attribute that is missing, empty or ``CxIgnore`` is not set. A value cannot contain a line break.
+    attribute that is missing, empty or ``CxIgnore`` is not set. A value cannot contain a line break. Reading
+    needs at most 80 times the size of the body in memory, for a body of empty lines.
     """
 
     mime_types = ("text/namevalue",)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -352,3 +353,22 @@ def test_endless_nesting_is_refused(kind: type[Any]) -> None:
         inner["City"] = "x"
     with pytest.raises(MalformedData, match="nested deeper than 200 levels"):
         make(kind, WIDE).to_body(holder)
+
+
+@pytest.mark.parametrize("piece", ["~", "a~", "\n", "a\n", "=\n", "Item=x\n", " ", "\\", "\\~", "x"])
+@pytest.mark.parametrize("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
+def test_a_body_needs_a_small_multiple_of_its_size(kind: type[Any], piece: str) -> None:
+    begin = {
+        NameValueHandler: "BusinessObject=Order\nVerb=\nLine=999999999\nBusinessObject=Line\nVerb=\n",
+        DelimitedHandler: "Order~Create~O-1~1~999999999~Line~~",
+    }.get(kind, "Order".ljust(50) + "Create".ljust(20) + "O-1".ljust(6) + "1".ljust(8) + "999")
+    body = (begin + piece * (1 << 18)).encode()[: 1 << 18]
+    handler = make(kind, SAMPLE)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedData):
+            handler.to_business_object(body, None)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 80 * len(body)
