@@ -56,7 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = _DEBUG in _split(arguments)[0]
     set_up_logging(LogSettings(level="warning", debug=debug))
-    sys.exit(run(arguments))
+    status = run(arguments)
+    if "_jpype" in sys.modules and "run" not in arguments[:1]:
+        # A thread of Java that calls Python while Python ends aborts the process. The answer is complete.
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
