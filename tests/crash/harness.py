@@ -469,6 +469,13 @@ class Deployment:
         """The processes that wait at a gate."""
         return [int(path.suffix[1:]) for path in self.directory.glob(f"reached.{name}.*")]
 
+    def await_gate(self, run: Run, name: str, number: int) -> list[int]:
+        """Waits until so many processes wait at a gate, and returns them."""
+        try:
+            return wait_for(lambda: len(found := self.reached(name)) == number and found, 120)
+        except AssertionError:
+            raise AssertionError(f"at gate {name}: {self.reached(name)}\n{run.state()}") from None
+
     def open(self, name: str) -> None:
         """Opens a gate, for all and for ever."""
         (self.directory / f"open.{name}").touch()
@@ -542,11 +549,20 @@ class Run:
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            for pid in self.members():  # each says where it stands (tests/without_java.py), or ends
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGUSR2)
-            time.sleep(1.0)
-            raise AssertionError(f"still runs after {timeout} s\n{self.errors}") from None
+            raise AssertionError(f"still runs after {timeout} s\n{self.state()}") from None
+
+    def state(self) -> str:
+        """What a failed test shows: the processes, their log, and where each stands that can say so.
+
+        Those without Spark say it (tests/without_java.py). The others end.
+        """
+        members = self.members()
+        commands = "".join(f"{pid} {_command(pid)}\n" for pid in members)
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGUSR2)
+        time.sleep(1.0)
+        return f"status {self.process.poll()}\n{commands}{self.errors}"
 
     def members(self) -> list[int]:
         """All living processes of this run, the driver included."""
