@@ -11,7 +11,7 @@ from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, F
 from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import shown
-from connector.businessobjects.special_values import SpecialValues
+from connector.businessobjects.special_values import Misfit, Run, SpecialValues
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _MAX_DEPTH: Final = 200
@@ -102,15 +102,18 @@ class DelimitedHandler:
             raise MalformedData(f"{bo.type} is nested deeper than {_MAX_DEPTH} levels")
         fields.append(bo.type)
         fields.append(bo.verb or "")
-        for field in bo.definitions.schema(bo.type).fields.values():
-            if not field.in_body or field.name == OBJECT_EVENT_ID:
+        for part in self._special.parts(bo.definitions.schema(bo.type)):
+            if isinstance(part, Run):
+                texts = self._special.write_run(bo, part)
+                if self._to_escape.search("".join(texts)) is not None:
+                    texts = [self._with_escapes(text) for text in texts]
+                fields += texts
                 continue
-            value = bo[field.name]
-            if field.child is None or value is None:
-                text = self._special.write(bo.type, field, value)
-                fields.append(self._with_escapes(text))
+            value = bo[part.name]
+            if value is None:
+                fields.append(self._with_escapes(self._special.ignore))
                 continue
-            children = value if field.many else [value]
+            children = value if part.many else [value]
             fields.append(str(len(children)))
             for child in children:
                 self._write(child, fields, depth + 1)
@@ -152,17 +155,11 @@ class _Reader:
             self._fail(self._next - 1, f"nested deeper than {_MAX_DEPTH} levels")
         verb = self._take("the verb", schema)
         values: dict[str, Any] = {}
-        for field in schema.fields.values():
-            if not field.in_body or field.name == OBJECT_EVENT_ID:
-                continue
-            text = self._take(field.name, schema)
-            if field.child is not None:
-                self._children(schema, field, field.child, text, values, depth)
-                continue
-            try:
-                self._special.read(field, text, values)
-            except ValueError as error:
-                self._fail(self._next - 1, f"{schema.name}: {field.name}: {error}")
+        for part in self._special.parts(schema):
+            if isinstance(part, Run):
+                self._run(schema, part, values)
+            else:
+                self._children(schema, part, values, depth)
         if not self._omits and (depth > 1 or self._next < len(self._fields)):
             event_id = self._take(OBJECT_EVENT_ID, schema)
             if OBJECT_EVENT_ID in schema.fields:
@@ -171,17 +168,28 @@ class _Reader:
         bo.verb = verb or None
         return bo
 
-    def _children(
-        self, schema: Schema, field: Field, child: Schema, text: str, values: dict[str, Any], depth: int
-    ) -> None:
-        if not text or text == self._special.ignore:
-            return
+    def _run(self, schema: Schema, run: Run, values: dict[str, Any]) -> None:
+        begin, end = self._next, self._next + len(run.names)
+        if end > len(self._fields):
+            name = run.names[len(self._fields) - begin]
+            self._fail(len(self._fields), f"the body ends, expected {name} of {schema.name}")
+        self._next = end
+        try:
+            self._special.read_run(run, self._fields[begin:end], values)
+        except Misfit as misfit:
+            self._fail(begin + misfit.index, f"{schema.name}: {run.names[misfit.index]}: {misfit}")
+
+    def _children(self, schema: Schema, field: Field, values: dict[str, Any], depth: int) -> None:
         place = f"{schema.name}: {field.name}"
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
-            self._fail(self._next - 1, f"{place}: found {shown(text)}, expected a number of objects")
-        count = int(text)
-        if count > 1 and not field.many:
-            self._fail(self._next - 1, f"{place}: found {count} objects, expected at most one")
+        text = self._take(field.name, schema)
+        try:
+            count = self._special.count(field, text)
+        except ValueError as error:
+            self._fail(self._next - 1, f"{place}: {error}")
+        if count is None:
+            return
+        child = field.child
+        assert child is not None
         children = []
         for number in range(1, count + 1):
             name = self._take(f"{field.name}, object {number} of {count}", schema)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import Any, Final, NoReturn
 
 from connector.businessobjects.datahandler import Hint, Option, charset
-from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Field, Schema
+from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.encoding import DEFAULT, decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import shown
-from connector.businessobjects.special_values import SpecialValues
+from connector.businessobjects.special_values import Misfit, Run, SpecialValues
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _MAX_DEPTH: Final = 200
@@ -62,27 +63,35 @@ class FixedWidthHandler:
         self._omits: bool = options["OmitObjectEventId"]
         self._charset: str = options["charset"]
         self._in_bytes = options["width"] == "bytes"
+        self._layouts: dict[Schema, list[tuple[Run | Field, list[int]]]] = {}
+        self._justify = str.rjust if self._alignment == "RIGHT" else str.ljust
         if self._in_bytes and len(self._pad.encode(self._charset or DEFAULT)) != 1:
             raise ValueError("PadCharacter: expected a character of one byte, because widths count bytes")
 
-    def widths(self, schema: Schema) -> list[tuple[Field, int]]:
-        """Returns the fields of an object with their widths. The width of a child is that of its number.
+    def layout(self, schema: Schema) -> list[tuple[Run | Field, list[int]]]:
+        """Returns the attributes of an object with their widths. The width of a child is that of its number.
 
         Raises:
             MalformedData: a text has no ``max_length``.
         """
-        found = []
-        for field in schema.fields.values():
-            if not field.in_body or (self._omits and field.name == OBJECT_EVENT_ID):
-                continue
-            width = self._sizes[2] if field.child is not None else field.attribute.max_length
-            width = width or _WIDTHS.get(field.attribute.type, 0)
-            if not width:
-                raise MalformedData(
-                    f"{schema.name}: {field.name} has no width: give max_length in its definition"
-                )
-            found.append((field, width))
-        return found
+        layout = self._layouts.get(schema)
+        if layout is None:
+            layout = []
+            for part in self._special.parts(schema, event_id=not self._omits):
+                if isinstance(part, Run):
+                    layout.append((part, [self._width(schema, field) for field in part.fields]))
+                else:
+                    layout.append((part, [self._sizes[2]]))
+            self._layouts[schema] = layout
+        return layout
+
+    def _width(self, schema: Schema, field: Field) -> int:
+        width = field.attribute.max_length or _WIDTHS.get(field.attribute.type, 0)
+        if not width:
+            raise MalformedData(
+                f"{schema.name}: {field.name} has no width: give max_length in its definition"
+            )
+        return width
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -154,19 +163,25 @@ class FixedWidthHandler:
         place = f"{bo.type}: "
         parts.append(self._field(bo.type, self._sizes[0], f"{place}its name"))
         parts.append(self._field(bo.verb or "", self._sizes[1], f"{place}its verb"))
-        for field, width in self.widths(bo.definitions.schema(bo.type)):
-            value = bo[field.name]
-            if field.child is None:
-                text = self._special.write(bo.type, field, value)
-                if value is not None and not text.strip(self._pad):
-                    raise MalformedData(f"{place}{field.name} has only pad characters, which means not set")
-                parts.append(self._field(text, width, f"{place}{field.name}", cut=self._truncates))
+        for part, widths in self.layout(bo.definitions.schema(bo.type)):
+            if isinstance(part, Run):
+                self._write_run(bo, part, widths, parts)
                 continue
-            children = value if field.many else [value]
+            value = bo[part.name]
+            children = value if part.many else [value]
             children = children if value is not None else []
-            parts.append(self._field(str(len(children)), width, f"{place}the number of {field.name}"))
+            parts.append(self._field(str(len(children)), widths[0], f"{place}the number of {part.name}"))
             for child in children:
                 self._write(child, parts, depth + 1)
+
+    def _write_run(self, bo: BusinessObject, run: Run, widths: list[int], parts: list[str]) -> None:
+        for name, text, width in zip(run.names, self._special.write_run(bo, run), widths, strict=True):
+            if not text.strip(self._pad) and name in bo:
+                raise MalformedData(f"{bo.type}: {name} has only pad characters, which means not set")
+            if len(text) <= width and not self._in_bytes:
+                parts.append(self._justify(text, width, self._pad))
+            else:
+                parts.append(self._field(text, width, f"{bo.type}: {name}", cut=self._truncates))
 
     def _field(self, text: str, width: int, what: str, *, cut: bool = False) -> str:
         length = len(encode(text, self._charset)) if self._in_bytes else len(text)
@@ -221,39 +236,41 @@ class _Reader:
         _, verb_size, _ = self._handler.sizes
         verb = self.take(verb_size, f"the verb of {schema.name}")
         values: dict[str, Any] = {}
-        for field, width in self._handler.widths(schema):
+        for part, widths in self._handler.layout(schema):
             start = self._next
-            what = f"{schema.name}: {field.name}"
-            text = self.take(width, what)
-            if field.child is not None:
-                self._children(field, field.child, text, values, what, start, depth)
+            if not isinstance(part, Run):
+                what = f"{schema.name}: {part.name}"
+                self._children(part, self.take(widths[0], what), values, what, start, depth)
                 continue
             try:
-                self._handler.special.read(field, text, values)
-            except ValueError as error:
-                self._fail(start, f"{what}: {error}")
+                self._handler.special.read_run(part, self._texts(schema, part, widths), values)
+            except Misfit as misfit:
+                place = start + sum(widths[: misfit.index])
+                self._fail(place, f"{schema.name}: {part.names[misfit.index]}: {misfit}")
         bo = object_of(schema, values)
         bo.verb = verb or None
         return bo
 
+    def _texts(self, schema: Schema, run: Run, widths: list[int]) -> list[str]:
+        """Returns the values of the next fields."""
+        text, ends = self._text, list(accumulate(widths, initial=self._next))
+        if isinstance(text, str) and ends[-1] <= len(text):
+            self._next = ends[-1]
+            trimmed = self._handler.trimmed
+            return [trimmed(text[start:end]) for start, end in pairwise(ends)]
+        fields = zip(run.names, widths, strict=True)
+        return [self.take(width, f"{schema.name}: {name}") for name, width in fields]
+
     def _children(
-        self,
-        field: Field,
-        child: Schema,
-        text: str,
-        values: dict[str, Any],
-        what: str,
-        start: int,
-        depth: int,
+        self, field: Field, text: str, values: dict[str, Any], what: str, start: int, depth: int
     ) -> None:
-        text = text.strip()
-        if not text or text == self._handler.special.ignore:
+        try:
+            count = self._handler.special.count(field, text.strip())
+        except ValueError as error:
+            self._fail(start, f"{what}: {error}")
+        child = field.child
+        if not count or child is None:
             return
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
-            self._fail(start, f"{what}: found {shown(text)}, expected a number of objects")
-        count = int(text)
-        if count > 1 and not field.many:
-            self._fail(start, f"{what}: found {count} objects, expected at most one")
         children = []
         for number in range(1, count + 1):
             place = self._next
@@ -261,11 +278,7 @@ class _Reader:
             if name != child.name:
                 self._fail(place, f"{what}: found {shown(name)}, expected the object {child.name}")
             children.append(self.read(child, depth + 1))
-        if field.many:
-            if count:
-                values[field.name] = children
-        elif children:
-            values[field.name] = children[0]
+        values[field.name] = children if field.many else children[0]
 
     def end(self, name: str) -> None:
         """Checks that the body ends here."""

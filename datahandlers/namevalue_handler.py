@@ -10,7 +10,7 @@ from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, F
 from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import did_you_mean, shown
-from connector.businessobjects.special_values import SpecialValues
+from connector.businessobjects.special_values import Misfit, Run, SpecialValues
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _MAX_DEPTH: Final = 200
@@ -78,23 +78,21 @@ class NameValueHandler:
         lines.append(f"{_VERB}={bo.verb or ''}")
         place = len(lines)
         count = 0
-        for field in bo.definitions.schema(bo.type).fields.values():
-            if not field.in_body or field.name == OBJECT_EVENT_ID:
+        for part in self._special.parts(bo.definitions.schema(bo.type)):
+            if isinstance(part, Run):
+                written = self._run(bo, part)
+                count += len(written)
+                lines += written
                 continue
-            value = bo[field.name]
+            value = bo[part.name]
             if value is None and self._skip:
                 continue
             count += 1
-            if field.child is None or value is None:
-                text = self._special.write(bo.type, field, value)
-                if "\n" in text or "\r" in text:
-                    raise MalformedData(
-                        f"{bo.type}: {field.name} contains a line break, which no line can hold"
-                    )
-                lines.append(f"{field.name}={text}")
+            if value is None:
+                lines.append(f"{part.name}={self._special.ignore}")
                 continue
-            children = value if field.many else [value]
-            lines.append(f"{field.name}={len(children)}")
+            children = value if part.many else [value]
+            lines.append(f"{part.name}={len(children)}")
             for child in children:
                 self._write(child, lines, depth + 1)
         event_id = bo[OBJECT_EVENT_ID] if OBJECT_EVENT_ID in bo.definition.attributes else None
@@ -103,6 +101,19 @@ class NameValueHandler:
         lines.append(f"{OBJECT_EVENT_ID}={event_id or ''}")
         if self._counts:
             lines.insert(place, f"{_COUNT}={count}")
+
+    def _run(self, bo: BusinessObject, run: Run) -> list[str]:
+        """Returns the lines of simple attributes."""
+        texts = self._special.write_run(bo, run)
+        joined = "".join(texts)
+        if "\n" in joined or "\r" in joined:
+            name = next(n for n, text in zip(run.names, texts, strict=True) if "\n" in text or "\r" in text)
+            raise MalformedData(f"{bo.type}: {name} contains a line break, which no line can hold")
+        lines = list(map(str.__add__, run.prefixes, texts))
+        if self._skip:
+            values = bo.values_of(run.names)
+            return [line for line, value in zip(lines, values, strict=True) if value is not None]
+        return lines
 
 
 class _Reader:
@@ -139,7 +150,7 @@ class _Reader:
         expected = self._count() if self._counts else None
         values: dict[str, Any] = {}
         fields, lines = schema.fields, self._lines
-        seen: set[str] = set()
+        seen = self._in_order(schema, values, depth)
         while self._next < len(lines):
             name, separator, text = lines[self._next].partition("=")
             field = fields.get(name)
@@ -156,7 +167,7 @@ class _Reader:
             seen.add(name)
             self._next += 1
             if field.child is not None:
-                self._children(schema, field, field.child, text, values, depth)
+                self._children(schema, field, text, values, depth)
                 continue
             try:
                 self._special.read(field, text, values)
@@ -168,19 +179,43 @@ class _Reader:
         bo.verb = verb or None
         return bo
 
-    def _children(
-        self, schema: Schema, field: Field, child: Schema, text: str, values: dict[str, Any], depth: int
-    ) -> None:
-        line = self._next - 1
-        if not text or text == self._special.ignore:
+    def _in_order(self, schema: Schema, values: dict[str, Any], depth: int) -> set[str]:
+        """Reads the lines that stand in the order of the definition, up to the first other line.
+
+        Returns:
+            The names of the attributes that were read.
+        """
+        seen: set[str] = set()
+        for part in self._special.parts(schema):
+            begin = self._next
+            if not isinstance(part, Run):
+                if begin == len(self._lines) or not self._lines[begin].startswith(f"{part.name}="):
+                    break
+                seen.add(part.name)
+                self._next += 1
+                self._children(schema, part, self._lines[begin][len(part.name) + 1 :], values, depth)
+                continue
+            lines = self._lines[begin : begin + len(part.names)]
+            if len(lines) < len(part.names) or not all(map(str.startswith, lines, part.prefixes)):
+                break
+            self._next += len(lines)
+            seen.update(part.names)
+            try:
+                self._special.read_run(part, list(map(str.removeprefix, lines, part.prefixes)), values)
+            except Misfit as misfit:
+                place = f"{schema.name}: {part.names[misfit.index]}"
+                self._fail(begin + misfit.index, f"{place}: {misfit}")
+        return seen
+
+    def _children(self, schema: Schema, field: Field, text: str, values: dict[str, Any], depth: int) -> None:
+        try:
+            count = self._special.count(field, text)
+        except ValueError as error:
+            self._fail(self._next - 1, f"{schema.name}: {field.name}: {error}")
+        if count is None:
             return
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
-            self._fail(
-                line, f"{schema.name}: {field.name}: found {shown(text)}, expected a number of objects"
-            )
-        count = int(text)
-        if count > 1 and not field.many:
-            self._fail(line, f"{schema.name}: {field.name}: found {count} objects, expected at most one")
+        child = field.child
+        assert child is not None
         children = []
         for number in range(1, count + 1):
             name = self._header(_TYPE, f" of {field.name}, {number} of {count}")

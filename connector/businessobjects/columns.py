@@ -8,7 +8,7 @@ from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Field, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import did_you_mean, shown
-from connector.businessobjects.types import TEXTS, Converter
+from connector.businessobjects.types import HELD_AS_TEXT, TEXTS, Converter
 from connector.errors import MalformedData
 
 TYPE: Final = "BusinessObject"
@@ -20,9 +20,6 @@ MAX_COLUMNS: Final = 16_384
 
 _MAX_LEVELS: Final = 32
 """Levels of children that are columns."""
-
-_TEXTUAL: Final = (*TEXTS, "Date")
-"""The types whose values are texts."""
 
 
 class Column:
@@ -71,7 +68,9 @@ class Columns:
             raise MalformedData(f"{schema.name} has no attribute that CSV can hold")
         self.type_names = [name for name in (TYPE, VERB) if name not in self.by_name]
         self._typed = [
-            index for index, column in enumerate(self.columns) if column.field.attribute.type not in _TEXTUAL
+            index
+            for index, column in enumerate(self.columns)
+            if column.field.attribute.type not in HELD_AS_TEXT
         ]
         self._groups: list[tuple[tuple[Field, ...], list[str]]] = []
         """The names of columns that stand side by side and have one path."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definition, Definitions, Field, Schema
@@ -104,6 +104,10 @@ class BusinessObject:
         """
         value = self[name]
         return default if value is None else value
+
+    def values_of(self, names: Iterable[str]) -> list[Any]:
+        """Returns the values of attributes, None for each that is not set. The names are not checked."""
+        return list(map(self._values.get, names))
 
     def __setitem__(self, name: str, value: Any) -> None:
         field = self._schema.fields.get(name)

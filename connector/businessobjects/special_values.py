@@ -1,7 +1,8 @@
 """Values of simple attributes as text, with the two special values *ignore* and *blank*.
 
 Text formats have no null. Instead they have the texts of the options ``CxIgnore`` and ``CxBlank`` (WBI Data
-Handler Guide).
+Handler Guide). A format converts attributes that stand side by side together (:class:`Run`), because a
+conversion of its own for each attribute takes three times as long.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connector.businessobjects.definition import Field
-from connector.businessobjects.types import SimpleValue
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Field, Schema
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.names import shown
+from connector.businessobjects.types import HELD_AS_TEXT, TEXTS, SimpleValue
 from connector.errors import MalformedData
 
 
@@ -19,6 +22,43 @@ def text_of(value: SimpleValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+class Misfit(ValueError):
+    """A text of a run that does not fit.
+
+    Args:
+        text: what was found and expected.
+        index: the number of the attribute in the run, from 0.
+    """
+
+    def __init__(self, text: str, index: int) -> None:
+        super().__init__(text)
+        self.index = index
+
+
+class Run:
+    """Simple attributes that stand side by side in a definition.
+
+    Args:
+        fields: the attributes, at least one.
+    """
+
+    __slots__ = ("converters", "fields", "names", "prefixes", "typed")
+
+    def __init__(self, fields: list[Field]) -> None:
+        self.fields = fields
+        self.names = [field.name for field in fields]
+        self.prefixes = [f"{name}=" for name in self.names]
+        self.converters = [
+            (index, field.from_text)
+            for index, field in enumerate(fields)
+            if field.from_text is not None
+            and (field.attribute.type not in TEXTS or field.attribute.max_length)
+        ]
+        """By index, the converters of the attributes that not every text fits."""
+        self.typed = [index for index, field in enumerate(fields) if field.attribute.type not in HELD_AS_TEXT]
+        """The indexes of the attributes whose values are no texts."""
 
 
 class SpecialValues:
@@ -40,11 +80,89 @@ class SpecialValues:
         self.ignore = ignore
         self._blank = blank
         self._special = frozenset(text for text in (ignore, blank) if text)
+        self._not_a_value = frozenset((None, "", ignore, blank))
+        self._parts: dict[Schema, list[Run | Field]] = {}
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SpecialValues:
         """Returns the special values of the options ``CxIgnore`` and ``CxBlank``."""
         return cls(options["CxIgnore"], options["CxBlank"])
+
+    def parts(self, schema: Schema, *, event_id: bool = False) -> list[Run | Field]:
+        """Returns the attributes of a body in their order: runs of simple attributes, and children.
+
+        Args:
+            schema: the definition.
+            event_id: whether ObjectEventId is among them. Every call must say the same.
+        """
+        parts = self._parts.get(schema)
+        if parts is None:
+            parts = []
+            run: list[Field] = []
+            for field in schema.fields.values():
+                if not field.in_body or (field.name == OBJECT_EVENT_ID and not event_id):
+                    continue
+                if field.child is None:
+                    run.append(field)
+                    continue
+                parts += [Run(run), field] if run else [field]
+                run = []
+            if run:
+                parts.append(Run(run))
+            self._parts[schema] = parts
+        return parts
+
+    def read_run(self, run: Run, texts: list[str], into: dict[str, Any]) -> None:
+        """Sets the attributes of a run from their texts.
+
+        Raises:
+            Misfit: a text does not fit.
+        """
+        if self._not_a_value.isdisjoint(texts):
+            values: list[Any] = texts.copy()
+            try:
+                for index, convert in run.converters:
+                    values[index] = convert(values[index])
+            except ValueError:
+                pass  # the loop below names the attribute
+            else:
+                into.update(zip(run.names, values, strict=True))
+                return
+        for index, (field, text) in enumerate(zip(run.fields, texts, strict=True)):
+            try:
+                self.read(field, text, into)
+            except ValueError as error:
+                raise Misfit(str(error), index) from None
+
+    def write_run(self, bo: BusinessObject, run: Run) -> list[str]:
+        """Returns the texts of the attributes of a run.
+
+        Raises:
+            MalformedData: a text would be read as another value.
+        """
+        texts = bo.values_of(run.names)
+        for index in run.typed:
+            value = texts[index]
+            if value is not None:
+                texts[index] = text_of(value)
+        if self._not_a_value.isdisjoint(texts):
+            return texts
+        return [self.write(bo.type, field, bo[field.name]) for field in run.fields]
+
+    def count(self, field: Field, text: str) -> int | None:
+        """Returns the number of objects of a child from its text. None = the child is not set.
+
+        Raises:
+            ValueError: the text is no number that the cardinality allows.
+        """
+        if not text or text == self.ignore:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise ValueError(f"found {shown(text)}, expected a number of objects")
+        count = int(text)
+        if count > 1 and not field.many:
+            raise ValueError(f"found {count} objects, expected at most one")
+        return count
 
     def read(self, field: Field, text: str, into: dict[str, Any]) -> None:
         """Sets a simple attribute from its text.

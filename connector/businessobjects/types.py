@@ -41,6 +41,9 @@ SECRET: Final = "Ciphertext"
 TEXTS: Final = ("String", "LongText", SECRET)
 """The types that accept any text."""
 
+HELD_AS_TEXT: Final = (*TEXTS, "Date")
+"""The types whose values are texts."""
+
 SIMPLE_TYPES: Final = ("String", "LongText", SECRET, "Boolean", "Integer", "Float", "Double", "Date")
 """Attribute types that are no business object. Any other type is the name of a business object."""
 
