@@ -6,6 +6,7 @@ imports. The signals wait until ``run`` can handle them and end in order.
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 
@@ -15,6 +16,8 @@ def main() -> None:
     verb = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     if verb == "run":
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    else:
+        gc.set_threshold(50_000)  # the collector would go through the loaded modules again and again
     from connector.cli.app import main as command
 
     command()

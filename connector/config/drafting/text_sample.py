@@ -19,8 +19,6 @@ DELIMITER: Final = "~"
 """The delimiter of samples in the WBI Data Handler Guide."""
 MAX_COLUMNS: Final = 2000
 
-csv.field_size_limit(sys.maxsize)  # the size of the file is the limit
-
 _OBJECT: Final = "BusinessObject"
 _VERB: Final = "Verb"
 _COUNT: Final = "AttributeCount"
@@ -41,6 +39,7 @@ def draft_csv(draft: Draft, body: bytes) -> None:
         MalformedData: the body has no such record, or a record with another number of values.
     """
     text = decode(body)
+    csv.field_size_limit(sys.maxsize)  # the size of the file is the limit
     separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
     records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     titles: list[str] = []
