@@ -98,13 +98,14 @@ class Shape:
         MalformedData: the tags contradict each other, or name no XML name.
     """
 
-    __slots__ = ("attributes", "by_tag", "namespace", "parts", "schema", "specials", "text")
+    __slots__ = ("attributes", "by_tag", "names", "namespace", "parts", "schema", "specials", "text")
 
     def __init__(self, schema: Schema, escapes: bool) -> None:
         self.schema = schema
         self.namespace = tags(schema.definition.app_specific_info).get("ns", "")
         self.parts = tuple(self._parts(schema, escapes))
         """All attributes that a body may have, in their order."""
+        self.names = [part.field.name for part in self.parts]
         self.text = next((part for part in self.parts if part.kind == TEXT), None)
         self.attributes = {
             part.tag: part

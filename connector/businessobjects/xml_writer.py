@@ -136,10 +136,8 @@ class XmlWriter:
                     name = names.attribute(part)
                     out.append(f" {name}={quoteattr(text_of(value), _IN_ATTRIBUTES)}")
         out.append(">")
-        begin = len(out)
-        for part in shape.parts:
-            field = part.field
-            value = bo[field.name]
+        begin, tags = len(out), names.tags
+        for part, value in zip(shape.parts, bo.values_of(shape.names), strict=True):
             if value is None:
                 continue
             if part.is_plain:
@@ -147,10 +145,10 @@ class XmlWriter:
                     value = text_of(value)
                 elif _SPECIAL.search(value) is not None:
                     value = value.translate(_ESCAPES)
-                inner = names.of(part)
+                inner = tags[part]
                 out.append(f"<{inner}>{value}</{inner}>")
-            elif field.child is not None:
-                inner = names.of(part)
+            elif (field := part.field).child is not None:
+                inner = tags[part]
                 child_shape = self._shapes.of(field.child)
                 for child in value if field.many else (value,):
                     self._write(child, child_shape, names, inner, "", out, depth + 1)
@@ -159,7 +157,7 @@ class XmlWriter:
             elif part.kind == TEXT:
                 out.append(_content(part, value, bo))
             elif part.kind not in _IN_TAG:
-                inner = names.of(part)
+                inner = tags[part]
                 out.append(f"<{inner}>{_content(part, value, bo)}</{inner}>")
         if len(out) == begin:
             out[-1] = "/>"
@@ -196,19 +194,15 @@ class _Names:
         if only:
             declared.insert(0, f"xmlns={quoteattr(only)}")
         self.declarations = "".join(f" {one}" for one in declared)
-        self._tags: dict[Part, str] = {}
+        self.tags = {
+            part: self.tag(part.namespace, part.name) for shape in shapes for part in shape.by_tag.values()
+        }
+        """The names of the elements."""
 
     def tag(self, namespace: str, name: str) -> str:
         if not namespace or namespace == self._default:
             return name
         return f"{self._prefixes[namespace]}:{name}"
-
-    def of(self, part: Part) -> str:
-        """Returns the name of the element of a part."""
-        name = self._tags.get(part)
-        if name is None:
-            name = self._tags[part] = self.tag(part.namespace, part.name)
-        return name
 
     def attribute(self, part: Part) -> str:
         return f"{self._prefixes[part.namespace]}:{part.name}" if part.namespace else part.name
