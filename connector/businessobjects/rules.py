@@ -5,18 +5,16 @@ Source: WBI Adapter for JMS, "Business object mapping".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final
+from operator import itemgetter
+from typing import Final
 
 from connector.businessobjects.definition import Definition
-from connector.businessobjects.encoding import decode
 from connector.businessobjects.handlers import HANDLER_KEYS
-from connector.errors import MalformedData
+from connector.businessobjects.rule_conditions import Place, SeenMessage, needed_texts
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.selectors.identifiers import check_property_name
 
 
@@ -49,14 +47,22 @@ class Rule:
     @property
     def has_match_key(self) -> bool:
         """Whether the rule can match. A rule without any match key never does."""
-        return self.has_test or self.input_format is not None or self.input_destination is not None
+        return self.has_conditions or self.input_format is not None or self.input_destination is not None
 
     @property
-    def has_test(self) -> bool:
+    def has_conditions(self) -> bool:
         """Whether the rule looks at more of the message than format and destination."""
         return self.selector is not None or self.jmespath is not None
 
-    def mismatches(self, message_format: str | None, destination: Destination, message: Message) -> list[str]:
+    def fits(self, message: SeenMessage) -> bool:
+        """Tells whether a message fits selector and expression."""
+        return (self.selector is None or message.fits_selector(self.selector)) and (
+            self.jmespath is None or message.fits_expression(self.jmespath)
+        )
+
+    def mismatches(
+        self, message_format: str | None, destination: Destination, message: SeenMessage
+    ) -> list[str]:
         """Returns why the rule does not match a message, match key by match key. Empty: the rule matches."""
         if not self.has_match_key:
             return ["the rule has no match key"]
@@ -66,10 +72,58 @@ class Rule:
             found.append(f"InputFormat is {self.input_format!r}, the message has {has}")
         if self.input_destination is not None and self.input_destination != destination:
             found.append(f"InputDestination is {self.input_destination}, the message is from {destination}")
-        if self.selector is not None and not _selector(self.selector).matches(message):
+        if self.selector is not None and not message.fits_selector(self.selector):
             found.append(f"the message does not fit the selector {self.selector}")
-        if self.jmespath is not None and not _holds(self.jmespath, _document(message)):
+        if self.jmespath is not None and not message.fits_expression(self.jmespath):
             found.append(f"the body does not fit the expression {self.jmespath}")
+        return found
+
+
+_Numbered = tuple[int, Rule]
+"""A rule with its position in the file."""
+
+
+class _Group:
+    """The rules of one format and destination."""
+
+    __slots__ = ("_by_text", "_conditional", "_others", "_plain")
+
+    def __init__(self) -> None:
+        self._plain: list[_Numbered] = []
+        self._conditional: list[_Numbered] = []
+        self._by_text: dict[Place, dict[str, list[_Numbered]]] | None = None
+        """The conditional rules that need a certain text. None = no message has come yet."""
+        self._others: list[_Numbered] = []
+        """The conditional rules that every message has to try."""
+
+    def add(self, position: int, rule: Rule) -> None:
+        (self._conditional if rule.has_conditions else self._plain).append((position, rule))
+
+    @property
+    def has_conditions(self) -> bool:
+        return bool(self._conditional)
+
+    def fitting(self, message: SeenMessage | None) -> list[_Numbered]:
+        """Returns the rules that a message fits. None = only those without conditions."""
+        if message is None or not self._conditional:
+            return self._plain
+        if self._by_text is None:
+            self._by_text = self._sorted()
+        tried = self._others.copy()
+        for place, by_text in self._by_text.items():
+            tried += by_text.get(message.text_at(place) or "", ())
+        return [*self._plain, *(one for one in tried if one[1].fits(message))]
+
+    def _sorted(self) -> dict[Place, dict[str, list[_Numbered]]]:
+        """Returns the conditional rules by the texts that they need, and fills ``_others``."""
+        found: dict[Place, dict[str, list[_Numbered]]] = {}
+        for one in self._conditional:
+            needed = needed_texts(one[1].selector, one[1].jmespath)
+            if needed is None:
+                self._others.append(one)
+                continue
+            for text in needed[1]:
+                found.setdefault(needed[0], {}).setdefault(text, []).append(one)
         return found
 
 
@@ -77,7 +131,8 @@ class Rule:
 class StaticMetaObject:
     """The rules of a deployment. ``Default`` is no rule, but only completes the rules (:class:`Rule`).
 
-    A message finds its rules by its format and destination, so the number of rules does not matter.
+    A message finds its rules by its format, its destination and by the texts that conditions ask for. So the
+    number of rules does not matter.
 
     Args:
         name: the name of the meta-object.
@@ -88,7 +143,7 @@ class StaticMetaObject:
     name: str
     rules: Sequence[Rule] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
-    _by_keys: dict[tuple[str | None, Destination | None], list[tuple[int, Rule]]] = field(
+    _by_keys: dict[tuple[str | None, Destination | None], _Group] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     _entries: dict[tuple[str, str], Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -98,19 +153,17 @@ class StaticMetaObject:
             self._entries.setdefault((rule.object, rule.verb), rule)
             if rule.has_match_key:
                 keys = rule.input_format, rule.input_destination
-                self._by_keys.setdefault(keys, []).append((position, rule))
+                self._by_keys.setdefault(keys, _Group()).add(position, rule)
 
-    def candidates(self, message_format: str | None, destination: Destination) -> tuple[Rule, ...]:
-        """Returns the rules whose format and destination fit, in the order of the file.
+    def _groups(self, message_format: str | None, destination: Destination) -> list[_Group]:
+        """Returns the rules whose format and destination fit."""
+        keys = ((message_format, destination), (message_format, None), (None, destination), (None, None))
+        found = (self._by_keys.get(one) for one in dict.fromkeys(keys))
+        return [group for group in found if group is not None]
 
-        Rules with a selector or an expression among them need a look at the message: :meth:`only_match`.
-        """
-        found: list[tuple[int, Rule]] = []
-        for keys in dict.fromkeys(
-            ((message_format, destination), (message_format, None), (None, destination), (None, None))
-        ):
-            found += self._by_keys.get(keys, ())
-        return tuple(rule for _, rule in sorted(found, key=lambda one: one[0]))
+    def has_conditions(self, message_format: str | None, destination: Destination) -> bool:
+        """Tells whether format and destination alone do not decide which rules match."""
+        return any(group.has_conditions for group in self._groups(message_format, destination))
 
     def match(
         self, message_format: str | None, destination: Destination, message: Message | None = None
@@ -124,13 +177,14 @@ class StaticMetaObject:
             message_format, destination: of the message.
             message: for selectors and expressions. None = rules with one of them do not match.
         """
-        found = self.candidates(message_format, destination)
-        if any(rule.has_test for rule in found):
-            found = tuple(_passing(found, message))
+        seen = None if message is None else SeenMessage(message)
+        found: list[_Numbered] = []
+        for group in self._groups(message_format, destination):
+            found += group.fitting(seen)
         if len(found) > 1:
-            highest = max(rule.rule_priority for rule in found)
-            found = tuple(rule for rule in found if rule.rule_priority == highest)
-        return found
+            highest = max(rule.rule_priority for _, rule in found)
+            found = sorted((one for one in found if one[1].rule_priority == highest), key=itemgetter(0))
+        return tuple(rule for _, rule in found)
 
     def only_match(
         self, message_format: str | None, destination: Destination, message: Message | None = None
@@ -147,65 +201,6 @@ class StaticMetaObject:
         """Returns the properties for a business object and verb: of the entry, else of ``Default``."""
         entry = self.entry(object_name, verb)
         return entry.properties if entry is not None else self.defaults
-
-
-def _passing(rules: Sequence[Rule], message: Message | None) -> Iterator[Rule]:
-    """Yields the rules whose selector and expression fit. The body is parsed once."""
-    document: Any = _UNPARSED
-    for rule in rules:
-        if rule.has_test and message is None:
-            continue
-        if (
-            message is not None
-            and rule.selector is not None
-            and not _selector(rule.selector).matches(message)
-        ):
-            continue
-        if message is not None and rule.jmespath is not None:
-            if document is _UNPARSED:
-                document = _document(message)
-            if not _holds(rule.jmespath, document):
-                continue
-        yield rule
-
-
-_UNPARSED: Final = object()
-
-
-@lru_cache(maxsize=4096)
-def _selector(text: str) -> Selector:
-    return compile_selector(text)
-
-
-@lru_cache(maxsize=4096)
-def _expression(text: str) -> Any:
-    import jmespath  # most deployments have no such rule
-
-    return jmespath.compile(text)
-
-
-def _document(message: Message) -> Any:
-    """Returns the JSON document in the body of a message, or None."""
-    import orjson
-
-    try:
-        return orjson.loads(decode(message.body))
-    except (MalformedData, ValueError, RecursionError):
-        return None
-
-
-def _holds(expression: str, document: Any) -> bool:
-    """Whether an expression finds a value in a document that is neither null, false nor empty."""
-    import jmespath
-
-    try:
-        found = None if document is None else _expression(expression).search(document)
-    except (
-        jmespath.exceptions.JMESPathError,
-        RecursionError,
-    ):  # such as a function of a value of another type
-        return False
-    return bool(found) or (isinstance(found, int | float) and found is not False)  # 0 is true in JMESPath
 
 
 def filled_in(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:

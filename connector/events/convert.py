@@ -167,7 +167,7 @@ class Converter:
             rules, destination = self._task_settings.rules, self._destination(input_destination)
             rule = None if rules is None else rules.only_match(found_format, destination, message)
             choice = self._choose(rule)
-            if rules is not None and any(one.has_test for one in rules.candidates(found_format, destination)):
+            if rules is not None and rules.has_conditions(found_format, destination):
                 return choice  # another message of this format may fit another rule
             if len(self._chosen) >= _MAX_CHOSEN:  # senders may use any number of formats
                 self._chosen.clear()

@@ -12,6 +12,7 @@ from connector.broker.subscriptions import Subscription
 from connector.businessobjects.datahandler import COMMON_OPTIONS, HandlerFailed, OptionValue, resolve_options
 from connector.businessobjects.handlers import HANDLER_KEYS, normal_mime_type
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import Rule, message_format
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.convert import Choice, Converter
@@ -178,10 +179,11 @@ class Explainer:
         rules: tuple[RuleFinding, ...] = ()
         why = "the connector has no ConfigurationMetaObject"
         if settings.rules is not None:
+            seen = SeenMessage(message)
             rules = tuple(
                 RuleFinding(rule.name, not reasons, tuple(reasons), rule.rule_priority)
                 for rule in settings.rules.rules
-                for reasons in [rule.mismatches(found_format, where, message)]
+                for reasons in [rule.mismatches(found_format, where, seen)]
             )
             why = _why(settings.rules.match(found_format, where, message), settings.rules.name)
         choice: Choice | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Definition, Definitions, Verb
+from connector.businessobjects.rule_conditions import Place, SeenMessage, needed_texts
 from connector.businessobjects.rules import Rule, StaticMetaObject, message_format, split_rule_name
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
@@ -98,7 +100,7 @@ def test_a_selector_and_an_expression_are_match_keys(
     static = pickle.loads(pickle.dumps(StaticMetaObject("MO_Config", [URGENT, BIG])))
     assert static.match(found_format, INPUT, message) == matching
     for rule in static.rules:
-        assert (rule in matching) == (rule.mismatches(found_format, INPUT, message) == [])
+        assert (rule in matching) == (rule.mismatches(found_format, INPUT, SeenMessage(message)) == [])
 
 
 @pytest.mark.parametrize(
@@ -140,16 +142,16 @@ def test_of_several_matching_rules_the_highest_priority_counts() -> None:
 
 def test_a_rule_says_why_it_does_not_match() -> None:
     rule = Rule("A_Create", "A", "Create", "F", OTHER, {}, "urgent = TRUE", "type == 'x'")
-    assert rule.mismatches("G", INPUT, message_of(b"{}")) == [
+    assert rule.mismatches("G", INPUT, SeenMessage(message_of(b"{}"))) == [
         "InputFormat is 'F', the message has the format 'G'",
         "InputDestination is queue://Other, the message is from queue://MyInputDest",
         "the message does not fit the selector urgent = TRUE",
         "the body does not fit the expression type == 'x'",
     ]
-    assert FORMAT.mismatches(None, INPUT, message_of()) == [
+    assert FORMAT.mismatches(None, INPUT, SeenMessage(message_of())) == [
         "InputFormat is 'Cust_In', the message has no format"
     ]
-    assert Rule("A_Create", "A", "Create").mismatches(None, INPUT, message_of()) == [
+    assert Rule("A_Create", "A", "Create").mismatches(None, INPUT, SeenMessage(message_of())) == [
         "the rule has no match key"
     ]
 
@@ -177,6 +179,73 @@ def test_matching_is_what_each_rule_says_by_itself(
         assert list(static.match(found_format, destination)) == expected
         dictating = static.only_match(found_format, destination)
         assert dictating == (expected[0] if len(expected) == 1 else None)
+
+
+SELECTORS = st.sampled_from(
+    [
+        None,
+        "country = 'NL'",
+        "country = 'NL' AND size > 1",
+        "size > 1 AND (country IN ('NL', 'BE') AND size < 9)",
+        "country = 'NL' OR country = 'BE'",
+        "country <> 'NL'",
+        "NOT country = 'NL'",
+        "country = ''",
+        "JMSType = 'NL'",
+        "JMSPriority = 4",
+    ]
+)
+EXPRESSIONS = st.sampled_from(
+    [
+        None,
+        "country == 'NL'",
+        "order.country == 'NL' && size",
+        "size && order.country == 'BE'",
+        "order.country == 'NL' || country == 'NL'",
+        "order.country != 'NL'",
+        "country == `4`",
+        "order[0].country == 'NL'",
+        "'NL' == country",
+        "order.country == ''",
+    ]
+)
+COUNTRIES = st.sampled_from([None, "", "NL", "BE", 4, True])
+BODIES = st.builds(
+    lambda *values: json.dumps(dict(zip(("country", "order", "size"), values, strict=True))).encode(),
+    COUNTRIES,
+    COUNTRIES.map(lambda one: {"country": one}) | COUNTRIES | st.just([{"country": "NL"}]),
+    st.integers(0, 2),
+) | st.sampled_from([b"", b"no JSON", b"[]", b'"NL"'])
+
+
+@given(
+    conditions=st.lists(st.tuples(SELECTORS, EXPRESSIONS), max_size=6),
+    messages=st.lists(st.tuples(COUNTRIES, st.integers(0, 2), BODIES), min_size=1, max_size=3),
+)
+def test_matching_by_conditions_is_what_each_rule_says_by_itself(
+    conditions: list[tuple[str | None, str | None]], messages: list[tuple[object, int, bytes]]
+) -> None:
+    rules = [Rule(f"A_V{n}", "A", f"V{n}", None, None, {}, *both) for n, both in enumerate(conditions)]
+    static = StaticMetaObject("MO", rules)
+    for country, size, body in messages:
+        message = Message(body, type=country if isinstance(country, str) else None)
+        message.set_property("size", size)
+        if country is not None:
+            message.set_property("country", country)
+        expected = [rule for rule in rules if not rule.mismatches(None, INPUT, SeenMessage(message))]
+        assert list(static.match(None, INPUT, message)) == expected
+
+
+def test_a_rule_is_found_by_the_text_that_its_condition_asks_for() -> None:
+    assert needed_texts("size > 1 AND country IN ('NL', 'BE')", None) == (
+        Place(False, ("country",)),
+        {"NL", "BE"},
+    )
+    assert needed_texts("size > 1", "size && order.country == 'NL'") == (
+        Place(True, ("order", "country")),
+        {"NL"},
+    )
+    assert needed_texts("size > 1", "length(lines) > `3`") is None
 
 
 def test_formats_of_strangers_do_not_pile_up() -> None:

@@ -1,0 +1,164 @@
+"""The conditions of a rule on the message itself: a selector, and a JMESPath expression on a JSON body.
+
+Most conditions ask for a certain text, such as ``country = 'NL'``. Rules with such a condition are found by
+that text, so that their number does not matter. The others are tried one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from connector.businessobjects.encoding import decode
+from connector.errors import MalformedData
+from connector.messaging.message import Message
+from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.selectors.identifiers import reader
+from connector.messaging.selectors.nodes import And, Comparison, Identifier, Literal, Member, Node
+
+_UNPARSED: Final = object()
+
+
+class Place(NamedTuple):
+    """The place of a text in a message.
+
+    Args:
+        in_body: False for a header or property.
+        path: the name of the header or property. In a body the names that lead to the value.
+    """
+
+    in_body: bool
+    path: tuple[str, ...]
+
+
+class SeenMessage:
+    """A message that rules look at. The body is parsed at most once.
+
+    Args:
+        message: the message.
+    """
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+        self._parsed: Any = _UNPARSED
+
+    def fits_selector(self, text: str) -> bool:
+        """Tells whether a selector is true for the message."""
+        return _selector(text).matches(self._message)
+
+    def fits_expression(self, text: str) -> bool:
+        """Tells whether a JMESPath expression finds a value that is neither null, false nor empty."""
+        import jmespath  # most deployments have no such rule
+
+        document = self._document()
+        try:
+            found = None if document is None else _expression(text).search(document)
+        except (
+            jmespath.exceptions.JMESPathError,
+            RecursionError,
+        ):  # such as a function of a value of another type
+            return False
+        return bool(found) or (isinstance(found, int | float) and found is not False)  # 0 is true in JMESPath
+
+    def text_at(self, place: Place) -> str | None:
+        """Returns the text at a place. None = there is none, or another kind of value."""
+        if not place.in_body:
+            found = reader(place.path[0])(self._message)
+        else:
+            found = self._document()
+            for name in place.path:
+                found = found.get(name) if isinstance(found, dict) else None
+        return found if isinstance(found, str) else None
+
+    def _document(self) -> Any:
+        """Returns the JSON document in the body, or None."""
+        if self._parsed is _UNPARSED:
+            import orjson
+
+            try:
+                self._parsed = orjson.loads(decode(self._message.body))
+            except (MalformedData, ValueError, RecursionError):
+                self._parsed = None
+        return self._parsed
+
+
+def needed_texts(selector: str | None, expression: str | None) -> tuple[Place, frozenset[str]] | None:
+    """Returns a place and the texts of which one must stand there, if a message fits the conditions.
+
+    None = the conditions do not ask for a text in a way that this function knows.
+    """
+    if selector is not None:
+        from connector.messaging.selectors.syntax import parse  # lark is slow to import
+
+        found = next(filter(None, map(_needed_by_selector, _operands(parse(selector)))), None)
+        if found is not None:
+            return found
+    if expression is not None:
+        parsed: Mapping[str, Any] = _expression(expression).parsed
+        return next(filter(None, map(_needed_by_expression, _parts(parsed))), None)
+    return None
+
+
+def _operands(node: Node) -> Iterator[Node]:
+    """Yields the conditions that all have to be true."""
+    if isinstance(node, And):
+        for operand in node.operands:
+            yield from _operands(operand)
+    else:
+        yield node
+
+
+def _needed_by_selector(node: Node) -> tuple[Place, frozenset[str]] | None:
+    if isinstance(node, Member):
+        return Place(False, (node.operand.name,)), node.values
+    if (
+        isinstance(node, Comparison)
+        and node.operator == "="
+        and isinstance(node.left, Identifier)
+        and isinstance(node.right, Literal)
+        and isinstance(node.right.value, str)
+    ):
+        return Place(False, (node.left.name,)), frozenset((node.right.value,))
+    return None
+
+
+def _parts(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yields the parts of an expression that all have to be true."""
+    if node["type"] == "and_expression":
+        for part in node["children"]:
+            yield from _parts(part)
+    else:
+        yield node
+
+
+def _needed_by_expression(node: Mapping[str, Any]) -> tuple[Place, frozenset[str]] | None:
+    if node["type"] != "comparator" or node["value"] != "eq":
+        return None
+    left, right = node["children"]
+    path = _path(left)
+    if path is None or right["type"] != "literal" or not isinstance(right["value"], str):
+        return None
+    return Place(True, path), frozenset((right["value"],))
+
+
+def _path(node: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Returns the names of an expression such as ``order.type``. None = another expression."""
+    if node["type"] == "field":
+        return (node["value"],)
+    if node["type"] != "subexpression":
+        return None
+    paths = [_path(part) for part in node["children"]]
+    return None if None in paths else tuple(name for path in paths for name in path or ())
+
+
+@cache  # by the texts of the configuration, so that their number is limited
+def _selector(text: str) -> Selector:
+    return compile_selector(text)
+
+
+@cache
+def _expression(text: str) -> Any:
+    import jmespath
+
+    return jmespath.compile(text)
