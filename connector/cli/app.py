@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = _DEBUG in _split(arguments)[0]
     set_up_logging(LogSettings(level="warning", debug=debug))
     status = run(arguments)
-    if "_jpype" in sys.modules and "run" not in arguments[:1]:
+    if "_jpype" in sys.modules and "pyspark" not in sys.modules:  # Spark has to clean up
         # A thread of Java that calls Python while Python ends aborts the process. The answer is complete.
         sys.stderr.flush()
         os._exit(status)
