@@ -1,8 +1,8 @@
 """Values of simple attributes as text, with the two special values *ignore* and *blank*.
 
 Text formats have no null. Instead they have the texts of the options ``CxIgnore`` and ``CxBlank`` (WBI Data
-Handler Guide). A format converts attributes that stand side by side together (:class:`Run`), because a
-conversion of its own for each attribute takes three times as long.
+Handler Guide). Attributes that stand side by side are converted together (:class:`Run`), which takes
+less time than one after the other.
 """
 
 from __future__ import annotations
