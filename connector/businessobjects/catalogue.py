@@ -38,10 +38,13 @@ PLUGIN: Final = "plug-in"
 _SHIPPED_HANDLERS: Final = {
     "application/json": "connector.datahandlers.json_handler:JsonHandler",
     "text/xml": "connector.datahandlers.xml_handler:XmlHandler",
+    "application/xml": "connector.datahandlers.xml_handler:XmlHandler",
     "text/plain": "connector.datahandlers.text_handler:TextHandler",
     "application/jsonl": "connector.datahandlers.jsonlines_handler:JsonLinesHandler",
+    "application/x-ndjson": "connector.datahandlers.jsonlines_handler:JsonLinesHandler",
     "application/octet-stream": "connector.datahandlers.binary_handler:BinaryHandler",
     "application/soap+xml": "connector.datahandlers.soap_handler:SoapHandler",
+    "xml/soap": "connector.datahandlers.soap_handler:SoapHandler",
     "text/csv": "connector.datahandlers.csv_handler:CsvHandler",
     "text/delimited": "connector.datahandlers.delimited_handler:DelimitedHandler",
     "text/fixedwidth": "connector.datahandlers.fixedwidth_handler:FixedWidthHandler",
@@ -49,7 +52,7 @@ _SHIPPED_HANDLERS: Final = {
     "text/requestresponse": "connector.datahandlers.requestresponse_handler:RequestResponseHandler",
     "text/template": "connector.datahandlers.template_handler:TemplateHandler",
 }
-"""The entry points of the connector itself. A source tree that is not installed has no entry points."""
+"""All MIME types of the connector's own handlers. A source tree that is not installed has no entry points."""
 
 _OPTION_TYPES: Final[dict[str, type]] = {
     "str": str,
@@ -94,22 +97,36 @@ class HandlerInfo:
 
 
 class Catalogue:
-    """The data handlers of a deployment. Made by :func:`discover`."""
+    """The data handlers of a deployment. Made by :func:`discover`.
+
+    The source of a shipped handler is read when the handler is asked for, because a command needs few.
+
+    Args:
+        handlers: those that are not shipped.
+        warnings: the plug-in files that could not be read, with the reason.
+    """
 
     def __init__(self, handlers: Iterable[HandlerInfo], warnings: Sequence[str] = ()) -> None:
-        self.handlers = tuple(handlers)
-        """All handlers in the order of the places, also those that a later place replaces."""
+        self._others = tuple(handlers)
         self.warnings = tuple(warnings)
-        """The plug-in files that could not be read, with the reason."""
-        self._by_type = {mime_type: info for info in self.handlers for mime_type in info.mime_types}
+        self._by_type = {mime_type: info for info in self._others for mime_type in info.mime_types}
+
+    @property
+    def handlers(self) -> tuple[HandlerInfo, ...]:
+        """All handlers in the order of the places, also those that a later place replaces."""
+        shipped = dict.fromkeys(filter(None, map(_shipped, _SHIPPED_HANDLERS.values())))
+        return (*shipped, *self._others)
 
     @property
     def mime_types(self) -> tuple[str, ...]:
-        return tuple(sorted(self._by_type))
+        return tuple(sorted(_SHIPPED_HANDLERS.keys() | self._by_type.keys()))
 
     def find(self, mime_type: str) -> HandlerInfo | None:
         """Returns the handler for a MIME type. Parameters of the MIME type do not count."""
-        return self._by_type.get(normal_mime_type(mime_type))
+        wanted = normal_mime_type(mime_type)
+        if wanted in self._by_type or wanted not in _SHIPPED_HANDLERS:
+            return self._by_type.get(wanted)
+        return _shipped(_SHIPPED_HANDLERS[wanted])
 
     def spec(
         self, mime_type: str, options: Mapping[str, object] | None = None, config: str = ""
@@ -153,7 +170,7 @@ def discover(base: Path, plugins: Path | None = None) -> Catalogue:
         ConfigurationError: ``plugins`` does not exist, or two plug-ins serve one MIME type.
     """
     announced, texts = _announced(tuple(sys.path))
-    found, warnings = [*_shipped(), *announced], list(texts)
+    found, warnings = list(announced), list(texts)
     if plugins is not None:
         location = base / plugins
         if not location.exists():
@@ -206,8 +223,12 @@ def _bad_class(reference: str, found: str, expected: str) -> ConfigurationError:
 
 
 @functools.cache
-def _shipped() -> tuple[HandlerInfo, ...]:
-    return tuple(_find_shipped())
+def _shipped(reference: str) -> HandlerInfo | None:
+    """Returns a shipped handler. None = a distribution without it."""
+    module, _, class_name = reference.partition(":")
+    installed = find_installed(module)
+    found = () if installed is None else _handlers_in(installed.source, SHIPPED)
+    return next((replace(one, module=module) for one in found if one.class_name == class_name), None)
 
 
 @functools.cache
@@ -219,17 +240,6 @@ def _announced(_path: tuple[str, ...]) -> tuple[tuple[HandlerInfo, ...], tuple[s
     """
     warnings: list[str] = []
     return tuple(_find_announced(warnings)), tuple(warnings)
-
-
-def _find_shipped() -> Iterator[HandlerInfo]:
-    for mime_type, reference in _SHIPPED_HANDLERS.items():
-        module, _, class_name = reference.partition(":")
-        installed = find_installed(module)
-        if installed is None:
-            continue  # a distribution without its handlers: `find` then finds no handler
-        for info in _handlers_in(installed.source, SHIPPED):
-            if info.class_name == class_name and mime_type in info.mime_types:
-                yield replace(info, module=module, path="")
 
 
 def _find_announced(warnings: list[str]) -> Iterator[HandlerInfo]:

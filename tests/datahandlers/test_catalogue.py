@@ -57,9 +57,10 @@ def deployment(tmp_path: Path) -> Path:
 
 
 def test_the_shipped_handlers_are_found_without_being_installed(tmp_path: Path) -> None:
+    catalogue = discover(tmp_path)
     found = {
         mime: info.class_name
-        for info in discover(tmp_path).handlers
+        for info in catalogue.handlers
         for mime in info.mime_types
         if info.origin == SHIPPED
     }
@@ -80,6 +81,10 @@ def test_the_shipped_handlers_are_found_without_being_installed(tmp_path: Path) 
         "application/xml": "XmlHandler",
         "text/plain": "TextHandler",
     }
+    for mime_type, class_name in found.items():
+        info = catalogue.find(mime_type)
+        assert info is not None and info.class_name == class_name
+    assert catalogue.mime_types == tuple(sorted(found))
 
 
 def test_listing_imports_no_handler() -> None:
