@@ -83,7 +83,8 @@ def test_the_shipped_handlers_are_found_without_being_installed(tmp_path: Path) 
     }
     for mime_type, class_name in found.items():
         info = catalogue.find(mime_type)
-        assert info is not None and info.class_name == class_name
+        assert info is not None
+        assert info.class_name == class_name
     assert catalogue.mime_types == tuple(sorted(found))
 
 
