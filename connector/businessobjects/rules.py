@@ -32,6 +32,7 @@ class Rule:
         selector: a message selector, which is one more match key. None = none.
         jmespath: a JMESPath expression on a JSON body, which is one more match key. None = none.
         rule_priority: of several rules that match, only those with the highest number count.
+        names_handler: whether the entry names a data handler, and not ``Default`` for it.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Rule:
     selector: str | None = None
     jmespath: str | None = None
     rule_priority: int = 0
+    names_handler: bool = False
 
     @property
     def has_match_key(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.handlers import HANDLER_KEYS
 from connector.businessobjects.rules import Rule, StaticMetaObject, filled_in
 from connector.config.metaobject_model import (
     ALIASES,
@@ -375,4 +376,5 @@ def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults
         str(texts["selector"]) if "selector" in texts else None,
         str(texts["jmespath"]) if "jmespath" in texts else None,
         int(texts.get("rule_priority", "0")),
+        names_handler=any(key in own for key in HANDLER_KEYS),
     )

@@ -291,11 +291,7 @@ class Explainer:
     def _named_by(self, choice: Choice) -> str:
         if choice.rule is None or not any(choice.rule.properties.get(key) for key in HANDLER_KEYS):
             return "the connector"
-        rules = self._task_settings.rules
-        defaults = {} if rules is None else rules.defaults
-        if all(choice.rule.properties.get(key) == defaults.get(key) for key in HANDLER_KEYS):
-            return "Default"
-        return f"the rule {choice.rule.name}"
+        return f"the rule {choice.rule.name}" if choice.rule.names_handler else "Default"
 
 
 def _why(matching: Sequence[Rule], name: str) -> str:

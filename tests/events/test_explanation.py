@@ -176,6 +176,25 @@ def test_the_options_in_effect_are_those_of_the_chosen_meta_object(bench: Bench)
     assert found.named_by == "the rule Note_Create"
 
 
+@pytest.mark.parametrize(
+    ("entry", "named_by"),
+    [
+        ("InputFormat: NOTE, DataHandlerMimeType: text/plain", "the rule Note_Create"),
+        ("InputFormat: NOTE", "Default"),
+    ],
+)
+def test_the_data_handler_is_named_by_the_rule_or_by_default(bench: Bench, entry: str, named_by: str) -> None:
+    written = "InputFormat: NOTE, DataHandlerMimeType: text/plain"
+    objects = OBJECTS.replace(written, entry).replace(
+        "static_metaobject: MO_Config\n",
+        "static_metaobject: MO_Config\nDefault: {DataHandlerMimeType: text/plain}\n",
+    )
+    deployment = bench.deploy(objects=objects)
+    found = make_explainer(deployment.configuration).explain(Message(b"x", type="NOTE"), "queue://orders")
+    assert found.mime_type == "text/plain"
+    assert found.named_by == named_by
+
+
 def test_an_explanation_changes_nothing(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[PROCESS, QUEUE])
     deployment.drop("orders", customer(), "4.1.T")
