@@ -56,12 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = _DEBUG in _split(arguments)[0]
     set_up_logging(LogSettings(level="warning", debug=debug))
-    status = run(arguments)
-    if "_jpype" in sys.modules and "pyspark" not in sys.modules:  # Spark has to clean up
-        # A thread of Java that calls Python while Python ends aborts the process. The answer is complete.
-        sys.stderr.flush()
-        os._exit(status)
-    sys.exit(status)
+    sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -6,6 +6,8 @@ forked process gets none of its threads.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib.util
 import logging
 import os
@@ -76,8 +78,18 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
         except Exception as error:
             raise ProviderError(f"Java cannot be started in this process ({library}): {error}") from error
         _started[os.getpid()] = wanted
+        atexit.register(_leave_java_uncollected)
     _log.debug("java started", extra={"java": str(home), "jars": len(wanted)})
     return jpype
+
+
+def _leave_java_uncollected() -> None:
+    """Keeps the last garbage collection of Python from starting one of Java.
+
+    JPype lets Java collect after Python. Java then gives objects of Python back in a thread of its own, and a
+    thread that enters Python while it ends aborts the process.
+    """
+    gc.callbacks[:] = [callback for callback in gc.callbacks if callback.__module__ != "_jpype"]
 
 
 _started: Final[dict[int, tuple[str, ...]]] = {}
