@@ -102,10 +102,10 @@ def bare_xml(body: bytes) -> bytes:
     return text
 
 
-def bare_csv(body: bytes) -> bytes:
-    rows = list(csv.reader(io.StringIO(body.decode(), newline="")))
-    out = io.StringIO()
-    csv.writer(out).writerows(rows)
+def bare_csv(body: bytes, **dialect: Any) -> bytes:
+    rows = list(csv.reader(io.StringIO(body.decode(), newline=""), **dialect))
+    out = io.StringIO(newline="")
+    csv.writer(out, **dialect).writerows(rows)
     return out.getvalue().encode()
 
 
@@ -115,7 +115,7 @@ def bare_lines(body: bytes) -> bytes:
 
 
 def bare_delimited(body: bytes) -> bytes:
-    return "~".join(body.decode().split("~")).encode()
+    return bare_csv(body, delimiter="~", quoting=csv.QUOTE_NONE, escapechar="\\", lineterminator="")
 
 
 def bare_fixed(body: bytes) -> bytes:

@@ -185,13 +185,14 @@ class SuiteBase:
             time.sleep(0.01)
         return claim
 
-    def claim_soon(self, poller: Poller, count: int) -> list[Claim]:
-        """Claims messages of which some may take a moment to come."""
+    def claim_soon(self, poller: Poller, count: int, cycle: int = 1, first: int = 0) -> list[Claim]:
+        """Claims messages of which some may take a moment to come. ``first`` is the number of the first."""
         deadline = time.monotonic() + self.wait_timeout
         claims: list[Claim] = []
         while len(claims) < count:
-            claims += poller.claim(1, range(len(claims), count))
-            assert time.monotonic() < deadline, f"only {len(claims)} came to {poller.destination}"
+            assert time.monotonic() < deadline, f"{len(claims)} of {count} came to {poller.destination}"
+            claims += poller.claim(cycle, range(first + len(claims), first + count))
+            time.sleep(0.01)
         return claims
 
     def release_fetched(self, source: Poller | Consumer) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from connector.errors import ProviderError
 from connector.messaging.claim import Claim
-from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ORDERS, SOON, Connect, SuiteBase, needs
@@ -52,7 +51,7 @@ class ClaimingTests(SuiteBase):
     def test_a_take_is_a_claim_of_one(self, connection: Connection) -> None:
         self.send(connection, ORDERS, *"01")
         poller = connection.poller(ORDERS)
-        claims = [self.take(poller, 3, 5), *poller.claim(3, range(6, 9))]
+        claims = [self.take(poller, 3, 5), *self.claim_soon(poller, 1, cycle=3, first=6)]
         assert [(claim.cycle, claim.sequence) for claim in claims] == [(3, 5), (3, 6)]
         assert poller.take(3, 7) is None
 
@@ -94,7 +93,7 @@ class ClaimingTests(SuiteBase):
         poller = connection.poller(ORDERS)
         claims = poller.claim(1, range(3))
         connection.settle([Settlement(one, give_back=True, delivery_count=1) for one in claims])
-        again = self._claim_soon(poller, 2, 3)
+        again = self.claim_soon(poller, 3, cycle=2)
         assert self._bodies(connection, again) == ["0", "1", "2"]
         assert [claim.delivery_count for claim in again] == [self.counted(1)] * 3
 
@@ -117,13 +116,3 @@ class ClaimingTests(SuiteBase):
         (leftover,) = second.leftovers(None, at_start=True)
         assert [claim.sequence for claim in leftover.claims] == [0, 1, 2, 3]
         leftover.forget()
-
-    def _claim_soon(self, poller: Poller, cycle: int, count: int) -> list[Claim]:
-        """Claims ``count`` messages that were given back, or sent by another client."""
-        claims: list[Claim] = []
-        deadline = time.monotonic() + self.wait_timeout
-        while len(claims) < count:
-            assert time.monotonic() < deadline, f"{len(claims)} of {count} came to {poller.destination}"
-            claims += poller.claim(cycle, range(len(claims), count))
-            time.sleep(0.01)
-        return claims
