@@ -170,9 +170,10 @@ class SuiteBase:
         """Sends text messages in one call. Returns their ids."""
         return connection.send(destination, [self.text(body, **headers) for body in bodies])
 
-    @staticmethod
-    def take(poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
-        """Takes a message that is already there."""
+    def take(self, poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
+        """Takes a message that waits. A client library that fetches ahead may still be fetching it."""
+        if self.able.fetches_ahead:
+            return self.take_soon(poller, cycle, sequence)
         claim = poller.take(cycle, sequence)
         assert claim is not None
         return claim
@@ -185,18 +186,27 @@ class SuiteBase:
             time.sleep(0.01)
         return claim
 
-    def claim_soon(self, poller: Poller, count: int, cycle: int = 1, first: int = 0) -> list[Claim]:
-        """Claims messages of which some may take a moment to come. ``first`` is the number of the first."""
+    def claim(self, poller: Poller, cycle: int, numbers: range) -> list[Claim]:
+        """Claims a message for each number. The messages wait, as for :meth:`take`."""
+        if self.able.fetches_ahead:
+            return self.claim_soon(poller, cycle, numbers)
+        claims = list(poller.claim(cycle, numbers))
+        assert len(claims) == len(numbers)
+        return claims
+
+    def claim_soon(self, poller: Poller, cycle: int, numbers: range) -> list[Claim]:
+        """Claims a message for each number. Some may take a moment to come."""
         deadline = time.monotonic() + self.wait_timeout
-        claims: list[Claim] = []
-        while len(claims) < count:
-            assert time.monotonic() < deadline, f"{len(claims)} of {count} came to {poller.destination}"
-            claims += poller.claim(cycle, range(first + len(claims), first + count))
+        claims = list(poller.claim(cycle, numbers))
+        while len(claims) < len(numbers):
+            late = f"{len(claims)} of {len(numbers)} came to {poller.destination}"
+            assert time.monotonic() < deadline, late
             time.sleep(0.01)
+            claims += poller.claim(cycle, numbers[len(claims) :])
         return claims
 
     def release_fetched(self, source: Poller | Consumer) -> None:
-        """Closes a poller or consumer that may have fetched messages ahead, so that others see them."""
+        """Closes a poller or consumer that may have fetched messages ahead, so that others see them soon."""
         if self.able.fetches_ahead:
             source.close()
 
@@ -245,6 +255,13 @@ class SuiteBase:
     @staticmethod
     def bodies(connection: Connection, destination: Any) -> list[str]:
         return [message.body.decode() for message in connection.browse(destination)]
+
+    def bodies_soon(self, connection: Connection, destination: Destination, count: int) -> list[str]:
+        """Does the same as :meth:`bodies`, but waits until ``count`` messages are visible."""
+        deadline = time.monotonic() + self.wait_timeout
+        while len(found := self.bodies(connection, destination)) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return found
 
     def visible(self, connection: Connection, destination: Any) -> list[str]:
         """Does the same as :meth:`bodies`, but returns nothing if the destination does not exist yet."""

@@ -53,7 +53,7 @@ class BrokerTransactionTests(SuiteBase):
     ) -> None:
         self.send(connection, ORDERS, *"012")
         poller = connection.poller(ORDERS)
-        claims = poller.claim(1, range(3))
+        claims = self.claim(poller, 1, range(3))
         sent = self.access(connection).prepare(NOTES, self.text("sent"), "key")
         impossible = [Settlement(claims[0], ARCHIVE, sends=[sent]), Settlement(claims[1], unwritable)]
         with pytest.raises(SettlementError, match=unwritable.name):
@@ -67,7 +67,7 @@ class BrokerTransactionTests(SuiteBase):
         waiting = self.send(connection, ORDERS, *map(str, range(_MORE_THAN_FETCHED)))
         self.send(connection, NOTES, "n")
         poller = connection.poller(ORDERS)
-        first, second = poller.claim(1, range(2)), poller.claim(2, range(2))
+        first, second = self.claim(poller, 1, range(2)), self.claim(poller, 2, range(2))
         bodies = [self.load(connection, claim).body.decode() for claim in second]
         other = self.take(connection.poller(NOTES))
         connection.settle([Settlement(claim, give_back=True) for claim in first])

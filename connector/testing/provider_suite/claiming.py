@@ -21,7 +21,7 @@ class ClaimingTests(SuiteBase):
     def test_each_claim_has_its_number(self, connection: Connection) -> None:
         self.send(connection, ORDERS, *"01234")
         poller = connection.poller(ORDERS)
-        claims = [*poller.claim(7, range(2, 8, 3)), *poller.claim(7, range(8, 17, 3))]
+        claims = [*self.claim(poller, 7, range(2, 8, 3)), *self.claim(poller, 7, range(8, 17, 3))]
         assert [(claim.cycle, claim.sequence) for claim in claims] == [(7, n) for n in (2, 5, 8, 11, 14)]
         assert {claim.destination for claim in claims} == {ORDERS}
         assert self._bodies(connection, claims) == ["0", "1", "2", "3", "4"]
@@ -29,29 +29,30 @@ class ClaimingTests(SuiteBase):
     def test_claims_come_by_priority_then_by_age(self, connection: Connection) -> None:
         for number, priority in enumerate((4, 9, 0, 4, 9, 1)):
             connection.send(ORDERS, [self.text(str(number), priority=priority)])
-        claims = connection.poller(ORDERS).claim(1, range(6))
+        claims = self.claim(connection.poller(ORDERS), 1, range(6))
         assert self._bodies(connection, claims) == ["1", "4", "0", "3", "5", "2"]
 
     def test_no_more_are_claimed_than_there_are_numbers(self, connection: Connection) -> None:
         self.send(connection, ORDERS, *"012")
         poller = connection.poller(ORDERS)
         assert list(poller.claim(1, range(0))) == []
-        assert len(poller.claim(1, range(2))) == 2
+        self.claim(poller, 1, range(2))
         self.release_fetched(poller)
-        assert self.drain(connection, ORDERS) == ["2"]
+        assert self.rest_soon(connection, connection.poller(ORDERS), 1) == ["2"]
 
     def test_fewer_come_where_fewer_wait(self, connection: Connection) -> None:
         poller = connection.poller(ORDERS)
         assert list(poller.claim(1, range(10))) == []
         self.send(connection, ORDERS, *"012")
-        claims = poller.claim(1, range(10))
+        claims = list(poller.claim(1, range(10)))
+        claims += self.claim(poller, 1, range(len(claims), 3))
         assert [claim.sequence for claim in claims] == [0, 1, 2]
         assert list(poller.claim(1, range(3, 10))) == []
 
     def test_a_take_is_a_claim_of_one(self, connection: Connection) -> None:
         self.send(connection, ORDERS, *"01")
         poller = connection.poller(ORDERS)
-        claims = [self.take(poller, 3, 5), *self.claim_soon(poller, 1, cycle=3, first=6)]
+        claims = [self.take(poller, 3, 5), *self.claim(poller, 3, range(6, 7))]
         assert [(claim.cycle, claim.sequence) for claim in claims] == [(3, 5), (3, 6)]
         assert poller.take(3, 7) is None
 
@@ -69,7 +70,7 @@ class ClaimingTests(SuiteBase):
         connection.send(ORDERS, [self.text(str(n), expiration=soon) for n in range(3)])
         connection.send(ORDERS, [self.text("3"), self.text("4", expiration=1), self.text("5")])
         poller = connection.poller(ORDERS)
-        claims = list(poller.claim(1, range(1)))
+        claims = self.claim(poller, 1, range(1))
         time.sleep(SOON / 1000 + 0.1)
         claims += poller.claim(1, range(1, 9))
         assert self._bodies(connection, claims) == ["0", "3", "5"]
@@ -91,9 +92,9 @@ class ClaimingTests(SuiteBase):
     def test_what_is_given_back_can_be_claimed_again(self, connection: Connection) -> None:
         self.send(connection, ORDERS, *"012")
         poller = connection.poller(ORDERS)
-        claims = poller.claim(1, range(3))
+        claims = self.claim(poller, 1, range(3))
         connection.settle([Settlement(one, give_back=True, delivery_count=1) for one in claims])
-        again = self.claim_soon(poller, 3, cycle=2)
+        again = self.claim_soon(poller, 2, range(3))
         assert self._bodies(connection, again) == ["0", "1", "2"]
         assert [claim.delivery_count for claim in again] == [self.counted(1)] * 3
 

@@ -46,8 +46,7 @@ class GroupTests(SuiteBase):
     def _claims(self, connection: Connection, *bodies: str, first: int = 0) -> Sequence[Claim]:
         self.send(connection, ORDERS, *bodies)
         poller = connection.poller(ORDERS)
-        claims = poller.claim(1, range(first, first + len(bodies)))
-        assert len(claims) == len(bodies)
+        claims = self.claim(poller, 1, range(first, first + len(bodies)))
         self.release_fetched(poller)
         return claims
 
@@ -59,15 +58,14 @@ class GroupTests(SuiteBase):
         for number, settle in enumerate((self._settle_singly, self._settle_together)):
             connection.send(ORDERS, self._kinds())
             poller = connection.poller(ORDERS)
-            claims = poller.claim(number, range(20))
-            assert len(claims) == 8
+            claims = self.claim(poller, number, range(8))
             settle(connection, claims, properties)
             poller.close()
             copies = list(connection.browse(ARCHIVE))
             found.append([_told(copy) for copy in copies])
             assert self.bodies(connection, ORDERS) == []
             poller = connection.poller(ARCHIVE)
-            connection.settle([Settlement(claim) for claim in poller.claim(number + 2, range(20))])
+            connection.settle([Settlement(claim) for claim in self.claim(poller, number + 2, range(8))])
             poller.close()
         assert len(found[0]) == 8
         assert found[0] == found[1]
@@ -86,7 +84,7 @@ class GroupTests(SuiteBase):
 
     def test_the_ids_and_the_order_of_the_messages_stay(self, connection: Connection) -> None:
         ids = self.send(connection, ORDERS, *map(str, range(50)))
-        claims = self.claim_soon(connection.poller(ORDERS), 50)
+        claims = self.claim(connection.poller(ORDERS), 1, range(50))
         connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
         assert [copy.message_id for copy in connection.browse(ARCHIVE)] == ids
 
@@ -244,8 +242,9 @@ class GroupTests(SuiteBase):
         wanted = [TopicSubscription(PRICES, name, "suite", durable=True) for name in "ab"]
         pollers = [connection.poller(one) for one in wanted]
         self.send(connection, PRICES, *"012")
-        claims = [claim for n, poller in enumerate(pollers) for claim in poller.claim(1, range(n, 20, 2))]
-        assert len(claims) == 6
+        claims = [
+            claim for n, poller in enumerate(pollers) for claim in self.claim(poller, 1, range(n, 6, 2))
+        ]
         connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
         assert sorted(self.bodies(connection, ARCHIVE)) == ["0", "0", "1", "1", "2", "2"]
 

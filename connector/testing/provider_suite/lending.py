@@ -25,7 +25,7 @@ class LendingTests(SuiteBase):
         self.send(first, ORDERS, *"012")
         poller = first.poller(ORDERS)
         first.settle([Settlement(self.take(poller))])
-        poller.claim(2, range(2))
+        self.claim(poller, 2, range(2))
         getattr(first, end)()
         for at_start in (True, False):
             assert list(second.leftovers(None, at_start=at_start)) == []
