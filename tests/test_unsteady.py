@@ -1,0 +1,118 @@
+"""A test that failed once is run once more, alone, and the result says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+STEADY = "def test_steady():\n    pass\n"
+ONCE = """
+import pathlib
+def test_once_{0}():
+    seen = pathlib.Path("seen_{0}")
+    if not seen.exists():
+        seen.touch()
+        raise OSError("the machine was busy")
+"""
+TWICE = "def test_twice():\n    assert 1 == 2\n"
+DIES_ONCE = """
+import os, pathlib
+def test_dies():
+    if not pathlib.Path("died").exists():
+        pathlib.Path("died").touch()
+        os._exit(1)
+def test_after():
+    pathlib.Path("after").touch()
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Runs pytest on each text, then decides. Returns the status and the output."""
+    records = tmp_path / "records"
+    records.mkdir()
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "TEST_RECORDS": str(records),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+
+    def execute(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def run_texts(*texts: str, before: int = 0) -> tuple[int, list[str]]:
+        status = before
+        for number, text in enumerate(texts):
+            path = tmp_path / f"test_{number}.py"
+            path.write_text(text)
+            status = execute(["pytest", "-p", "tests.unsteady", path.name]).returncode or status
+        decided = execute(["tests.unsteady", str(records), str(status)])
+        return decided.returncode, decided.stdout.splitlines()
+
+    return run_texts
+
+
+def test_nothing_is_said_of_steady_tests(run) -> None:
+    assert run(STEADY, STEADY) == (0, [])
+
+
+def test_a_test_that_passes_the_second_time_is_named(run) -> None:
+    status, lines = run(STEADY, ONCE.format(1))
+    assert status == 0
+    assert lines[-1].startswith("UNSTEADY test_1.py::test_once_1 OSError: the machine was busy (")
+
+
+def test_a_test_that_fails_twice_makes_the_run_fail(run) -> None:
+    status, lines = run(TWICE, ONCE.format(1))
+    assert status == 1
+    assert [line.split()[:2] for line in lines[-2:]] == [
+        ["FAILED", "test_0.py::test_twice"],
+        ["UNSTEADY", "test_1.py::test_once_1"],
+    ]
+
+
+@pytest.mark.parametrize(("number", "status"), [(3, 0), (4, 1)])
+def test_at_most_three_tests_may_be_unsteady(run, number: int, status: int) -> None:
+    decided, _ = run(*[ONCE.format(one) for one in range(number)])
+    assert decided == status
+
+
+def test_tests_behind_one_that_ends_its_run_are_run(run, tmp_path: Path) -> None:
+    status, lines = run(STEADY, DIES_ONCE)
+    assert status == 0
+    assert lines[-1].startswith("UNSTEADY test_1.py::test_dies the test run ended in this test")
+    assert (tmp_path / "after").exists()
+
+
+def test_a_failure_behind_one_that_ends_its_run_is_unsteady_too(run) -> None:
+    status, lines = run(DIES_ONCE + ONCE.format(1))
+    assert status == 0
+    assert sorted(line.split()[1] for line in lines if line.startswith("UNSTEADY")) == [
+        "test_0.py::test_dies",
+        "test_0.py::test_once_1",
+    ]
+
+
+def test_a_file_that_cannot_be_collected_makes_the_run_fail(run) -> None:
+    status, lines = run("import there_is_no_such_module\n", ONCE.format(1))
+    assert status == 1
+    assert any(line.startswith("BROKEN") and "there_is_no_such_module" in line for line in lines)
+
+
+def test_a_status_that_no_test_explains_makes_the_run_fail(run) -> None:
+    status, lines = run(STEADY, before=3)
+    assert status == 1
+    assert lines == ["BROKEN the tests ended with status 3, and no test has failed"]
