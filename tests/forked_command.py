@@ -254,7 +254,7 @@ class _Server:
 
     def _stop(self) -> None:
         self._channel.close()
-        self._process.wait(10)
+        self._process.wait(120)
 
 
 def _serve(channel: socket.socket) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> T:
+def wait_for(condition: Callable[[], T], seconds: float = 120.0, what: str = "") -> T:
     """Waits until a condition is true, and returns its value.
 
     Args:

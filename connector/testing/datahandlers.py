@@ -383,9 +383,9 @@ class DataHandlerSuite:
     def test_a_huge_body_of_one_piece_is_done_with_in_seconds(
         self, handler: DataHandler, samples: Sequence[Sample], piece: bytes
     ) -> None:
-        begun = time.monotonic()
+        begun = time.process_time()
         _read_or_refuse(handler, piece * (_BIG // len(piece)), samples[0].hint)
-        assert time.monotonic() - begun < _SECONDS
+        assert time.process_time() - begun < _SECONDS
 
     def test_a_sample_cut_off_anywhere_is_an_object_or_malformed(
         self, handler: DataHandler, samples: Sequence[Sample]

@@ -78,10 +78,10 @@ def test_a_body_that_cannot_be_read_is_malformed(
     (tmp_path / "broken.py").write_text(
         "def find(body):\n    raise ValueError('no name')\ndef number(body):\n    return 7\n"
     )
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(MalformedData, match=words):
         make_name_handler(text, "", tmp_path)(body)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_text_of_one_piece_takes_little_time_and_memory(piece: str, escape: st
     form = SeparatedValues(escape=escape)
     text = (piece * (1 << 18))[: 1 << 18]
     tracemalloc.start()
-    begun = time.monotonic()
+    begun = time.process_time()
     records = form.read(text, 40)
     try:
         for record in records:
@@ -180,7 +180,7 @@ def test_a_text_of_one_piece_takes_little_time_and_memory(piece: str, escape: st
         pass  # the texts are wrong in most ways
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
     assert peak < 8 * len(text)
 
 

@@ -170,7 +170,7 @@ def test_a_reader_that_stops_early_is_no_error(deployment: Path) -> None:
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    process.wait(60)
+    process.wait(120)
     assert errors == b""
 
 

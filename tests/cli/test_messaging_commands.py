@@ -176,7 +176,7 @@ def test_a_reader_that_is_gone_before_a_message_is_written_has_not_received_it(
     with PipedProcess("receive", "orders", "--wait", "20000", cwd=deployment) as receiver:
         receiver.stdout.close()
         identity = send("orders", "x" * 100_000)
-        assert receiver.wait(30) == 1
+        assert receiver.wait(120) == 1
     (waiting,) = call("browse", "orders", "--json").documents
     assert (waiting["JMSMessageID"], waiting["JMSRedelivered"]) == (identity, True)
 
@@ -638,7 +638,7 @@ def test_an_answer_for_which_there_is_no_room_is_an_error_and_loses_no_message(
     with open("/dev/full", "w") as full, tempfile.TemporaryFile() as errors:
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
         done = ForkedProcess(command, cwd=deployment, env=env, stdout=full.fileno(), stderr=errors.fileno())
-        assert done.wait(60) == 1
+        assert done.wait(120) == 1
         errors.seek(0)
         assert errors.read() == b"connector: cannot write to standard output: No space left on device\n"
     assert call("browse", "orders", "--json").bodies == ["kept"]
@@ -665,7 +665,7 @@ def test_a_queue_called_run_does_not_keep_signals_from_another_verb(tmp_path: Pa
         child.stdin.flush()
         wait_for(lambda: not _unread(child.stdin), what="the command reads the body")
         child.send_signal(signal.SIGINT)
-        assert child.wait(10) != 0
+        assert child.wait(120) != 0
     finally:
         child.kill()
         child.communicate()

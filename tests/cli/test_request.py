@@ -250,7 +250,7 @@ def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_comma
     asked = time.monotonic()
     process.send_signal(number)
     output, errors = process.communicate()
-    assert time.monotonic() - asked < 2
+    assert time.monotonic() - asked < 20
     assert (process.returncode, output) == (status, "")
     assert errors == f"connector: Customer.Retrieve: given up by {number.name}; it may have been sent\n"
     assert asking.clients() == []
@@ -303,7 +303,7 @@ def test_a_provider_that_is_out_of_reach_is_an_answer_and_no_traceback(asking: A
 )
 def test_a_wrong_name_is_said_before_a_body_is_read(asking: Asking, name: str, text: str) -> None:
     process = asking.start(name)  # nobody writes, and the pipe stays open
-    assert process.wait(20) == 2
+    assert process.wait(120) == 2
     assert process.communicate()[1] == f"connector: {text}\n"
     wrong = asking.ask(name, "--data", "no-such-file")
     assert wrong.errors == f"connector: {text}\n"

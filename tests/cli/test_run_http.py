@@ -98,7 +98,7 @@ def test_a_service_takes_requests_over_http_and_lets_those_in_flight_complete_wh
 
     def in_its_time(request: ReceivedMessage, replying: Replying) -> None:
         if taken.is_set():
-            answered.wait(10)
+            answered.wait(120)
         greet(request, replying)
 
     service = Service(directory)
@@ -119,8 +119,8 @@ def test_a_service_takes_requests_over_http_and_lets_those_in_flight_complete_wh
         time.sleep(0.3)
         assert service.process.poll() is None, "it waits for what is in flight"
         answered.set()
-        caller.join(20)
-        service.process.wait(20)
+        caller.join(120)
+        service.process.wait(120)
     finally:
         answered.set()
         service.process.send_signal(signal.SIGKILL)
@@ -136,7 +136,7 @@ def test_a_port_that_is_taken_ends_the_service_with_a_text_that_says_what_to_do(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         service = Service(directory, taken.getsockname()[1])
-        assert service.process.wait(20) == 1
+        assert service.process.wait(120) == 1
     errors = service.errors
     assert "http.listen" in errors
     assert "choose another port" in errors

@@ -142,12 +142,12 @@ def test_many_warnings_and_many_sections_have_an_end(monkeypatch: pytest.MonkeyP
 )
 def test_hostile_files_take_little_time_and_memory(content: bytes) -> None:
     tracemalloc.start()
-    begin = time.monotonic()
+    begin = time.process_time()
     error = refused(content)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(error) < 400
-    assert time.monotonic() - begin < 30
+    assert time.process_time() - begin < 30
     assert peak < 5 * len(content) + 1_000_000
 
 

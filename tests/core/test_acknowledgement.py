@@ -297,7 +297,7 @@ def test_auto_brings_again_what_a_listener_has_seen_and_nobody_could_acknowledge
     consumer.listen(listener)
     wait_for(lambda: errors)
     repair()
-    assert again.wait(10)
+    assert again.wait(120)
     session.close()
     assert counts[:2] == [1, 2]
     assert isinstance(errors[0], ProviderError)

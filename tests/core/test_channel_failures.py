@@ -216,21 +216,21 @@ def test_a_channel_closes_when_its_receiver_has_returned(kind: str) -> None:
 
         def wait(reference: Reference) -> bool:
             inside.set()
-            return go_on.wait(10)
+            return go_on.wait(120)
 
         receiver = Recorder(answer=wait)
         queue.add_receiver(receiver)
         sender = threading.Thread(target=queue.handle, args=(world.message("1"),))
         sender.start()
-        assert inside.wait(10)
+        assert inside.wait(120)
         later = world.message("2")
         assert queue.handle(later) is True  # this thread is not kept waiting
         closer = threading.Thread(target=queue.close)
         closer.start()
         assert closer.is_alive()
         go_on.set()
-        closer.join(10)
-        sender.join(10)
+        closer.join(120)
+        sender.join(120)
         assert not closer.is_alive()
         assert receiver.bodies == ["1"]
         assert texts(world.open().queue("orders").messages(NEW)) == ["2"]
@@ -269,7 +269,7 @@ def test_a_thread_that_sends_while_another_delivers_goes_on_and_is_served(kind: 
             if len(threads) == 1:
                 sender = threading.Thread(target=queue.handle, args=(world.message("2"),))
                 sender.start()
-                sender.join(10)
+                sender.join(120)
                 assert not sender.is_alive()
             return True
 

@@ -154,7 +154,7 @@ def test_6_2_1_a_commit_that_is_killed_is_whole_or_not_at_all(
         """,
         fault=f"{place}=kill",
     )
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
     channels = world.open()
     orders, bills, copies = (channels.queue(name) for name in ("orders", "bills", "copies"))

@@ -150,7 +150,7 @@ def test_3_1_a_sender_waits_for_room_until_a_receiver_acknowledges() -> None:
         assert not sent.wait(0.2)
         receiver = Recorder()
         queue.add_receiver(receiver)
-        assert sent.wait(10)
+        assert sent.wait(120)
         sender.join()
         assert queue.deliver() is True
         assert [body[0] for body in receiver.bodies] == ["x", "y"]
@@ -279,7 +279,7 @@ def test_5_3_4_an_acknowledgement_that_overtakes_the_return_of_the_receiver_coun
     def acknowledge_elsewhere_first(reference: Reference) -> bool:
         thread = threading.Thread(target=queue.acknowledge, args=(reference.message_id, "r"))
         thread.start()
-        thread.join(10)  # a channel that made it wait for the end of the delivery would hang here
+        thread.join(120)  # a channel that made it wait for the end of the delivery would hang here
         assert not thread.is_alive()
         return False
 

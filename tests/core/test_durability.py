@@ -174,7 +174,7 @@ def test_what_threads_send_is_synced_side_by_side_so_that_the_disk_commits_it_to
     def sync(descriptor: int) -> None:
         if not hasattr(begun, "first"):
             begun.first = True
-            together.wait(10)
+            together.wait(120)
         fdatasync(descriptor)
 
     provider = DropboxProvider(root, create=True)

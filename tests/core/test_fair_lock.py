@@ -121,14 +121,14 @@ def test_a_wait_that_is_interrupted_keeps_nobody_out() -> None:
     def hold() -> None:
         with lock:
             held.set()
-            done.wait(10)
+            done.wait(120)
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(10)
+    held.wait(120)
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:

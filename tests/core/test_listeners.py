@@ -141,7 +141,7 @@ def test_close_waits_for_the_listener_that_runs(connection: MessagingConnection)
 
     session = connection.session()
     session.consumer("orders").listen(slow)
-    assert begun.wait(10)
+    assert begun.wait(120)
     session.close()
     assert ended.is_set()
     assert left(connection) == 0
@@ -161,7 +161,7 @@ def test_a_listener_that_runs_when_its_session_is_closed_ends_its_work(
         session.commit()
 
     session.consumer("orders").listen(relay)
-    assert begun.wait(10)
+    assert begun.wait(120)
     session.close()
     assert left(connection) == 0
     with connection.session() as other:

@@ -463,7 +463,7 @@ class Deployment:
     def await_delivery(self) -> None:
         """Waits until one more message is delivered."""
         before = len(self.deliveries())
-        wait_for(lambda: len(self.deliveries()) > before, 90, "a delivery")
+        wait_for(lambda: len(self.deliveries()) > before, 120, "a delivery")
 
     def reached(self, name: str) -> list[int]:
         """The processes that wait at a gate."""
@@ -604,14 +604,14 @@ class Run:
 
     def kill_everything(self) -> None:
         """SIGKILL to all of it, until nothing is left."""
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + 60.0
         while members := self.members():
             for pid in members:
                 _send(pid, signal.SIGKILL)
             self.process.poll()
             assert time.monotonic() < deadline, f"cannot be killed: {members}"
             time.sleep(0.01)
-        self.process.wait(10)
+        self.process.wait(120)
 
     def kill_while_paused(self, *, whole_group: bool) -> None:
         """SIGKILL to all of it, or to the driver alone: its tasks go on until they end by themselves."""
@@ -622,7 +622,7 @@ class Run:
             self.go_on()
             self.await_gone()
 
-    def await_gone(self, timeout: float = 15.0) -> None:
+    def await_gone(self, timeout: float = 120.0) -> None:
         """Waits until no process of the run is left."""
         try:
             wait_for(lambda: not self.members(), timeout)
@@ -632,7 +632,7 @@ class Run:
     def await_start(self) -> None:
         """Waits until it has connected, which it does when Spark is up."""
         wait_for(
-            lambda: self.process.poll() is not None or self._deployment.has_client(self.pid), 90, "started"
+            lambda: self.process.poll() is not None or self._deployment.has_client(self.pid), what="started"
         )
 
     def await_poll(self) -> None:
@@ -643,7 +643,7 @@ class Run:
             instances = json.loads(status.stdout)["instances"]
             return any(one["pid"] == self.pid and one["last_good_poll"] for one in instances)
 
-        wait_for(has_polled, 30, "a good poll")
+        wait_for(has_polled, 120, "a good poll")
 
     def await_pause(self, place: str) -> None:
         """Waits until one of its processes waits at a named place."""

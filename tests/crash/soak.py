@@ -104,9 +104,9 @@ def _end(run: Run, choices: random.Random) -> int:
     kill: Callable[[Run], None] = choices.choice((Run.signal_driver, Run.kill_everything))
     kill(run)
     run.go_on()
-    run.process.wait(10)
+    run.process.wait(120)
     if choices.random() < 0.5:  # else the next run starts while tasks of this one still live
-        run.await_gone(60)
+        run.await_gone(120)
     return 1
 
 

@@ -61,7 +61,7 @@ def _settle(deployment: Deployment) -> Settled:
         kill(run)
         run.go_on()
         assert run.wait() == -signal.SIGKILL
-        run.await_gone(30)
+        run.await_gone(120)
         ids += deployment.send("a", ["sleep:0.01"] * 20)
     (failed,) = deployment.send("b", ["elsewhere"])
     deployment.spark["conf"]["spark.cores.max"] = "1"  # one executor is enough for what is left

@@ -44,7 +44,7 @@ def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it
     deployment = deploy(connector={"stop_timeout": "1s", "DuplicateEventElimination": True})
     ids = deployment.send("in", ["gate:stop", *[""] * 5])
     hung = deployment.start()
-    wait_for(lambda: deployment.reached("stop"), 90, "an event at work")
+    wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
     stop(hung, whole_group=whole_group)
     client = client_of(deployment, hung)
 
@@ -65,9 +65,9 @@ def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it
 
     ids += deployment.send("in", [""] * 3)
     hung.signal_all(signal.SIGCONT)
-    wait_for(lambda: "connected again" in hung.errors, 60, "a new connection")
+    wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
     assert "its messages are redelivered, to this client or another: connect anew" in hung.errors
-    wait_for(lambda: deployment.ids("archive").keys() == set(ids), 60, "the messages since then")
+    wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, "the messages since then")
     hung.signal_driver(signal.SIGTERM)
     assert hung.wait() == 0
     assert_settled_once(deployment, ids, kills=1)
@@ -77,7 +77,7 @@ def test_an_adapter_that_may_not_restart_ends_with_status_1(deploy: Deploy) -> N
     deployment = deploy(connector={"stop_timeout": "1s", "RestartRetryCount": 0})
     ids = deployment.send("in", ["gate:stop", *[""] * 5])
     hung = deployment.start()
-    wait_for(lambda: deployment.reached("stop"), 90, "an event at work")
+    wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
     stop(hung, whole_group=True)
     assert takeover(deployment, client_of(deployment, hung), "--it-is-dead").returncode == 0
     deployment.open("stop")
@@ -93,15 +93,15 @@ def test_a_running_instance_takes_over_from_a_client_that_is_declared_dead(deplo
     deployment = deploy(connector={"stop_timeout": "1s"})
     ids = deployment.send("in", ["gate:stop", *[""] * 5])
     hung = deployment.start()
-    wait_for(lambda: deployment.reached("stop"), 90, "an event at work")
+    wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
     heir = deployment.start()
     heir.await_start()
     stop(hung, whole_group=True)
     deployment.open("stop")
     assert takeover(deployment, client_of(deployment, hung), "--it-is-dead").returncode == 0
-    wait_for(lambda: deployment.ids("archive").keys() == set(ids), 90, "the messages of the hung client")
+    wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, "the messages of the hung client")
     hung.signal_all(signal.SIGCONT)
-    wait_for(lambda: "connected again" in hung.errors, 60, "a new connection")
+    wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
     for run in (hung, heir):
         run.signal_driver(signal.SIGTERM)
         assert run.wait() == 0
@@ -113,7 +113,7 @@ def test_a_client_whose_lock_is_free_is_left_to_the_ordinary_takeover(deploy: De
     deployment = deploy()
     ids = deployment.send("in", ["gate:stop", *[""] * 3])
     killed = deployment.start()
-    wait_for(lambda: deployment.reached("stop"), 90, "an event at work")
+    wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
     client = client_of(deployment, killed)
     killed.kill_everything()
     refused = takeover(deployment, client, "--it-is-dead")

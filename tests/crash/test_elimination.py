@@ -79,7 +79,7 @@ def test_two_adapters_publish_no_copy_that_the_other_has_in_flight(deploy: Deplo
     wait_for(lambda: deployment.count("archive") == 4)
     for run in (one, other):
         run.signal_driver(signal.SIGTERM)
-        assert run.wait(15) == 0
+        assert run.wait(120) == 0
     assert deployment.begun() == dict.fromkeys([*ids, *marks], 1)
     assert sum(run.summary["duplicates"] for run in (one, other)) == 1
     assert deployment.leftovers() == []

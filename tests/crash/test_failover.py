@@ -38,12 +38,12 @@ def test_an_adapter_goes_on_with_the_standby_that_is_promoted(
         )
         ids = deployment.send("in", ["sleep:0.01"] * 60)
         run = deployment.start()
-        wait_for(lambda: len(deployment.deliveries()) > 40, 60, "deliveries")
+        wait_for(lambda: len(deployment.deliveries()) > 40, 120, "deliveries")
         own_postgres.kill()
         with standby.connect() as operator:
             operator.execute("SELECT pg_promote()")
         deployment.queues = DatabaseQueues(url)
-        wait_for(lambda: deployment.count("archive") == len(ids), 60, run.errors)
+        wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
         run.signal_driver(signal.SIGTERM)
         assert run.wait() == 0, run.errors
         assert deployment.begun() == dict.fromkeys(ids, 1)

@@ -24,10 +24,10 @@ def test_two_adapters_share_the_groups_and_publish_each_in_order(deploy: Deploy)
         run.await_start()
     groups = _send(deployment, 8)
     ids = [one for several in groups.values() for one in several]
-    wait_for(lambda: deployment.count("archive") == len(ids), 90)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120)
     for run in runs:
         run.signal_driver(signal.SIGTERM)
-    assert [run.wait(30) for run in runs] == [0, 0], [run.errors for run in runs]
+    assert [run.wait(120) for run in runs] == [0, 0], [run.errors for run in runs]
     assert assert_settled_once(deployment, ids, kills=0) == 0
     _assert_in_order(deployment, groups, again=0)
     assert min(run.summary["published"] for run in runs) > 0, "both did work"
@@ -51,9 +51,9 @@ def test_a_killed_adapter_hands_its_groups_over_in_order(deploy: Deploy, in_prog
     killed.kill_everything()
     deployment.open("1")
     ids = [one for several in groups.values() for one in several]
-    wait_for(lambda: deployment.count("archive") == len(ids), 90)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120)
     neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(30) == 0, neighbour.errors
+    assert neighbour.wait(120) == 0, neighbour.errors
     assert_settled_once(deployment, ids, kills=1)
     assert deployment.begun()[groups["z"][1]] == 2
     _assert_in_order(deployment, groups, again=2)

@@ -28,7 +28,7 @@ def test_what_a_lost_host_has_claimed_is_done_by_others_and_it_does_none_of_it_l
         )
         ids = deployment.send("in", ["gate:lost", *[""] * 20])
         lost = deployment.start(TEST_LEASE=LEASE, TEST_MACHINE="lost")
-        wait_for(lambda: deployment.reached("lost"), 90, "an event at work")
+        wait_for(lambda: deployment.reached("lost"), 120, "an event at work")
         deployment.queues = DatabaseQueues(database)
         deployment.configure()
         proxy.fall_silent()
@@ -49,7 +49,7 @@ def test_what_a_lost_host_has_claimed_is_done_by_others_and_it_does_none_of_it_l
         lost.signal_all(signal.SIGCONT)
         proxy.cut()
         ids += deployment.send("in", [""] * 3)
-        wait_for(lambda: deployment.ids("archive").keys() == set(ids), 60, lost.errors)
+        wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, lost.errors)
         lost.signal_driver(signal.SIGTERM)
         assert lost.wait() == 0, lost.errors
         assert "connected again" in lost.errors

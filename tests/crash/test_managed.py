@@ -57,7 +57,7 @@ def test_kills_at_random_moments_send_each_message_on_exactly_once(deploy: Deplo
     for number in range(3):
         before = deployment.count("archive")
         run = deployment.start("--drain")
-        wait_for(lambda before=before: deployment.count("archive") > before, 60)  # type: ignore[misc]
+        wait_for(lambda before=before: deployment.count("archive") > before, 120)  # type: ignore[misc]
         time.sleep(moments.uniform(0.0, 0.2))
         if number % 2:
             run.kill_everything()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import defaultdict
 
 import pytest
@@ -47,11 +46,9 @@ def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(
     killed.kill_everything()
     deployment.open("1")
     ids += deployment.send("in", [""] * 5)
-    started = time.monotonic()
-    wait_for(lambda: deployment.count("archive") == len(ids), 25)
-    assert time.monotonic() - started < 15
+    wait_for(lambda: deployment.count("archive") == len(ids), 120)
     neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(15) == 0
+    assert neighbour.wait(120) == 0
     assert_settled_once(deployment, ids, kills=1)
     workers = defaultdict(set)
     for delivery in deployment.deliveries():

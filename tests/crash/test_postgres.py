@@ -75,7 +75,7 @@ def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
             mark.unlink()
         return not left and deployment.count("archive") == len(ids)
 
-    wait_for(is_done, 90, "settled")
+    wait_for(is_done, 120, "settled")
     run.signal_driver(signal.SIGTERM)
     assert run.wait() == 0, run.errors
     assert deployment.begun() == dict.fromkeys(ids, 1), run.errors
@@ -108,10 +108,10 @@ def test_a_connection_that_is_lost_in_a_commit_costs_and_doubles_nothing(
             operator.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
             return "in a commit, which may have happened" in run.errors
 
-        wait_for(has_lost_a_commit, 60, run.errors)
+        wait_for(has_lost_a_commit, 120, run.errors)
         _set_standby(operator, "")
     deployment.queues = DatabaseQueues(own_postgres.url())
-    wait_for(lambda: deployment.count("archive") == len(ids), 60, run.errors)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
     run.signal_driver(signal.SIGTERM)
     assert run.wait() == 0, run.errors
     assert "Exception ignored" not in run.errors  # the workers got SIGTERM when the connection was made anew

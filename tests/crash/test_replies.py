@@ -136,7 +136,7 @@ def test_a_process_on_a_worker_is_killed_while_it_asks_another_adapter_and_asks_
         (deployment.directory / "metaobjects" / "objects.yaml").write_text(OBJECTS)
     ids = front.send("in", [""])
     run = front.start("--drain")
-    wait_for(lambda: list(front.directory.glob("asking.*")) and front.names("asked"), 60, "a request")
+    wait_for(lambda: list(front.directory.glob("asking.*")) and front.names("asked"), 120, "a request")
     run.kill_everything()
     assert any(name.startswith("temporary-") for name in os.listdir(front.root))
     ids += front.send("in", [""])
@@ -147,7 +147,7 @@ def test_a_process_on_a_worker_is_killed_while_it_asks_another_adapter_and_asks_
         f"{ids[0]} 2 VALCHANGE Ada",
         f"{ids[1]} 1 VALCHANGE Ada",
     ]
-    wait_for(lambda: len(front.names("served")) == 3, 20, "the request of the dead served")
+    wait_for(lambda: len(front.names("served")) == 3, 120, "the request of the dead served")
     serving.signal_driver(15)
     assert serving.wait() == 0, serving.errors
     assert front.ids("archive") == Counter(ids)

@@ -33,7 +33,7 @@ def test_a_signal_finishes_what_is_in_flight_and_leaves_nothing_behind(deploy: D
     run.signal_driver(number)
     time.sleep(0.3)
     deployment.open("1")
-    assert run.wait(15) == 0, run.errors
+    assert run.wait(120) == 0, run.errors
     run.await_gone()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert set(deployment.begun().values()) == {1}
@@ -46,15 +46,15 @@ def test_a_process_that_takes_longer_than_stop_timeout_is_ended_and_the_rest_is_
 ) -> None:
     deployment = deploy(connector={"stop_timeout": "1s"})
     done = deployment.send("in", [""])
-    slow = deployment.send("in", ["sleep:60"])
+    slow = deployment.send("in", ["sleep:300"])
     rest = deployment.send("in", ["", ""])
     run = deployment.start()
     wait_for(lambda: slow[0] in deployment.begun())
     asked = time.monotonic()
     run.signal_driver(signal.SIGTERM)
-    assert run.wait(20) == 0, run.errors
-    assert time.monotonic() - asked < 10
-    run.await_gone(5)
+    assert run.wait(120) == 0, run.errors
+    assert time.monotonic() - asked < 60, "not the 300 s of the process"
+    run.await_gone(120)
     assert deployment.ids("archive") == dict.fromkeys(done, 1)
     assert deployment.begun() == {done[0]: 1, slow[0]: 1}
     names = deployment.names("in")
@@ -68,7 +68,7 @@ def test_a_process_that_takes_longer_than_stop_timeout_is_ended_and_the_rest_is_
 
 
 def test_a_second_signal_ends_at_once_and_the_next_run_recovers(deploy: Deploy) -> None:
-    deployment = deploy(connector={"stop_timeout": "2s"})
+    deployment = deploy(connector={"stop_timeout": "120s"})
     ids = deployment.send("in", ["gate:1", ""])
     run = deployment.start()
     wait_for(lambda: deployment.reached("1"))
@@ -76,8 +76,8 @@ def test_a_second_signal_ends_at_once_and_the_next_run_recovers(deploy: Deploy) 
     time.sleep(0.3)
     asked = time.monotonic()
     run.signal_driver(signal.SIGTERM)
-    assert run.wait(5) == 128 + signal.SIGTERM
-    assert time.monotonic() - asked < 1
+    assert run.wait(120) == 128 + signal.SIGTERM
+    assert time.monotonic() - asked < 60
     run.await_gone()
     deployment.open("1")
     deployment.java = False
@@ -93,7 +93,7 @@ def test_a_signal_to_the_whole_busy_group_ends_it_in_order_although_java_dies_fi
     deployment.send("in", ["sleep:0.5", "", ""])
     deployment.await_delivery()
     run.signal_all(signal.SIGTERM)
-    assert run.wait(15) == 0, run.errors
+    assert run.wait(120) == 0, run.errors
     run.await_gone()
     repeated = [n for n in deployment.begun().values() if n > 1]
     assert repeated == []
@@ -116,7 +116,7 @@ def test_a_hangup_is_ignored_and_sigterm_to_the_whole_idle_group_ends_it_in_orde
     assert run.java() == java
     wait_for(lambda: not deployment.names("in", "processing"), what="that it has nothing to do")
     run.signal_all(signal.SIGTERM)
-    assert run.wait(15) == 0, run.errors
+    assert run.wait(120) == 0, run.errors
     run.await_gone()
     assert deployment.begun() == dict.fromkeys(deployment.ids("archive"), 1)
     assert len(deployment.names("archive")) == 2
@@ -133,7 +133,7 @@ def test_poll_frequency_counts_from_the_end_of_a_poll_to_the_start_of_the_next(d
         wait_for(lambda number=number: len(deployment.begun()) > number)  # type: ignore[misc]
         begun.append(time.monotonic())
     run.signal_driver(signal.SIGTERM)
-    assert run.wait(15) == 0
+    assert run.wait(120) == 0
     assert all(1.15 < later - earlier < 2.5 for earlier, later in pairwise(begun))
 
 
@@ -149,7 +149,7 @@ def test_a_service_with_poll_frequency_no_polls_nothing_but_takes_over_from_the_
     wait_for(lambda: len(deployment.names("in")) == 2, what="the claims of the dead to come back")
     time.sleep(1)
     run.signal_driver(signal.SIGTERM)
-    assert run.wait(15) == 0
+    assert run.wait(120) == 0
     assert deployment.ids("in") == dict.fromkeys(ids, 1)
     assert deployment.names("archive") == []
 
@@ -163,7 +163,7 @@ def test_outside_of_its_window_a_service_does_not_poll_and_a_drain_does(deploy: 
     run.await_start()
     time.sleep(1)
     run.signal_driver(signal.SIGTERM)
-    assert run.wait(15) == 0
+    assert run.wait(120) == 0
     assert deployment.ids("in") == dict.fromkeys(ids, 1)
     deployment.drain()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
@@ -184,7 +184,7 @@ def test_events_keep_their_order_over_jobs_that_are_sent_ahead_also_when_one_is_
     deployment.drop("in", f"4.{ids[-1][3:]}z.T", b"{not json")
     ids += deployment.send("in", names[60:])
     run = deployment.start("--drain", "--json")
-    assert run.wait(60) != 0
+    assert run.wait(120) != 0
     assert run.summary["published"] + run.summary["failed"] == 101
     assert [d.id for d in deployment.deliveries() if d.word == "begin"] == ids[:101]
     assert deployment.ids("in") == dict.fromkeys(ids[100:], 1)
@@ -214,7 +214,7 @@ def test_a_signal_while_it_starts_ends_it_in_order(deploy: Deploy, number: int, 
     wait_for(lambda: run.lets_wait(number))
     time.sleep(seconds)
     run.signal_driver(number)
-    assert run.wait(60) == 0, run.errors
+    assert run.wait(120) == 0, run.errors
     run.await_gone()
     assert deployment.ids("in") + deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.leftovers(but=["in/target/"]) == []

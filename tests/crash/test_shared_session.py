@@ -80,13 +80,13 @@ def test_a_job_cancelled_from_outside_and_the_jobs_of_the_program_lose_nothing(d
     ids = deployment.send("a", ["", "gate:1", "", ""]) + deployment.send("b", ["sleep:0.05"] * 10)
     process = start(deployment)
     try:
-        wait_for(lambda: deployment.reached("1") or process.poll() is not None, 90, "at work")
-        wait_for(lambda: len(deployment.reached("1")) > 1 or process.poll() is not None, 60, "run again")
+        wait_for(lambda: deployment.reached("1") or process.poll() is not None, 120, "at work")
+        wait_for(lambda: len(deployment.reached("1")) > 1 or process.poll() is not None, 120, "run again")
         deployment.open("1")
-        wait_for(lambda: (deployment.directory / "half").exists() or process.poll() is not None, 60)
+        wait_for(lambda: (deployment.directory / "half").exists() or process.poll() is not None, 120)
         ids += deployment.send("a", [""] * 10)
         (deployment.directory / "more").touch()
-        out, errors = process.communicate(timeout=90)
+        out, errors = process.communicate(timeout=120)
     finally:
         process.kill()
         process.wait()

@@ -67,7 +67,7 @@ def test_what_dies_while_several_batches_run_loses_nothing_and_repeats_what_was_
         run = deployment.start("--drain", "--json")
         kill(run, deployment.await_gate(run, gate, len(QUEUES)))
         deployment.open(gate)
-        run.wait(60)
+        run.wait(120)
         run.await_gone()
     deployment.java = False
     deployment.drain()
@@ -120,7 +120,7 @@ def test_a_stop_finishes_what_runs_and_gives_back_what_waits(deploy: Deploy) -> 
     run.signal_driver(signal.SIGTERM)
     wait_for(lambda: "stopping" in run.errors)
     deployment.open("1")
-    assert run.wait(30) == 0, run.errors
+    assert run.wait(120) == 0, run.errors
     begun = len(deployment.begun())
     assert begun == 4, "two batches of PollQuantity each"
     assert len(deployment.names("archive")) == begun
@@ -147,7 +147,7 @@ def test_a_worker_that_is_stopped_for_a_while_delays_its_own_batch_alone(deploy:
 
 def _stop(run: Run) -> None:
     run.signal_driver(signal.SIGTERM)
-    assert run.wait(30) == 0, run.errors
+    assert run.wait(120) == 0, run.errors
 
 
 def test_a_job_that_is_lost_again_and_again_is_no_fault_of_its_events(deploy: Deploy) -> None:

@@ -26,13 +26,13 @@ def test_a_file_that_another_program_locks_for_long_costs_and_doubles_nothing(de
     )
     ids = deployment.send("in", ["sleep:0.02"] * 40)
     run = deployment.start(TEST_BUSY="0.2")
-    wait_for(lambda: len(deployment.deliveries()) > 20, 60, "deliveries")
+    wait_for(lambda: len(deployment.deliveries()) > 20, 120, "deliveries")
     other = sqlite3.connect(deployment.root / "messages.db", isolation_level=None, timeout=60)
     other.execute("BEGIN IMMEDIATE")
-    wait_for(lambda: "restarting the connection failed" in run.errors, 60, "an attempt to restart")
+    wait_for(lambda: "restarting the connection failed" in run.errors, 120, "an attempt to restart")
     other.execute("ROLLBACK")
     other.close()
-    wait_for(lambda: deployment.count("archive") == len(ids), 60, run.errors)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
     run.signal_driver(signal.SIGTERM)
     assert run.wait() == 0, run.errors
     assert "database is locked: another program holds the file" in run.errors

@@ -39,7 +39,7 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     sent = time.time()
     (first, *_) = deployment.send("in", ["gate:hold", *[""] * 6])
     run = deployment.start()
-    (worker,) = wait_for(lambda: deployment.reached("hold"), 90, "an event at work")
+    (worker,) = wait_for(lambda: deployment.reached("hold"), 120, "an event at work")
     document = status(deployment)
     assert list(document) == ["application", "instances", "batches", "workers", "inputs"]
     assert document["application"] == "crash"
@@ -88,7 +88,7 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
         assert part in text
 
     deployment.open("hold")
-    wait_for(lambda: status(deployment)["instances"][0]["last_good_poll"], 30, "a good poll")
+    wait_for(lambda: status(deployment)["instances"][0]["last_good_poll"], 120, "a good poll")
     document = status(deployment)
     assert 0 <= age(document["instances"][0]["last_good_poll"]) < 30
     assert (document["batches"], document["workers"]) == ([], [])
@@ -102,7 +102,7 @@ def test_it_tells_the_dead_from_the_living(deploy: Deploy) -> None:
     deployment = deploy()
     deployment.send("in", ["gate:hold", ""])
     run = deployment.start()
-    wait_for(lambda: deployment.reached("hold"), 90, "an event at work")
+    wait_for(lambda: deployment.reached("hold"), 120, "an event at work")
     run.kill_everything()
     document = status(deployment)
     assert [(one["pid"], one["state"]) for one in document["instances"]] == [(run.pid, "dead")]

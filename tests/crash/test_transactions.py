@@ -169,7 +169,7 @@ def test_a_worker_that_is_stopped_in_its_transaction_books_once(deploy: Deploy, 
     (first,) = deployment.send("in", [""], second="gate:1")
     ids = [first, *deployment.send("in", [""] * 10)]
     hung = deployment.start()
-    wait_for(lambda: deployment.reached("1"), 60, "an open transaction")
+    wait_for(lambda: deployment.reached("1"), 120, "an open transaction")
     (worker,) = deployment.reached("1")
     hung.signal_one(worker, signal.SIGSTOP)
     hung.signal_driver(signal.SIGKILL)
@@ -178,7 +178,7 @@ def test_a_worker_that_is_stopped_in_its_transaction_books_once(deploy: Deploy, 
     time.sleep(0.5)
     deployment.open("1")
     hung.signal_one(worker, signal.SIGCONT)
-    wait_for(lambda: deployment.count("archive") == len(ids), 60, other.errors)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120, other.errors)
     other.signal_driver(signal.SIGTERM)
     assert other.wait() == 0, other.errors
     hung.await_gone()
@@ -190,9 +190,9 @@ def test_two_adapters_book_each_message_once_while_one_dies(deploy: Deploy, shop
     deployment = deploy(shop=shop.url, only=[BOOK], connector={"PollQuantity": 5})
     ids = deployment.send("in", [""] * 200)
     runs = [deployment.start(), deployment.start()]
-    wait_for(lambda: len(shop.bookings()) > 40, 60, "bookings")
+    wait_for(lambda: len(shop.bookings()) > 40, 120, "bookings")
     runs[0].kill_everything()
-    wait_for(lambda: deployment.count("archive") == len(ids), 60, runs[1].errors)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120, runs[1].errors)
     runs[1].signal_driver(signal.SIGTERM)
     assert runs[1].wait() == 0, runs[1].errors
     deployment.drain()  # takes over from the dead one, if nobody has
@@ -224,7 +224,7 @@ def test_a_database_server_that_is_killed_loses_and_doubles_nothing(
             deployment.open("1")
         return not left and deployment.count("archive") == len(ids) + 1
 
-    wait_for(is_done, 90, "settled")
+    wait_for(is_done, 120, "settled")
     run.signal_driver(signal.SIGTERM)
     assert run.wait() == 0, run.errors
     assert_booked_once(deployment, shop, [*ids, gated])
@@ -247,15 +247,15 @@ def test_without_its_database_an_event_waits_and_other_destinations_go_on(
     ids = deployment.send("a", [""] * 20)
     note = {"BusinessObject": "Note", "Verb": "Create", "Id": "1"}
     deployment.drop("b", "4.1700000000000000-t-n.T", note)
-    wait_for(lambda: "cannot be used" in run.errors, 30, "the reason in the log")
-    wait_for(lambda: deployment.count("archive") == 1, 30, "the other destination goes on")
+    wait_for(lambda: "cannot be used" in run.errors, 120, "the reason in the log")
+    wait_for(lambda: deployment.count("archive") == 1, 120, "the other destination goes on")
     time.sleep(2.0)
     polls = run.errors.count("a poll ended early")
     assert 1 <= polls <= 20, "the service does not spin"
     assert deployment.count("error") == 0
     assert own_postgres.password not in run.errors
     own_postgres.start()
-    wait_for(lambda: deployment.count("archive") == len(ids) + 1, 60, run.errors)
+    wait_for(lambda: deployment.count("archive") == len(ids) + 1, 120, run.errors)
     run.signal_driver(signal.SIGTERM)
     assert run.wait() == 0, run.errors
     assert shop.bookings() == dict.fromkeys(ids, 1)

@@ -28,13 +28,13 @@ def serve(deployment: Deployment) -> Run:
 
 
 def await_archived(deployment: Deployment, run: Run, ids: list[str]) -> None:
-    wait_for(lambda: set(ids) <= set(deployment.ids("archive")), 60, run.errors)
+    wait_for(lambda: set(ids) <= set(deployment.ids("archive")), 120, run.errors)
 
 
 def end(run: Run) -> None:
     """SIGTERM ends an idle service, whatever it waits for."""
     run.signal_driver(signal.SIGTERM)
-    assert run.wait(20) == 0, run.errors
+    assert run.wait(120) == 0, run.errors
 
 
 def cpu_seconds(pid: int) -> float:
@@ -115,7 +115,7 @@ def test_a_process_that_is_not_active_is_asked_once_a_poll_whatever_comes(
     flag.touch()
     ids = deployment.send("in", [f"inactive:{flag}"])
     run = deployment.start()
-    wait_for(lambda: sum(deployment.begun().values()), 60, run.errors)
+    wait_for(lambda: sum(deployment.begun().values()), 120, run.errors)
     began, before = time.monotonic(), sum(deployment.begun().values())
     while time.monotonic() < began + 1.5:
         ids += deployment.send("in", [f"inactive:{flag}"])

@@ -163,7 +163,7 @@ def test_a_second_run_waits_for_the_open_transaction_of_the_first(shop: Shop) ->
 
     def first(transaction: Transaction) -> None:
         began.set()
-        assert ends.wait(10)
+        assert ends.wait(120)
         insert(shop, 1)(transaction)
         order.append("first")
 
@@ -171,7 +171,7 @@ def test_a_second_run_waits_for_the_open_transaction_of_the_first(shop: Shop) ->
     thread = threading.Thread(target=lambda: other.run(shop.row("a"), nothing, first))
     shop.database.prepare()
     thread.start()
-    assert began.wait(10)
+    assert began.wait(120)
     threading.Timer(0.3, ends.set).start()
     assert shop.database.run(shop.row("a"), nothing, insert(shop, 2)) is None
     thread.join()

@@ -249,12 +249,12 @@ def test_a_hostile_body_takes_little_time_and_memory(tmp_path: Path) -> None:
     documents = [{name: [1] * 200_000} for name in ("any", "one", "all")]
     documents.append({"unique": [{"a": n} if n % 2 else n for n in range(200_000)] + [1.0, {"a": 1}, 1]})
     for document in documents:
-        begun = time.monotonic()
+        begun = time.process_time()
         tracemalloc.start()
         refusal(schema, document)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert time.monotonic() - begun < 10
+        assert time.process_time() - begun < 10
         assert peak < 100_000_000
 
 

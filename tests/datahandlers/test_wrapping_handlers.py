@@ -159,7 +159,7 @@ def test_a_template_cannot_reach_the_process(tmp_path: Path, attack: str) -> Non
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside/t.txt").write_text(f"first\n{attack}")
-    begun = time.monotonic()
+    begun = time.process_time()
     for handler in (
         make(TemplateHandler, text=f"first\n{attack}"),
         make(TemplateHandler, tmp_path, template="inside/t.txt"),
@@ -168,7 +168,7 @@ def test_a_template_cannot_reach_the_process(tmp_path: Path, attack: str) -> Non
             handler.to_body(BusinessObject(DEFINITIONS, "Customer", "Update", CUSTOMER))
         assert "secret" not in str(refused.value).replace("secret.txt", "")
     assert "t.txt" in str(refused.value)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_a_text_of_endless_length_is_refused() -> None:

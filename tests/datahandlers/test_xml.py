@@ -96,12 +96,12 @@ def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> Non
     ids=range(11),
 )
 def test_a_document_type_declaration_is_refused_at_once(body: bytes) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     for handler in (STRICT, LENIENT):
         with pytest.raises(MalformedData) as refused:
             handler.to_business_object(body, CUSTOMER)
         assert "root:" not in str(refused.value)
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 def test_the_reason_of_a_refused_document_type_says_what_to_do() -> None:

@@ -317,7 +317,7 @@ def test_a_mistake_names_the_record(body: str, words: str) -> None:
 )
 def test_an_attack_is_refused_at_once_and_in_little_memory(body: bytes) -> None:
     for handler in (xml(sample_definitions()), soap(sample_definitions())):
-        begun = time.monotonic()
+        begun = time.process_time()
         tracemalloc.start()
         try:
             with pytest.raises(MalformedData):
@@ -325,7 +325,7 @@ def test_an_attack_is_refused_at_once_and_in_little_memory(body: bytes) -> None:
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert time.monotonic() - begun < 10
+        assert time.process_time() - begun < 10
         assert peak < 20 * len(body) + 10_000_000
 
 

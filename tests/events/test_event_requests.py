@@ -44,7 +44,7 @@ def ask(customer, event):
 
 def ask_without_waiting(customer, event):
     futures = [event.request_async("Order.Create", {"Id": str(number)}) for number in range(5)]
-    note(answers=[future.result(20).as_dict() for future in futures])
+    note(answers=[future.result(120).as_dict() for future in futures])
 
 
 def ask_for_nothing(customer, event):
@@ -142,11 +142,11 @@ class TwoAdapters:
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            assert started.wait(20)
+            assert started.wait(120)
             yield
         finally:
             ended.set()
-            thread.join(20)
+            thread.join(120)
         assert errors == []
 
     def answers(self) -> list[dict[str, Any]]:

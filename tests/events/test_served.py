@@ -40,5 +40,5 @@ def test_a_process_that_is_not_active_is_asked_again_after_poll_frequency(bench:
             wait_for(lambda: len(deployment.messages("archive")) == 1)
         finally:
             service.stop()
-            thread.join(30)
+            thread.join(120)
     assert failures == [None]

@@ -220,7 +220,7 @@ def test_a_runner_that_loses_its_parent_does_not_outlive_stop_timeout(bench: Ben
     runner = start_and_kill(bench, deployment)
     started = time.monotonic()
     wait_for(lambda: not is_running(runner))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     deployment.write("never", "")
     with deployment.running() as adapter:
         adapter.drain()

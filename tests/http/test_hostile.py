@@ -237,7 +237,7 @@ def test_a_head_that_does_not_come_is_not_waited_for() -> None:
         began = time.monotonic()
         assert read_all(silent) == b""
         assert read_all(slow) == b""
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60
 
 
 def test_the_second_head_of_a_connection_is_not_waited_for_either() -> None:

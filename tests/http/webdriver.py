@@ -19,7 +19,7 @@ _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 ENTER: Final = "\ue007"
 TAB: Final = "\ue004"
 CONTROL: Final = "\ue009"
-PATIENCE: Final = 15.0
+PATIENCE: Final = 60.0
 
 _ARGUMENTS: Final = (
     "--headless=new",
@@ -133,4 +133,4 @@ def browser() -> Iterator[Browser]:
                     client.delete(f"http://127.0.0.1:{port}{session}")
         finally:
             driver.terminate()
-            driver.communicate(timeout=10)
+            driver.communicate(timeout=120)

@@ -23,7 +23,7 @@ from connector.status import ReturnCode
 
 TOKEN: Final = "AbCd-0123456789.~token"
 OTHER_TOKEN: Final = "another_9876543210+token="
-PATIENCE: Final = 10.0
+PATIENCE: Final = 60.0
 """Seconds after which what has not happened will not."""
 
 

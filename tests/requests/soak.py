@@ -144,7 +144,7 @@ def start_applications(root: Path, number: int) -> list[subprocess.Popen[str]]:
 
 def end_applications(applications: list[subprocess.Popen[str]]) -> tuple[int, int]:
     """How many requests they had, and how many replies they have sent."""
-    said = [process.communicate(timeout=60)[0].split() for process in applications]
+    said = [process.communicate(timeout=120)[0].split() for process in applications]
     return sum(int(requests) for requests, _ in said), sum(int(replies) for _, replies in said)
 
 

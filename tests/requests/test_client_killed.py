@@ -84,11 +84,11 @@ def test_a_client_that_dies_at_a_step_leaves_its_neighbour_alone_and_keeps_nothi
     if sent:
         dropbox.requests_on_queue(6)
     else:
-        assert killed.wait(20) == -signal.SIGKILL
+        assert killed.wait(120) == -signal.SIGKILL
         assert len(dropbox.browse(REQUESTS)) == 5
     application = dropbox.application()
     assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
-    assert killed.wait(20) == -signal.SIGKILL
+    assert killed.wait(120) == -signal.SIGKILL
     wait_for(lambda: len(application.requests) == 5 + sent, what="every request has been answered")
     take_over(dropbox)
     wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
@@ -126,7 +126,7 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
         request = session.consumer(REQUESTS).receive(20.0)
         assert request is not None
     dropbox.replying().reply(request, {"CustomerId": "child"})
-    assert killed.wait(20) == -signal.SIGKILL
+    assert killed.wait(120) == -signal.SIGKILL
     wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
     (reply,) = dropbox.browse(REPLIES)
     assert (reply.correlation_id, reply.delivery_count) == (request.message_id, 2)
@@ -142,7 +142,7 @@ def test_a_client_that_dies_in_the_middle_of_its_replies_takes_none_of_a_neighbo
     dropbox.requests_on_queue(60)
     application = dropbox.application()
     assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
-    assert killed.wait(20) == -signal.SIGKILL
+    assert killed.wait(120) == -signal.SIGKILL
     wait_for(lambda: len(application.requests) == 60, what="every request has been answered")
     take_over(dropbox)
     wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")

@@ -67,7 +67,7 @@ def test_never_more_have_a_slot_than_there_are_and_each_has_one_once() -> None:
         nonlocal inside
         slot = slots.acquire()
         slot.add_done_callback(lambda slot: count(number, slot))
-        slot.result(10)
+        slot.result(120)
         with lock:
             inside -= 1
         slots.release()

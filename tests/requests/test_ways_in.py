@@ -171,7 +171,7 @@ def test_what_nobody_answers_ends_with_stop_timeout_and_later_requests_are_not_s
     wait_for(lambda: bool(asking.messages("requests")), what="the request to be sent")
     started = time.monotonic()
     adapter.stop()
-    assert 0.2 < time.monotonic() - started < 2
+    assert 0.2 < time.monotonic() - started < 60
     assert future.done()
     assert not future.result().good
     late = adapter.request("Customer.Retrieve", {"CustomerId": "8"})
@@ -227,7 +227,7 @@ def _run(asking: Deployment, *arguments: str) -> PipedProcess:
 @pytest.mark.parametrize("option", ["--once", "--drain"])
 def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Deployment, option: str) -> None:
     process = _run(asking, option, "--json")
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert json.loads(output)["claimed"] == 0
     assert json.loads(output)["destinations"] == {}
@@ -242,7 +242,7 @@ def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deploymen
     time.sleep(0.3)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=10)
+    process.communicate(timeout=120)
     assert process.returncode == 0
 
 

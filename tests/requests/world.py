@@ -35,7 +35,7 @@ REQUESTS: Final = parse_destination("queue://requests")
 REPLIES: Final = parse_destination("queue://replies")
 LATE: Final = parse_destination("queue://late")
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-PATIENCE: Final = 10.0
+PATIENCE: Final = 60.0
 """Seconds after which what has not happened will not."""
 
 Answer = Callable[[ReceivedMessage, "Replying"], object]

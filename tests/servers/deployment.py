@@ -187,7 +187,7 @@ class Deployment:
     def stop(self, process: ForkedProcess, number: signal.Signals = signal.SIGTERM) -> None:
         """Ends a service in order."""
         process.send_signal(number)
-        assert process.wait(60) == 0, self.log()[-3000:]
+        assert process.wait(120) == 0, self.log()[-3000:]
 
     def kill(self, process: ForkedProcess) -> None:
         """Kills the service and everything that it has started."""
@@ -260,7 +260,7 @@ class Deployment:
             inactive: customers for which the process was not active. Such calls do not count.
             archive, error: queues with other names.
         """
-        assert self.start("--drain").wait(90) == 0, self.log()[-3000:]
+        assert self.start("--drain").wait(120) == 0, self.log()[-3000:]
         assert self.leftovers() == []
         good = sorted(str(number) for number in range(count) if number not in failed)
         assert sorted(self.customers(archive or f"{self.name}.archive")) == good

@@ -110,9 +110,9 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
         answers = client.temporary("queue")
         asked.reply_to = str(answers)
         client.send(parse_destination(deployment.input), [asked, gone])
-        assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+        assert deployment.start("--drain").wait(120) == 0, deployment.log()[-3000:]
         poller = client.poller(answers)
-        claim = wait_for(lambda: poller.take(1, 0), 30, "the reply")
+        claim = wait_for(lambda: poller.take(1, 0), 120, "the reply")
         reply = client.access().open().load(claim.reference, 1 << 20)
     assert json.loads(reply.body)["Name"] == "Ada"
     assert reply.correlation_id == asked.message_id

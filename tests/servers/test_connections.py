@@ -107,7 +107,7 @@ def test_an_idle_connection_lives(broker: Broker, deploy: Deploy, proxy: CommitP
     service = deployment.start()
     deployment.wait_for_calls(2)
     before = dict(proxy.heartbeats)
-    wait_for(lambda: all(proxy.heartbeats[one] > before[one] + 3 for one in before), 60, "heartbeats")
+    wait_for(lambda: all(proxy.heartbeats[one] > before[one] + 3 for one in before), 120, "heartbeats")
     deployment.send(3, first=2)
     deployment.wait_for_calls(5)
     assert "failed" not in deployment.log()

@@ -87,7 +87,7 @@ def test_not_active_gives_a_transaction_back(broker: Broker, deploy: Deploy) -> 
     (deployment.directory / "flag").touch()
     deployment.send(4)
     deployment.send(1, first=4, name="inactive:flag")
-    assert deployment.start("--once").wait(60) == 1, deployment.log()[-3000:]
+    assert deployment.start("--once").wait(120) == 1, deployment.log()[-3000:]
     (deployment.directory / "flag").unlink()
     deployment.finish(5, twice=1, inactive=[4])
 

@@ -48,7 +48,7 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
     fill(deployment, queue)
     deployment.send(1, name="raise:no" if failed else "")
     for _ in range(2):
-        assert deployment.start("--drain").wait(60) == 1, deployment.log()[-3000:]
+        assert deployment.start("--drain").wait(120) == 1, deployment.log()[-3000:]
     assert "nothing was settled" in deployment.log()
     assert queue in deployment.log()
     assert deployment.bodies(queue) == ["in the way"]
@@ -82,5 +82,5 @@ def test_messages_without_ids_and_with_equal_ids_are_processed_each(
     messages = [{"body": body} for body in bodies[:2]]
     messages += [{"message_id": "same", "body": body} for body in bodies[2:]]
     send_by_rhea(broker, deployment.input, json.dumps(messages))
-    deployment.start("--drain", fault=f"{step}=killgroup").wait(60)
+    deployment.start("--drain", fault=f"{step}=killgroup").wait(120)
     deployment.finish(4, twice=2 if step == "begin:2" else 0)

@@ -19,7 +19,7 @@ _COUNT = 12
 
 
 def kill_at(deployment: Deployment, step: str) -> None:
-    status = deployment.start(fault=f"{step}=killgroup").wait(90)
+    status = deployment.start(fault=f"{step}=killgroup").wait(120)
     assert status == -signal.SIGKILL, deployment.log()[-3000:]
 
 

@@ -90,10 +90,10 @@ class StandaloneCluster:
             process.terminate()
         for process in self._processes:
             try:
-                process.wait(10)
+                process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(5)
+                process.wait(120)
         for log in self._logs:
             log.close()
 

@@ -236,7 +236,9 @@ def driver(tmp_path: Path) -> tuple[subprocess.Popen[str], int, int]:
         cwd=Path(__file__).parents[2],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
-    assert wait_for(lambda: worker.exists() and worker.read_text() != "", 60), process.communicate(timeout=5)
+    assert wait_for(lambda: worker.exists() and worker.read_text() != "", 120), process.communicate(
+        timeout=120
+    )
     return process, int(java.read_text()), int(worker.read_text())
 
 
@@ -245,7 +247,7 @@ def test_when_java_dies_the_job_fails_the_terminal_stays_clean_and_spark_can_be_
 ) -> None:
     process, java, worker = driver
     os.kill(java, signal.SIGKILL)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=120)
     lines = output.splitlines()
     assert lines[0].startswith("PipelineError: poll 1: Spark's Java process was ended by signal 9")
     assert lines[-2:] == ["False", "[b'AGAIN']"]
@@ -259,7 +261,7 @@ def test_when_the_driver_is_killed_java_and_workers_end_by_themselves(
 ) -> None:
     process, java, worker = driver
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert wait_for(lambda: not is_running(java))
     assert wait_for(lambda: not is_running(worker))
 

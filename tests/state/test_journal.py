@@ -221,7 +221,7 @@ def test_whoever_takes_over_waits_for_the_last_task(
     assert not directory.wait(0.1)
     child.stdin.write("\n")
     child.stdin.flush()
-    assert directory.wait(30)
+    assert directory.wait(120)
     assert directory.read().get(1, CycleJournal()).begun == {0: 1}
 
 
@@ -255,7 +255,7 @@ sys.stdin.readline()
         time.sleep(0.05)  # lets the child come back from the fork
         parent.kill()
         parent.wait()
-        assert directory.wait(5)
+        assert directory.wait(120)
         os.kill(forked, 0)  # it lives on, and nobody has to wait for it
     finally:
         os.kill(forked, signal.SIGKILL)
@@ -286,8 +286,8 @@ def test_writers_on_this_machine_can_be_ended(directory: JournalDirectory, proce
     ended = directory.file(1, 1, 0).open()
     ended.close()
     directory.end_writers()
-    assert child.wait(10) == -signal.SIGKILL
-    assert directory.wait(10)
+    assert child.wait(120) == -signal.SIGKILL
+    assert directory.wait(120)
 
 
 def test_writers_elsewhere_are_not_ended(directory: JournalDirectory, processes: Processes) -> None:
@@ -319,7 +319,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, soft)
 journal.begin(7)
 """
     child = processes.start(code, directory.file(1, 0, 0).path)
-    assert child.wait(30) == 0
+    assert child.wait(120) == 0
     assert directory.read().get(1, CycleJournal()).begun == {7: 1}
 
 

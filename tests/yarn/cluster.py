@@ -85,4 +85,4 @@ class MiniYarnCluster:
                 self._cluster.stop()
             gateway.shutdown()
             self._java.stdin.close()  # the end of its input ends Java
-            self._java.wait(30)
+            self._java.wait(120)

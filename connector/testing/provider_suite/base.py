@@ -86,7 +86,7 @@ class SuiteBase:
     can_tell: ClassVar[bool] = True
     """Whether the provider has a waiter."""
 
-    wait_timeout: ClassVar[float] = 5.0
+    wait_timeout: ClassVar[float] = 30.0
     """Seconds after which every client sees a message that was sent or given back."""
 
     able: Capabilities

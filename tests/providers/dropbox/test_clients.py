@@ -119,7 +119,7 @@ def test_two_who_recover_never_take_over_the_same(root: Path, children: Any) -> 
     for recoverer in recoverers:
         recoverer.stdin.write("go\n")
         recoverer.stdin.flush()
-    assert sum(int(recoverer.communicate(timeout=60)[0]) for recoverer in recoverers) == 200
+    assert sum(int(recoverer.communicate(timeout=120)[0]) for recoverer in recoverers) == 200
     assert len(os.listdir(root / "orders/incoming/processed")) == 200
     assert os.listdir(root / "dropboxmq/clients") == []
 
@@ -156,7 +156,7 @@ def test_two_adapters_share_thousands_of_messages_and_take_none_twice(
     for consumer in consumers:
         consumer.stdin.write("go\n")
         consumer.stdin.flush()
-    taken = [consumer.communicate(timeout=60)[0].split() for consumer in consumers]
+    taken = [consumer.communicate(timeout=120)[0].split() for consumer in consumers]
     assert all(taken)
     assert sorted(taken[0] + taken[1]) == sorted(sent)
     assert len(os.listdir(root / "archive/incoming/target")) == 4000

@@ -148,7 +148,7 @@ def test_a_settlement_that_was_under_way_happens_wholly_or_not_at_all(
     committed = place == "settle.committing"
     assert take_over(connection) == [0 if committed else 2]
     shutil.rmtree(tmp_path / "faults")
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=120)
     assert child.returncode == 0, err
     assert ("settled" in out) is committed
     assert ("was declared dead by an operator" in out) is not committed

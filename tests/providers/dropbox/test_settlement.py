@@ -669,7 +669,7 @@ def test_whoever_takes_a_reply_and_leaves_at_once_does_not_keep_its_commit_from_
     requester.settle([Settlement(claim)])
     requester.close()
     paused[0].unlink()
-    out, err = child.communicate(timeout=30)
+    out, err = child.communicate(timeout=120)
     assert (out, child.returncode) == ("settled\n", 0), err
     assert os.listdir(root / "dropboxmq" / "transaction" / "committing") == []
     assert len(os.listdir(root / "dropboxmq" / "adapter" / "suite" / "published")) == 1

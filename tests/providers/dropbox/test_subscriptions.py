@@ -24,6 +24,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.dropbox.subscription_files import directory_name
+from tests.waiting import wait_for
 
 PRICES = parse_destination("topic://prices")
 RATES = parse_destination("topic://rates")
@@ -358,10 +359,11 @@ def test_a_rejected_backlog_is_not_looked_at_again_at_every_scan(
 def test_a_rejected_message_still_expires(other: LocalConnection) -> None:
     queue = parse_destination("orders")
     compile_selector("a = 1")  # before the clock runs: the first one takes long
-    other.send(queue, [Message(b"1", expiration=time.time_ns() // 1_000_000 + 300)])
+    expiration = time.time_ns() // 1_000_000 + 1500
+    other.send(queue, [Message(b"1", expiration=expiration)])
     poller = other.poller(queue, selector="a = 1")
     assert (poller.take(1, 0), poller.expired) == (None, 0)
-    time.sleep(0.35)
+    wait_for(lambda: time.time_ns() // 1_000_000 > expiration)
     other.store.refresh()
     assert (poller.take(1, 0), poller.expired) == (None, 1)
 
@@ -399,12 +401,12 @@ def test_waiting_ends_when_something_comes_or_the_connection_is_closed(
     poller.take(1, 0)
     begun = time.monotonic()
     connection.wait(0.1)
-    assert 0.09 < time.monotonic() - begun < 1
+    assert 0.09 < time.monotonic() - begun < 60
     other.send(PRICES, [Message(b"1")])
     begun = time.monotonic()
-    connection.wait(5)
+    connection.wait(120)
     assert poller.take(1, 0) is not None
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 60
     connection.abandon()
 
 

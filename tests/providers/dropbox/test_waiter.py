@@ -25,7 +25,7 @@ NOTES = parse_destination("queue://notes")
 PRICES = parse_destination("topic://prices")
 AT_ONCE = 0.0
 """The kernel tells before the call returns that moves a file. So no wait is needed."""
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 Mv = Callable[..., Path]
 

@@ -182,8 +182,8 @@ def test_waiting_in_one_thread_ends_from_another(provider: MemoryProvider, text:
             other.settle([Settlement(claim, give_back=True, delivery_count=1)])
         else:
             waiting.close()
-        ended.result(timeout=20)
-        assert time.monotonic() - begun < 20
+        ended.result(timeout=120)
+        assert time.monotonic() - begun < 60
 
 
 def test_a_message_for_another_destination_does_not_end_the_waiting(

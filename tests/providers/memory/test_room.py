@@ -48,12 +48,12 @@ def drain(connection: LocalConnection) -> int:
 
 
 def test_a_message_that_never_fits_is_refused_at_once(text: Text) -> None:
-    connection = MemoryProvider(max_bytes=ROOM, send_timeout=60).connect()
+    connection = MemoryProvider(max_bytes=ROOM, send_timeout=240).connect()
     begun = time.monotonic()
     for messages in ([text("x" * ROOM)], [text(BIG), text(BIG)]):
         with pytest.raises(ProviderError, match=rf"queue://orders.*max_bytes \({ROOM}\).*Nothing was sent"):
             connection.send(ORDERS, messages)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
 
 
 def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider, text: Text) -> None:
@@ -62,12 +62,12 @@ def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider
     begun = time.monotonic()
     with pytest.raises(ProviderError, match=r"queue://orders.*start a consumer.*Nothing was sent"):
         connection.send(ORDERS, [text(BIG)])
-    assert 0.1 <= time.monotonic() - begun < 5
+    assert 0.1 <= time.monotonic() - begun < 60
     assert len(bodies(connection)) == 1
 
 
 def test_a_sender_goes_on_as_soon_as_there_is_room(text: Text) -> None:
-    provider = MemoryProvider(max_bytes=ROOM, send_timeout=60)
+    provider = MemoryProvider(max_bytes=ROOM, send_timeout=240)
     sender, consumer = provider.connect(), provider.connect()
     sender.send(ORDERS, [text(BIG + "1")])
     with ThreadPoolExecutor(1) as threads:
@@ -79,19 +79,19 @@ def test_a_sender_goes_on_as_soon_as_there_is_room(text: Text) -> None:
         time.sleep(0.05)
         assert not sending.done(), "a claim is no room yet"
         consumer.settle([Settlement(claim)])
-        assert len(sending.result(timeout=10)) == 1
+        assert len(sending.result(timeout=120)) == 1
     assert bodies(consumer) == [BIG.encode() + b"2"]
 
 
 def test_a_sender_that_waits_ends_with_its_connection(text: Text) -> None:
-    connection = MemoryProvider(max_bytes=ROOM, send_timeout=60).connect()
+    connection = MemoryProvider(max_bytes=ROOM, send_timeout=240).connect()
     connection.send(ORDERS, [text(BIG)])
     with ThreadPoolExecutor(1) as threads:
         sending = threads.submit(connection.send, ORDERS, [text(BIG)])
         time.sleep(0.05)
         connection.close()
         with pytest.raises(ProviderError, match="closed"):
-            sending.result(timeout=10)
+            sending.result(timeout=120)
 
 
 def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider, text: Text) -> None:
@@ -105,13 +105,13 @@ def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider, 
 
 
 def test_a_transaction_larger_than_the_room_is_refused_at_once(text: Text) -> None:
-    connection = MemoryProvider(max_bytes=ROOM, send_timeout=60).connect()
+    connection = MemoryProvider(max_bytes=ROOM, send_timeout=240).connect()
     access = connection.access().open()
     access.prepare(ORDERS, text(BIG), "1")
     begun = time.monotonic()
     with pytest.raises(ProviderError, match=r"this transaction alone.*commit earlier"):
         access.prepare(ORDERS, text(BIG), "2")
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
 
 
 def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider, text: Text) -> None:
@@ -219,7 +219,7 @@ def test_senders_and_transacted_consumers_in_threads_never_wait_for_each_other_f
         while len(passed) < count:
             claim = poller.take(1, len(passed))
             if claim is None:
-                connection.wait(5)
+                connection.wait(120)
                 continue
             passed.append(access.load(claim.reference, ROOM).body)
             connection.settle([Settlement(claim)])
@@ -230,7 +230,7 @@ def test_senders_and_transacted_consumers_in_threads_never_wait_for_each_other_f
         running += [threads.submit(pass_on), threads.submit(pass_on), threads.submit(consume)]
         try:
             for one in running:
-                one.result(timeout=60)
+                one.result(timeout=120)
         finally:
             enough.set()
     assert sorted(int(body) for body in passed) == list(range(count))

@@ -35,7 +35,7 @@ def test_another_program_sends_and_reads(url: str) -> None:
     with engine.begin() as other:
         for statement in STATEMENTS[f"send-{kind}"].split(";"):
             other.exec_driver_sql(statement)
-    assert waiter.wait(10), "whoever waits is told of it"
+    assert waiter.wait(120), "whoever waits is told of it"
     claim = poller.take(1, 0)
     assert claim is not None
     message = connection.access().open().load(claim.reference, 1000)

@@ -116,7 +116,7 @@ def test_two_claims_at_one_moment_take_no_two_messages_of_a_group(
         def point(place: str) -> None:
             if place == "claim.uncommitted" and threading.current_thread().name == "one":
                 reached.set()
-                assert may_go.wait(60)
+                assert may_go.wait(120)
 
         def claim(name: str, number: int) -> None:
             client = (one, other)[number]
@@ -127,7 +127,7 @@ def test_two_claims_at_one_moment_take_no_two_messages_of_a_group(
             threading.Thread(target=claim, args=(n, i), name=n) for i, n in enumerate(("one", "other"))
         ]
         threads[0].start()
-        assert reached.wait(60)
+        assert reached.wait(120)
         threads[1].start()
         _await_waiting(database)
         send(beside, "d1")
@@ -135,7 +135,7 @@ def test_two_claims_at_one_moment_take_no_two_messages_of_a_group(
         assert bodies(beside, beside.poller(ORDERS).claim(2, range(1))) == ["a2"], "not by group"
         may_go.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(120)
         assert found["one"] == ["a1"]
         assert found["other"] == ["b1", "b2", "d1"]
 
@@ -145,7 +145,7 @@ def _await_waiting(url: str) -> None:
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     with engine.connect() as connection:
-        wait_for(lambda: connection.exec_driver_sql(waits).scalar_one(), 60, "somebody waits for a lock")
+        wait_for(lambda: connection.exec_driver_sql(waits).scalar_one(), 120, "somebody waits for a lock")
     engine.dispose()
 
 

@@ -51,7 +51,7 @@ def kill(child: PipedProcess) -> None:
     line = child.stdout.readline()
     assert line == "ready\n", line + (child.communicate()[1])
     child.send_signal(signal.SIGKILL)
-    child.wait(10)
+    child.wait(120)
 
 
 def test_what_a_killed_process_has_claimed_is_taken_over_at_once(
@@ -162,7 +162,7 @@ for number in range(40):
 connection.close()
 """
     started = [children.start(PRELUDE + work, url) for _ in range(3)]
-    ended = [(child.communicate(timeout=60)[1], child.returncode) for child in started]
+    ended = [(child.communicate(timeout=120)[1], child.returncode) for child in started]
     assert ended == [("", 0)] * 3
     connection = provider.connect("suite", "parent")
     assert (list(connection.subscriptions()), connection.names()) == ([], [PRICES])
