@@ -216,7 +216,7 @@ def test_5_2_3_a_positive_acknowledgement_removes_the_message(world: World) -> N
 
 def test_5_2_3_an_expired_message_is_not_delivered(world: World) -> None:
     queue = world.open().queue("orders")
-    message = world.message("1", expiration=now_ms() + 300)
+    message = world.message("1", expiration=now_ms() + 1500)
     queue.handle(message)
     until_past(message.expiration)
     receiver = Recorder()
@@ -251,7 +251,7 @@ def test_5_3_3_an_expired_delivered_message_is_removed(world: World) -> None:
     queue = world.open().queue("orders")
     receiver = Recorder(answer=False)
     queue.add_receiver(receiver)
-    message = world.message("1", expiration=now_ms() + 100)
+    message = world.message("1", expiration=now_ms() + 1500)
     queue.handle(message)
     assert receiver.bodies == ["1"]
     until_past(message.expiration)

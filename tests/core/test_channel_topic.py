@@ -103,7 +103,7 @@ def test_5_3_3_an_expired_message_is_removed_for_every_receiver(world: World) ->
     topic.add_receiver(Recorder("holding", answer=False))
     waiting = broken("waiting")
     topic.add_receiver(waiting)
-    message = world.message("1", expiration=now_ms() + 100)
+    message = world.message("1", expiration=now_ms() + 1500)
     topic.handle(message)
     assert texts(topic.browse()) == ["1"]
     until_past(message.expiration)

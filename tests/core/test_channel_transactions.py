@@ -103,7 +103,7 @@ def test_5_1_3_an_expired_message_rolls_its_transaction_back_at_commit(world: Wo
     other.handle(world.message("received"))
     transaction = channels.transaction()
     queue.handle(world.message("lasting"), transaction)
-    message = world.message("short", expiration=now_ms() + 300)
+    message = world.message("short", expiration=now_ms() + 1500)
     queue.handle(message, transaction)
     other.acknowledge(receiver.ids[0], "r", transaction)
     until_past(message.expiration)
@@ -117,7 +117,7 @@ def test_5_1_3_an_expired_message_rolls_its_transaction_back_when_it_is_used_nex
     channels = world.open()
     queue = channels.queue("orders")
     transaction = channels.transaction()
-    message = world.message("short", expiration=now_ms() + 300)
+    message = world.message("short", expiration=now_ms() + 1500)
     queue.handle(message, transaction)
     until_past(message.expiration)
     with pytest.raises(TransactionRolledBack, match="expired"):

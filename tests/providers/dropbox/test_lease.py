@@ -21,11 +21,11 @@ from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
-LEASE = 0.3
+LEASE = 1.0
 
 HOLD = """
 from connector.messaging.subscription import TopicSubscription
-provider = DropboxProvider(sys.argv[1], create=True, durable=False, lease=0.3)
+provider = DropboxProvider(sys.argv[1], create=True, durable=False, lease=1.0)
 connection = provider.connect(sys.argv[2], client_id="c")
 orders = parse_destination("orders")
 poller = connection.poller(orders)

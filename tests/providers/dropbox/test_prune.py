@@ -13,10 +13,13 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Retention
 from connector.messaging.settlement import Settlement
+from connector.providers.dropbox import pruning
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = Destination("queue", "orders")
 ARCHIVE = Destination("queue", "archive")
+KEEP = 1000.0
+"""Seconds for which a test keeps processed messages."""
 KEPT = [Retention(ARCHIVE, 3600.0)]
 
 
@@ -33,12 +36,36 @@ def processed(connection: LocalConnection) -> list[str]:
     return os.listdir(connection.store.layout.queue(ORDERS).processed)
 
 
-def test_old_files_go_with_their_sidecars_and_young_ones_stay(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True, keep_processed=0.4).connect()
+class LaterClock:
+    """The clock of the pruning, which may go before that of the file system."""
+
+    def __init__(self) -> None:
+        self.before = 0.0
+
+    def time(self) -> float:
+        return time.time() + self.before
+
+    def monotonic(self) -> float:
+        """Returns the same time always, so that a stalled machine ends no pass early."""
+        return 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> LaterClock:
+    found = LaterClock()
+    monkeypatch.setattr(pruning, "time", found)
+    return found
+
+
+def test_old_files_go_with_their_sidecars_and_young_ones_stay(tmp_path: Path, clock: LaterClock) -> None:
+    connection = DropboxProvider(tmp_path, create=True, keep_processed=KEEP).connect()
     consume(connection, b"old", property_size=600)
     assert len(os.listdir(connection.store.layout.headers)) == 1
-    time.sleep(0.5)
+    time.sleep(0.05)  # file times are as coarse as the kernel's clock tick
+    between = time.time()
+    time.sleep(0.05)
     consume(connection, b"young")
+    clock.before = between + KEEP - time.time()
     assert connection.prune().settled == 1
     assert len(processed(connection)) == 1
     assert os.listdir(connection.store.layout.headers) == []
@@ -61,14 +88,14 @@ def test_nothing_is_kept_where_zero_is_demanded(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_pruning_is_done_by_one_client_and_not_all_the_time(tmp_path: Path) -> None:
-    provider = DropboxProvider(tmp_path, create=True, keep_processed=0.4)
+def test_pruning_is_done_by_one_client_and_not_all_the_time(tmp_path: Path, clock: LaterClock) -> None:
+    provider = DropboxProvider(tmp_path, create=True, keep_processed=KEEP)
     connection = provider.connect()
     assert connection.prune().settled == 0
     consume(connection, b"old")
     other = provider.connect()
     assert other.prune().settled == 0  # it was looked at just now
-    time.sleep(0.5)
+    clock.before = KEEP + 1
     assert other.prune().settled == 1
     connection.close()
     other.close()
