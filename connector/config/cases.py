@@ -255,7 +255,7 @@ class _Reader:
                     nearest(key, schema.fields),
                 )
             elif field.child is None and isinstance(value, Leaf):
-                if is_absent(value) or (value.plain and value in ("null", "~")):
+                if is_absent(value):
                     continue
                 assert field.from_text is not None
                 try:

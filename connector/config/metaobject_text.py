@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Union
 
 from connector.config.problems import Problems, one_line
-from connector.config.tree import Items, Leaf, Node, parse
+from connector.config.tree import NULLS, Items, Leaf, Node, parse
 
 Entries = dict[str, Union[str, "Entries"]]
 Path = tuple[str, ...]
@@ -83,7 +83,7 @@ def file_text(documents: Sequence[DocumentText]) -> str:
 
 def scalar(text: str) -> str:
     """Returns a text as a single value of YAML, in quotes unless the text is harmless everywhere."""
-    if _PLAIN.fullmatch(text):
+    if _PLAIN.fullmatch(text) and text not in NULLS:
         return text
     return f'"{"".join(map(_escaped, text))}"'
 

@@ -82,6 +82,7 @@ shows what a file means with all defaults.
 
 Values are read by the type of their key: `PollFrequency: no`, `PollEndTime: 22:00` and
 `InputFormat: 0710` mean what they look like, quoted or not. A key without a value counts as not given.
+The words `null`, `Null`, `NULL` and `~` without quotes are no value, too. In quotes they are texts.
 A key that stands twice and an unknown key are mistakes, whatever their values.
 
 `${NAME}` and `${NAME:default}` inside a value of `adapter.yaml` stand for environment variables, `$${`

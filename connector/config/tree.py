@@ -25,8 +25,13 @@ MAX_DEPTH: Final = 60
 MAX_NODES: Final = 200_000
 MAX_ALIASES: Final = 200
 
+NULLS: Final = ("null", "Null", "NULL", "~")
+"""The words that mean no value where they stand without quotes as a value (YAML 1.2.2, 10.2.1)."""
+
 _UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 
 
 class Leaf(str):
@@ -77,7 +82,7 @@ class Leaf(str):
 
     @property
     def is_absent(self) -> bool:
-        """Whether the key has no value (``Key:``), and so counts as not given."""
+        """Whether the key has no value (``Key:``, ``Key: null``, ``Key: ~``), and so counts as not given."""
         return self.plain and not self
 
 
@@ -147,8 +152,10 @@ def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
         )
         return None
     builder = _Builder(display, problems)
+    # libyaml refuses the escapes of JSON for a character beyond U+FFFF. The slow parser reads them.
+    loader = yaml.SafeLoader if _SURROGATE_ESCAPE.search(text) else _LOADER
     try:
-        documents = builder.build(yaml.parse(text, Loader=_LOADER))
+        documents = builder.build(yaml.parse(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
         position = Position(display, place.line + 1, place.column + 1) if place else Position(display)
@@ -262,7 +269,7 @@ class _Builder:
                 continue
             if frames:
                 self._put(frames[-1], node)
-            elif not is_absent(node):
+            elif not is_absent(node := _without_null(node)):
                 documents.append(node)
         return documents
 
@@ -278,12 +285,24 @@ class _Builder:
                 position, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"
             )
         if isinstance(event, yaml.ScalarEvent):
-            leaf = Leaf.of(event.value, position, plain=not event.style, quote=_quote(event))
+            text = self._joined(event.value, position)
+            leaf = Leaf.of(text, position, plain=not event.style, quote=_quote(event))
             if event.anchor:
                 self._anchors[event.anchor] = leaf
             return leaf
         node = Table(position) if isinstance(event, yaml.MappingStartEvent) else Items(position)
         return _Frame(node, event.anchor)
+
+    def _joined(self, text: str, position: Position) -> str:
+        """Returns a text with one character for each surrogate pair. Reports half a pair."""
+        if not _SURROGATES.search(text):
+            return text
+        joined = _SURROGATES.sub(_character, text)
+        if half := _SURROGATES.search(joined):
+            found = f"half a surrogate pair (\\u{ord(half[0]):04x}), which is no character"
+            self._problems.add(position, "", found, "both halves of the pair, or the character itself")
+            return _SURROGATES.sub("\ufffd", joined)
+        return joined
 
     def _alias(self, anchor: str, position: Position) -> Node:
         self._aliases += 1
@@ -307,12 +326,12 @@ class _Builder:
     def _put(self, frame: _Frame, node: Node) -> None:
         target = frame.node
         if isinstance(target, Items):
-            target.items.append(node)
+            target.items.append(_without_null(node))
         elif frame.key is None and not frame.skip:
             self._take_key(frame, target, node)
         else:
             if frame.key is not None and not frame.skip:
-                target.put(frame.key, node)
+                target.put(frame.key, _without_null(node))
             frame.key, frame.skip = None, False
 
     def _take_key(self, frame: _Frame, target: Table, node: Node) -> None:
@@ -334,6 +353,18 @@ class _Builder:
             self._problems.add(node.position, "", "the merge key '<<'", "the keys themselves")
             frame.skip = True
         frame.key = node
+
+
+def _without_null(node: Node) -> Node:
+    """Returns an empty leaf for the word of a null. As a key such a word is a text like any other."""
+    if isinstance(node, Leaf) and node.plain and node in NULLS:
+        return Leaf.of("", node.position)
+    return node
+
+
+def _character(match: re.Match[str]) -> str:
+    """Returns the character of a surrogate pair. Half a pair returns itself."""
+    return match[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _quote(event: Any) -> str | None:
