@@ -88,7 +88,17 @@ class ConfigurationError(ConnectorError):
 
 
 class DestinationError(ConnectorError, ValueError):
-    """The text is not the name of a destination. The error says why."""
+    """The text is not the name of a destination. The error says why.
+
+    Args:
+        reason: the text without the destination that may be meant.
+        near: the destination that may be meant, if any. It is part of the error's text.
+    """
+
+    def __init__(self, reason: str, near: str | None = None) -> None:
+        super().__init__(f"{reason}, did you mean {near!r}?" if near else reason)
+        self.reason = reason
+        self.near = near
 
 
 class UnknownDestination(ConnectorError, LookupError):

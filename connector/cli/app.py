@@ -19,6 +19,7 @@ import typer
 
 from connector import __version__
 from connector.cli.common import CannotAnswer, answer, complain, flush
+from connector.cli.hints import extra_argument, other_command
 from connector.errors import ConfigurationError, ConnectorError
 from connector.log import LogSettings, set_up_logging
 
@@ -64,6 +65,10 @@ def run(arguments: Sequence[str]) -> int:
     ours, rest = _split(arguments)
     debug = _DEBUG in ours
     arguments = [argument for argument in ours if argument != _DEBUG] + rest
+    wanted = _wanted(arguments)
+    if wanted not in VERBS and (text := other_command(wanted or "")) is not None:
+        complain(f"connector: {text}")
+        return 2
     try:
         status = _application(arguments)(
             args=arguments, prog_name="connector", standalone_mode=False, obj=debug
@@ -86,6 +91,8 @@ def run(arguments: Sequence[str]) -> int:
             complain(f"connector: {_one_line(error)}")
         else:
             show(file=sys.stderr)
+            if hint := extra_argument(_wanted(arguments) or "", arguments, str(error)):
+                complain(f"connector: {hint}")
         return int(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -124,11 +131,16 @@ def _application(arguments: Sequence[str]) -> Callable[..., Any]:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     application.callback()(_connector)
-    wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
+    wanted = _wanted(arguments)
     for verb, help_text in VERBS.items():
         function = _load(verb) if verb == wanted else _not_loaded
         application.command(verb, short_help=help_text)(function)
     return application
+
+
+def _wanted(arguments: Sequence[str]) -> str | None:
+    """Returns the verb of a command line, as written."""
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
 def _load(verb: str) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ import typer
 from connector.errors import DestinationError, SelectorError
 from connector.log import JSON_BEGIN, is_json, is_json_line
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.selector import Selector, compile_selector, selector_text
 
 ConfigOption = Annotated[
     str,
@@ -29,7 +29,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Answers in JSON.")]
 
 SelectorOption = Annotated[
     str | None,
-    typer.Option("--selector", metavar="S", help="Only messages that match this selector."),
+    typer.Option(
+        "--selector",
+        metavar="S",
+        help="Only messages that match this selector. Empty: no selector.",
+        callback=lambda text: selector_text(text) or None,
+    ),
 ]
 
 SubscriptionOption = Annotated[

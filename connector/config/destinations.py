@@ -10,7 +10,7 @@ from connector.config.tree import Leaf
 from connector.config.value_types import ValueType, as_found, leaf, refuse
 from connector.errors import DestinationError, SelectorError
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.selector import compile_selector
+from connector.messaging.selector import compile_selector, selector_text
 from connector.messaging.selectors.identifiers import check_property_name
 
 MESSAGE_ID: Final = "JMSMessageID"
@@ -24,8 +24,8 @@ def _parse(written: Leaf) -> Destination:
     except DestinationError as error:
         found = as_found(written)
         if not written.from_environment:
-            found = str(error).replace(repr(str(written)), shown(written), 1)
-        near = None
+            found = error.reason.replace(repr(str(written)), shown(written), 1)
+        near = None if written.from_environment else error.near
         kind, separator, rest = written.partition("://")
         if separator and (close := nearest(kind, ("queue", "topic"))):
             near = None if written.from_environment else f"{close}://{rest}"
@@ -96,11 +96,11 @@ INPUT: Final = destination_type(_taken_from)
 """A destination that is polled: a queue, a topic, or a view of messages that a queue could not deliver."""
 
 
-def _read_selector(value: object) -> str:
+def _read_selector(value: object) -> str | None:
     expected = "a message selector such as region = 'EU' AND size > 10"
     written = leaf(value, expected)
-    if not written.strip():
-        raise refuse("an empty text", expected)
+    if not selector_text(written):
+        return None
     try:
         compile_selector(str(written))
     except SelectorError as error:
@@ -111,8 +111,8 @@ def _read_selector(value: object) -> str:
     return str(written)
 
 
-SELECTOR: Final = ValueType(_read_selector, str, {"type": "string"}, "message selector")
-"""The text of a valid message selector."""
+SELECTOR: Final = ValueType(_read_selector, lambda value: value, {"type": "string"}, "message selector")
+"""The text of a valid message selector. An empty text is None: no selector."""
 
 
 def _read_any_destination(value: object) -> str:

@@ -16,6 +16,8 @@ from connector.config.problems import Problems
 from connector.config.tree import Items, Leaf, Node, Table
 
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+_SHELL: Final = ("-", "=", "?", "+")
+"""The characters behind the colon in the forms of the shell: ``${NAME:-default}``, ``${NAME:?text}``."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -54,6 +56,15 @@ def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, p
                 path,
                 f"{match[0]!r}",
                 "${NAME} or ${NAME:default}; $${ stands for a literal ${",
+            )
+            return ""
+        if default[:1] in _SHELL:
+            failed = True
+            problems.add(
+                leaf.position,
+                path,
+                f"{match[0]!r}, a form of the shell",
+                f"${{NAME:default}}, where the default follows the colon: ${{{name}:{default[1:]}}}",
             )
             return ""
         value = environment.get(name)

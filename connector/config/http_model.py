@@ -10,9 +10,9 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from connector.config.problem_reporter import ProblemReporter
-from connector.config.reading import Location, find
+from connector.config.reading import Location, node_at
 from connector.config.section import Section
-from connector.config.tree import Items, Leaf, Table
+from connector.config.tree import Items, Leaf
 from connector.config.value_types import (
     Size,
     ValueType,
@@ -174,8 +174,7 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
 
 def _written(reporter: ProblemReporter) -> list[tuple[Location, Leaf]]:
     """Returns each token of the file with its location. Tokens with a mistake are included."""
-    section = find(reporter.tree, ("http",))[0]
-    node = section.entries.get("tokens") if isinstance(section, Table) else None
+    node = node_at(reporter.tree, _TOKENS)
     if isinstance(node, Items):
         return [((*_TOKENS, i), item) for i, item in enumerate(node.items) if isinstance(item, Leaf)]
     return [(_TOKENS, node)] if isinstance(node, Leaf) else []

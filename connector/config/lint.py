@@ -17,11 +17,11 @@ from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import nearest, shown
-from connector.config.reading import Reading, find
+from connector.config.reading import Reading, find, node_at
 from connector.config.spark_lint import check_spark
 from connector.config.subscription_model import CommonEntry, EntryCheck, SinkEntry
 from connector.config.subscription_reading import ReadEntry
-from connector.config.tree import Table
+from connector.config.tree import Items, Table
 
 
 @dataclass(slots=True)
@@ -211,7 +211,7 @@ class Lint:
         """Reports a database that the file does not have."""
         name = one.entry.database if isinstance(one.entry, SinkEntry) else None
         # A wrong URL leaves out its database, which is there all the same.
-        node, _, _ = find(self.reporter.tree, ("databases",))
+        node = node_at(self.reporter.tree, ("databases",))
         known = list(node.entries) if isinstance(node, Table) else []
         if name is None or name in self.file.databases or name in known:
             return
@@ -268,12 +268,12 @@ class Lint:
             )
             return
         verbs = {verb for name in matching for verb in definitions[name].verbs}
-        node, _, _ = find(self.reporter.tree, ("subscriptions", index, "verbs"))
-        listed = getattr(node, "items", None)
+        node = node_at(self.reporter.tree, ("subscriptions", index, "verbs"))
+        listed = node.items if isinstance(node, Items) else None
         for verb in subscription.verbs or ():
             if verb in verbs:
                 continue
-            position = (listed.index(verb),) if listed is not None and verb in listed else ()
+            position = [index for index, one in enumerate(listed or ()) if one == verb][:1]
             self.reporter.add(
                 ("subscriptions", index, "verbs", *position),
                 f"{pattern} has no verb {shown(verb)}",

@@ -10,6 +10,8 @@ from typing import Final
 
 from connector.businessobjects.catalogue import Catalogue, discover
 from connector.config.environment import fill_in
+from connector.config.hidden_modules import check_hidden_modules
+from connector.config.homes import home_of
 from connector.config.http_model import Http
 from connector.config.lint import Lint
 from connector.config.metaobject_lint import check_metaobjects
@@ -154,7 +156,7 @@ def _read(
     directory = file.parent
     complete = _complete(filled, problems)
     has_provider = isinstance(filled.entries.get("provider"), Table)
-    provider = read_provider(filled, directory, problems) if has_provider else None
+    provider = read_provider(filled, directory, problems, home_of) if has_provider else None
     reading = read_section(
         AdapterFile,
         complete,
@@ -163,19 +165,21 @@ def _read(
         refused=_REFUSED,
         instead={("connector", key): text for key, text in _NEEDED["connector"].items()},
         given={"provider": provider.section if provider is not None else None},
+        home_of=home_of,
     )
     read = reading.section
     if read is None:
         return None
-    collected = collect(_metaobject_sources(complete, directory, display), problems)
+    collected = collect(_metaobject_sources(complete, directory, display), problems, home_of)
     # A misspelt key may hold the definitions that other sections refer to.
     misspelt = any(nearest(key, ["metaobjects"]) for key in filled.entries if key not in _SECTIONS)
     collected.incomplete |= misspelt
     catalogue = _catalogue(complete, read, directory, problems)
     quoting = read.connector.response_selector_quoting
     metaobjects = check_metaobjects(collected, catalogue, directory, quoting)
-    reader = SubscriptionReader(Sinks(), problems, directory)
+    reader = SubscriptionReader(Sinks(), problems, directory, home_of)
     entries = list(reader.read(complete.entries.get("subscriptions")))
+    check_hidden_modules(directory, display, read.spark.ship or (), problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
     if provider is None:

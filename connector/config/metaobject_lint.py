@@ -17,7 +17,7 @@ from connector.businessobjects.types import text_converter
 from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.config.problems import nearest, shown
-from connector.config.reading import find
+from connector.config.reading import node_at
 from connector.config.tree import Leaf
 from connector.errors import MalformedData
 from connector.requests.response_selector import ResponseSelector, misspelt
@@ -294,7 +294,7 @@ def _check_response_selectors(known: Definitions, collected: Collected, quoting:
         for verb in definition.verbs.values():
             selector = ResponseSelector.parse(verb.app_specific_info, quoting)
             location = ("verbs", verb.name, "app_specific_info")
-            text, _, _ = find(document.tree, location)
+            text = node_at(document.tree, location)
             if not isinstance(text, Leaf):
                 continue
             mistakes = list(misspelt(verb.app_specific_info))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,9 +23,10 @@ from connector.config.metaobject_model import (
 )
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import Position, Problems, nearest, shown
-from connector.config.reading import Location, find, join, read_section
+from connector.config.reading import Location, Model, find, join, node_at, read_section
 from connector.config.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.messaging.destination import parse_destination
+from connector.messaging.selector import selector_text
 
 _IGNORE: Final = "CxIgnore"
 """The text for no default in WBI Adapter for JMS."""
@@ -74,6 +75,7 @@ class Collected:
         incomplete: a part could not be read, so a missing name may be defined there.
         defaults: texts of attribute defaults, by business object and attribute.
         rules: texts of the rules by static meta-object, with the properties of ``Default`` apart.
+        home_of: as of :func:`collect`.
     """
 
     documents: dict[str, Document] = field(default_factory=dict)
@@ -82,16 +84,22 @@ class Collected:
     rules: dict[str, tuple[dict[str, Leaf], dict[str, dict[str, Leaf]]]] = field(default_factory=dict)
     handler_options: dict[str, dict[str, dict[str, Leaf]]] = field(default_factory=dict)
     incomplete: bool = False
+    home_of: Callable[[str], str | None] | None = None
 
 
-def collect(sources: Sequence[tuple[Path, str, Position, str]], problems: Problems) -> Collected:
+def collect(
+    sources: Sequence[tuple[Path, str, Position, str]],
+    problems: Problems,
+    home_of: Callable[[str], str | None] | None = None,
+) -> Collected:
     """Reads the files and directories of ``metaobjects:``.
 
     Args:
         sources: path, path as the user would type it, place in ``adapter.yaml``, path of the field.
         problems: gets the mistakes within each document.
+        home_of: as of :func:`connector.config.reading.read_section`.
     """
-    collected = Collected()
+    collected = Collected(home_of=home_of)
     seen: set[Path] = set()
     for path, display, position, where in sources:
         for file, shown_file in _files(path, display, position, where, problems, collected):
@@ -225,8 +233,22 @@ def _check_names(document: Document, key: str, problems: Problems) -> None:
         del inner.entries[name], inner.keys[name]
 
 
+def _read(model: type[Model], document: Document, collected: Collected) -> Model | None:
+    return read_section(
+        model,
+        document.tree,
+        document.problems,
+        directory=Path(),
+        path=document.name,
+        refused=REFUSED,
+        home_of=collected.home_of,
+    ).section
+
+
 def _read_business_object(document: Document, collected: Collected, problems: Problems) -> None:
     table = document.tree
+    if isinstance(listed := table.entries.get("verbs"), Items):
+        table.entries["verbs"] = _listed(listed, f"{document.name}.verbs", problems)
     for key in ("verbs", "attributes"):
         _check_names(document, key, problems)
     for name, node in _each(table, "verbs"):
@@ -243,7 +265,7 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
             _set(table, "attributes", name, Table(node.position))
         elif isinstance(node, Table):
             _set(table, "attributes", name, _rename(node, problems, f"{document.name}.attributes.{name}"))
-    read = read_section(BusinessObjectDocument, table, problems, directory=Path(), path=document.name).section
+    read = _read(BusinessObjectDocument, document, collected)
     if read is None:
         collected.incomplete = True
         return
@@ -276,6 +298,22 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
     )
 
 
+def _listed(verbs: Items, path: str, problems: Problems) -> Table:
+    """Returns a list of verbs as a mapping of verbs without properties."""
+    table = Table(verbs.position)
+    for index, verb in enumerate(verbs.items):
+        if not isinstance(verb, Leaf) or verb.is_absent:
+            found = kind_of(verb) if not isinstance(verb, Leaf) else "nothing"
+            problems.add(
+                verb.position, f"{path}[{index}]", found, "a verb; verbs with properties are a mapping"
+            )
+        elif verb in table.entries:
+            problems.add(verb.position, f"{path}[{index}]", f"the verb {shown(verb)} stands twice", "it once")
+        else:
+            table.put(verb, Leaf.of("", verb.position))
+    return table
+
+
 def _read_static(document: Document, collected: Collected, problems: Problems) -> None:
     table = document.tree
     for name, node in _each(table, "rules"):
@@ -292,15 +330,13 @@ def _read_static(document: Document, collected: Collected, problems: Problems) -
     default = table.entries.get("Default")
     if isinstance(default, Leaf) and not default.is_absent:
         table.entries["Default"] = _pairs(default, f"{document.name}.Default", problems)
-    read = read_section(
-        StaticDocument, table, problems, directory=Path(), path=document.name, refused=REFUSED
-    ).section
+    read = _read(StaticDocument, document, collected)
     if read is None:
         collected.incomplete = True
         return
 
     def texts(names: set[str], *location: str) -> dict[str, Leaf]:
-        holder, _, _ = find(table, location)
+        holder = node_at(table, location)
         found = {}
         for key, node in holder.entries.items() if isinstance(holder, Table) else ():
             if key in names and isinstance(node, Leaf):
@@ -352,7 +388,7 @@ def _read_handlers(document: Document, collected: Collected, problems: Problems)
     for name, node in _each(table, "handlers"):
         if isinstance(node, Leaf) and node.is_absent:
             _set(table, "handlers", name, Table(node.position))
-    read = read_section(HandlerDocument, table, problems, directory=Path(), path=document.name).section
+    read = _read(HandlerDocument, document, collected)
     if read is None:
         collected.incomplete = True
         return
@@ -373,7 +409,7 @@ def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults
         str(texts["InputFormat"]) if "InputFormat" in texts else None,
         parse_destination(destination) if destination is not None else None,
         filled_in(own, {key: str(text) for key, text in defaults.items()}),
-        str(texts["selector"]) if "selector" in texts else None,
+        str(selector_text(texts.get("selector"))) or None,
         str(texts["jmespath"]) if "jmespath" in texts else None,
         int(texts.get("rule_priority", "0")),
         names_handler=any(key in own for key in HANDLER_KEYS),

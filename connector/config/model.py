@@ -27,6 +27,7 @@ from connector.config.destinations import (
     SELECTOR,
 )
 from connector.config.http_model import Http
+from connector.config.problems import shown
 from connector.config.section import ProviderSection, Section
 from connector.config.tree import Leaf
 from connector.config.value_types import (
@@ -42,11 +43,30 @@ from connector.config.value_types import (
     duration,
     integer,
     one_or_list,
+    refuse,
     split_list,
 )
 from connector.messaging.destination import Destination
 
 Copies = Annotated[Destination, COPIES]
+
+
+def _right_form(destination: str, selector: Any) -> str:
+    """Returns the right form of an input that is written as a mapping of its selector."""
+    if isinstance(selector, dict):
+        selector = selector.get("selector")
+    text = str(selector) if isinstance(selector, Leaf) and not selector.from_environment else "..."
+    return f'{{destination: {destination}, selector: "{text}"}}'
+
+
+def _inputs(value: Any) -> Any:
+    """Splits a text of inputs. Refuses a mapping, and shows the list that is meant."""
+    if isinstance(value, dict) and value:
+        key, selector = next(iter(value.items()))
+        if "destination" in value:
+            key, selector = value["destination"], value.get("selector")
+        raise refuse("a mapping", f"a list of inputs: - {_right_form(key, selector)}")
+    return split_list(value)
 
 
 class InputEntry(Section):
@@ -79,6 +99,10 @@ class InputEntry(Section):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "destination" not in value:
+            for key, selector in value.items():
+                if key not in cls.model_fields:
+                    raise refuse(f"{shown(key)} as a key", _right_form(key, selector))
         return {"destination": value} if isinstance(value, Leaf) else value
 
     def __str__(self) -> str:
@@ -114,7 +138,7 @@ class Connector(Section):
     )
     inputs: Annotated[
         tuple[InputEntry, ...],
-        BeforeValidator(split_list),
+        BeforeValidator(_inputs),
         PlainSerializer(lambda value: [entry.written() for entry in value]),
     ] = Field(
         default=(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connector.config.problems import Position, Problems
-from connector.config.reading import Location, find
+from connector.config.reading import Location, find, node_at
 from connector.config.tree import Leaf, Table
 
 
@@ -42,12 +42,12 @@ class ProblemReporter:
 
     def key_position(self, *location: int | str) -> Position:
         """Returns the place of the key of the value, or of the value if there is no key."""
-        node, position, _ = find(self.tree, location[:-1])
-        key = str(location[-1])
-        return node.keys[key].position if isinstance(node, Table) and key in node.keys else position
+        node, key = node_at(self.tree, location[:-1]), str(location[-1])
+        if isinstance(node, Table) and key in node.keys:
+            return node.keys[key].position
+        return self.position(*location[:-1])
 
     def leaf(self, *location: int | str) -> Leaf | None:
         """Returns the single value at ``location``, or None."""
-        node, _, _ = find(self.tree, location[:-1])
-        value = node.entries.get(str(location[-1])) if isinstance(node, Table) else None
+        value = node_at(self.tree, location)
         return value if isinstance(value, Leaf) and not value.is_absent else None

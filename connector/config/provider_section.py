@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from connector.config.problem_reporter import ProblemReporter
-from connector.config.problems import Problems, nearest, not_yet, shown
+from connector.config.problems import Problems, nearest, shown
 from connector.config.reading import read_section
 from connector.config.section import DEFAULT_PROVIDER, ProviderSection
 from connector.config.tree import Leaf, Table
@@ -18,8 +19,12 @@ from connector.messaging.provider_kind import DeploymentPaths, InstalledProvider
 
 _log = logging.getLogger("connector.config")
 
-PROVIDERS: Final = ("amqp",)
-"""Provider types of later versions."""
+_AMQP: Final = (
+    "there is no provider 'amqp': AMQP 1.0 brokers are served by the provider jms, with Qpid JMS",
+    "type: jms, factory: org.apache.qpid.jms.JmsConnectionFactory, url: amqp://HOST:5672, "
+    'packages: ["org.apache.qpid:qpid-jms-client:2.10.0"]',
+)
+"""The found and the expected text for a provider that Qpid JMS is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +35,16 @@ class ReadProvider:
     section: ProviderSection
 
 
-def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvider | None:
+def read_provider(
+    root: Table, directory: Path, problems: Problems, home_of: Callable[[str], str | None]
+) -> ReadProvider | None:
     """Reads the section.
 
     Args:
         root: the tree of ``adapter.yaml``, with a mapping as ``provider``.
         directory: of ``adapter.yaml``.
         problems: gets the mistakes.
+        home_of: as of :func:`connector.config.reading.read_section`.
 
     Returns:
         None when the section cannot be read. Then every mistake is reported.
@@ -59,6 +67,7 @@ def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvi
         directory=directory,
         path="provider",
         missing_at=root.keys["provider"].position,
+        home_of=home_of,
     )
     return ReadProvider(installed, reading.section) if reading.section is not None else None
 
@@ -104,8 +113,8 @@ def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
     if name in found:
         return found[name]
     position = node.position if given is None else given.position
-    if name in PROVIDERS:
-        problems.add(position, "provider.type", not_yet(f"the provider {name!r}"), DEFAULT_PROVIDER)
+    if name.casefold() in ("amqp", "amqps"):
+        problems.add(position, "provider.type", *_AMQP)
     else:
         text = shown(name) if given is None else as_found(given)
         expected = " | ".join(found) or "an installed provider, and there is none: install the connector anew"

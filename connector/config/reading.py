@@ -6,7 +6,7 @@ other mistake, neither here nor in the checks that compare sections.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin
@@ -53,6 +53,7 @@ def read_section(
     instead: Mapping[Location, str] | None = None,
     given: Mapping[str, Any] | None = None,
     missing_at: Position | None = None,
+    home_of: Callable[[str], str | None] | None = None,
 ) -> Reading[Model]:
     """Reads ``node`` as ``model``.
 
@@ -64,6 +65,7 @@ def read_section(
         instead: texts that replace wrong values that cannot be left out.
         given: values that were read before, in place of those in ``node``.
         missing_at: the place for a key that ``node`` itself lacks. None = the place of ``node``.
+        home_of: returns where an unknown key belongs, in words. None = not known.
     """
     data = plain(node, model)
     data.update(given or {})
@@ -76,7 +78,10 @@ def read_section(
             details = error.errors(include_url=False)
         wrong: set[Location] = set()
         for detail in details:
-            _report(detail, node, path, problems, refused or {}, model, missing_at)
+            if detail["type"] == "extra_forbidden":
+                _report_unknown(detail["loc"], node, path, problems, refused or {}, model, home_of)
+            else:
+                _report(detail, node, path, problems, model, missing_at)
             wrong.add(_to_leave_out(detail, data, model, instead or {}))
         if () in wrong:
             return reading
@@ -173,6 +178,18 @@ def find(node: Node, location: Sequence[int | str]) -> tuple[Node, Position, str
     return node, node.position, path
 
 
+def node_at(node: Node, location: Sequence[int | str]) -> Node | None:
+    """Returns the node at ``location``. None = there is no such node."""
+    for step in location:
+        if isinstance(node, Table) and isinstance(step, str) and step in node.entries:
+            node = node.entries[step]
+        elif isinstance(node, Items) and isinstance(step, int) and step < len(node.items):
+            node = node.items[step]
+        else:
+            return None
+    return node
+
+
 def join(first: str, second: str) -> str:
     """Joins two parts of a path."""
     if not first or not second or second.startswith("["):
@@ -217,7 +234,6 @@ def _report(
     node: Node,
     path: str,
     problems: Problems,
-    refused: Mapping[str, tuple[str, str]],
     model: type[BaseModel],
     missing_at: Position | None,
 ) -> None:
@@ -229,9 +245,6 @@ def _report(
             if missing_at is not None and not inner:
                 position, where = missing_at, join(path, key)
             report_missing(key, section, field_names(model, location[:-1]), where, position, problems)
-        return
-    if kind == "extra_forbidden":
-        _report_unknown(location, node, path, problems, refused, model)
         return
     _, position, inner = find(node, location)
     given = detail["input"]
@@ -259,6 +272,7 @@ def _report_unknown(
     problems: Problems,
     refused: Mapping[str, tuple[str, str]],
     model: type[BaseModel],
+    home_of: Callable[[str], str | None] | None,
 ) -> None:
     holder, position, inner = find(node, location[:-1])
     key = str(location[-1])
@@ -269,12 +283,28 @@ def _report_unknown(
     if (reason := refused.get(join(section, key))) is not None:
         problems.add(position, where, *reason)
         return
-    known = field_names(model, location[:-1])
+    problems.add(
+        position, where, "unknown key", *expected_key(key, field_names(model, location[:-1]), home_of)
+    )
+
+
+def expected_key(
+    key: str, known: Sequence[str], home_of: Callable[[str], str | None] | None
+) -> tuple[str, str | None]:
+    """Returns what is expected in place of an unknown key, and the known key that may be meant.
+
+    Args:
+        known: the keys of the section.
+        home_of: as in :func:`read_section`.
+    """
     near = nearest(key, known)
+    is_other_case = near is not None and near.casefold() == key.casefold()
+    if home_of is not None and not is_other_case and (home := home_of(key)) is not None:
+        return home, None
     expected = "a key of this section"
     if near is None:
         expected = f"one of {', '.join(known)}" if len(known) <= 12 else expected
-    problems.add(position, where, "unknown key", expected, near)
+    return expected, near
 
 
 def field_names(model: type[BaseModel], location: Location) -> list[str]:

@@ -45,7 +45,7 @@ from connector.config.model import (
     Spark,
     State,
 )
-from connector.config.provider_section import PROVIDERS, provider_sections
+from connector.config.provider_section import provider_sections
 from connector.config.section import DEFAULT_PROVIDER
 from connector.config.sinks import Sinks
 from connector.config.spark_settings import OWNED_SETTINGS
@@ -57,7 +57,6 @@ from connector.config.subscription_model import (
 )
 from connector.config.subscription_reading import UNSUPPORTED
 from connector.config.value_types import ValueType
-from connector.messaging.provider_kind import installed_providers
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("connector", Connector),
@@ -239,11 +238,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "## Not in this version"
     yield ""
-    absent = [name for name in PROVIDERS if name not in installed_providers()]
-    refused = [
-        *(f"the provider `{name}`" for name in absent),
-        *(f"`subscriptions.{key}`" for key in UNSUPPORTED),
-    ]
+    refused = ["the provider `amqp`", *(f"`subscriptions.{key}`" for key in UNSUPPORTED)]
     yield "These are refused by name: " + ", ".join(refused) + "."
 
 

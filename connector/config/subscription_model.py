@@ -23,9 +23,9 @@ from connector.businessobjects.catalogue import Catalogue
 from connector.businessobjects.definition import Definitions
 from connector.config.handler_lint import check_mime_type
 from connector.config.problem_reporter import ProblemReporter
-from connector.config.reading import Location, find
+from connector.config.reading import Location, node_at
 from connector.config.section import Section
-from connector.config.tree import Table, is_absent
+from connector.config.tree import is_absent
 from connector.config.value_types import (
     Boolean,
     Text,
@@ -91,8 +91,7 @@ class EntryCheck:
 
     def is_written(self, key: str) -> bool:
         """Tells whether the entry has a value for a key. A default does not count."""
-        entry, _, _ = find(self.reporter.tree, self.location)
-        return isinstance(entry, Table) and not is_absent(entry.entries.get(key))
+        return not is_absent(node_at(self.reporter.tree, (*self.location, key)))
 
     def check_mime_type(self, key: str, mime_type: str | None) -> None:
         """Reports a MIME type under ``key`` that no data handler serves. None is valid."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.config.problems import Problems, nearest, not_yet
-from connector.config.reading import field_names, join, read_section
+from connector.config.problems import Problems, not_yet
+from connector.config.reading import expected_key, field_names, join, read_section
 from connector.config.sinks import SinkProblem, Sinks
 from connector.config.subscription_model import CommonEntry, SinkEntry
 from connector.config.tree import Items, Leaf, Node, Table, is_absent
@@ -49,11 +49,13 @@ class SubscriptionReader:
         sinks: the installed sinks.
         problems: gets the mistakes.
         directory: relative paths count from here.
+        home_of: as of :func:`connector.config.reading.read_section`.
     """
 
     sinks: Sinks
     problems: Problems
     directory: Path
+    home_of: Callable[[str], str | None] | None = None
 
     def read(self, subscriptions: Node | None) -> Iterator[ReadEntry]:
         """Yields the entries that could be read.
@@ -86,7 +88,13 @@ class SubscriptionReader:
             return "", None
         node = self._without_foreign(node, path, key, named)
         read = read_section(
-            model, node, self.problems, directory=self.directory, path=path, refused=UNSUPPORTED
+            model,
+            node,
+            self.problems,
+            directory=self.directory,
+            path=path,
+            refused=UNSUPPORTED,
+            home_of=self.home_of,
         )
         return key, read.section or self._common(node, path, Problems())
 
@@ -125,8 +133,8 @@ class SubscriptionReader:
                 self.problems.add(position, join(path, key), *UNSUPPORTED[key])
                 is_explained = True
             elif key not in known:
-                near = nearest(key, known)
-                self.problems.add(position, join(path, key), "unknown key", "a key of this section", near)
+                expected, near = expected_key(key, [*known], self.home_of)
+                self.problems.add(position, join(path, key), "unknown key", expected, near)
                 if near is not None and near in self.sinks.keys:
                     misspelt[near] = key
         if len(misspelt) == 1:

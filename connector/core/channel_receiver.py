@@ -9,7 +9,7 @@ from typing import Protocol
 from connector.core.message_state import order_key
 from connector.errors import ConnectorError
 from connector.messaging.message import Message
-from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.selector import Selector, compile_selector, selector_text
 
 _log = logging.getLogger("connector.channel")
 
@@ -142,8 +142,8 @@ class Registration:
 
     def __init__(self, receiver: Receiver, selector: str = "") -> None:
         self.receiver = receiver
-        self.selector = selector
-        self._compiled = compile_selector(selector) if selector else None
+        self.selector = selector_text(selector)
+        self._compiled = compile_selector(selector) if self.selector else None
 
     def wants(self, reference: Reference) -> bool:
         """Whether the receiver wants a message. A receiver that raises does not want the message."""

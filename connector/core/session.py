@@ -26,7 +26,7 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
-from connector.messaging.selector import compile_selector
+from connector.messaging.selector import compile_selector, selector_text
 from connector.messaging.subscription import TopicSubscription
 
 _SLICE: Final = 0.05
@@ -139,7 +139,7 @@ class CoreSession:
                 f"no_local: {source} is a queue, expected a topic: only a topic can leave out messages that "
                 "the same connection has sent"
             )
-        self._check_selector(selector)
+        selector = self._selector(selector)
         return self._consume(lambda: self._connection.poller(source, selector=selector))
 
     def durable_consumer(
@@ -190,7 +190,7 @@ class CoreSession:
     def browser(self, queue: Destination | str, selector: str = "") -> Iterator[Message]:
         """See :meth:`connector.messaging.client.CoreSession.browser`."""
         self._check_open()
-        self._check_selector(selector)
+        selector = self._selector(selector)
         wanted = compile_selector(selector) if selector else None
         found = self._connection.browse(as_destination(queue))
         return found if wanted is None else filter(wanted.matches, found)
@@ -207,8 +207,10 @@ class CoreSession:
             self._inbox.add(consumer)
             return consumer
 
-    def _check_selector(self, selector: str) -> None:
-        self._require(self._owner.capabilities.selectors or not selector, "selectors")
+    def _selector(self, selector: str) -> str:
+        text = selector_text(selector)
+        self._require(self._owner.capabilities.selectors or not text, "selectors")
+        return text
 
     # -- receiving ---------------------------------------------------------------------------------
 

@@ -12,6 +12,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 URL_EXPECTED: Final = (
     "sqlite:///./FILE, sqlite:////DIRECTORY/FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
 )
+_POSTGRESQL: Final = re.compile(r"(jdbc:)?(postgres|postgresql|psql|pg|pgsql)(?!\+psycopg\Z)(\+\w+)?")
+"""The schemes by which other programs name PostgreSQL."""
+INSTALL: Final = "pip install 'event-connector[postgresql]'"
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 
 
@@ -34,6 +37,10 @@ def parse_url(text: str) -> URL:
     except (ArgumentError, ValueError):
         raise WrongUrl("a text that is no URL") from None
     backend = url.get_backend_name()
+    if url.drivername != "postgresql" and _POSTGRESQL.fullmatch(url.drivername):
+        raise WrongUrl(
+            f"a URL of {url.drivername!r}", "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
+        )
     if url.drivername not in (backend, _DRIVERS.get(backend)) or backend not in _DRIVERS:
         raise WrongUrl(f"a URL of {url.drivername!r}")
     if backend == "sqlite":
@@ -56,7 +63,7 @@ def parse_any_url(text: str) -> URL:
     """
     try:
         url = make_url(text)
-        if url.get_backend_name() in _DRIVERS:
+        if url.get_backend_name() in _DRIVERS or _POSTGRESQL.fullmatch(url.drivername):
             url = parse_url(text)
         url.get_dialect().import_dbapi()
     except WrongUrl:
@@ -68,9 +75,18 @@ def parse_any_url(text: str) -> URL:
     except ImportError as error:
         raise WrongUrl(
             f"a URL of {url.drivername!r}, whose driver cannot be imported ({error})",
-            "an installed driver; for PostgreSQL the extra postgresql",
+            f"an installed driver; for PostgreSQL: {INSTALL}",
         ) from None
     return url
+
+
+def missing_driver(text: str) -> str | None:
+    """Returns why the driver of a right URL cannot be imported. None = the driver is there."""
+    try:
+        make_url(text).get_dialect().import_dbapi()
+    except ImportError as error:
+        return str(error)
+    return None
 
 
 def at(url: URL, directory: str | os.PathLike[str]) -> URL:

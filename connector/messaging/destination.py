@@ -48,7 +48,8 @@ def parse_destination(text: str) -> Destination:
     """Reads ``queue://orders``, ``topic://prices``, ``orders`` (a bare name is a queue), ``orders~EXPIRED``.
 
     Names from every source are validated, message headers included, because a name becomes a directory. In a
-    topic's name, each part between dots becomes a directory.
+    topic's name, each part between dots becomes a directory. A bare name has no colon: ``queue:orders`` is
+    a mistake.
 
     Raises:
         DestinationError: the text names no destination. The error gives the reason.
@@ -56,6 +57,9 @@ def parse_destination(text: str) -> Destination:
     kind, separator, name = text.partition("://")
     if not separator:
         kind, name = "queue", text
+        if ":" in text:
+            colon = f"{text!r} is no destination: a bare name has no ':', the form is queue://NAME"
+            raise DestinationError(colon, _with_slashes(text))
     if kind not in ("queue", "topic"):
         raise DestinationError(f"{text!r} is no destination: {kind!r} is neither 'queue' nor 'topic'")
     base, tilde, view = name.partition("~")
@@ -65,6 +69,14 @@ def parse_destination(text: str) -> Destination:
     if reason:
         raise DestinationError(f"{text!r} is no destination: {reason}")
     return Destination(kind, name)
+
+
+def _with_slashes(text: str) -> str | None:
+    """Returns the destination that ``queue:orders`` may mean."""
+    kind, _, name = text.partition(":")
+    kind, name = kind.strip().casefold(), name.strip().lstrip("/")
+    is_meant = kind in ("queue", "topic") and ":" not in name and not _what_is_wrong(name)
+    return f"{kind}://{name}" if is_meant else None
 
 
 def _what_is_wrong_with_view(kind: str, view: str) -> str | None:

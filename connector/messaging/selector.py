@@ -48,13 +48,21 @@ class Selector:
         return compile_selector, (self.text,)
 
 
+def selector_text(text: str | None) -> str:
+    """Returns the text of a selector. None and an empty text are no selector (JMS 2.0, 3.8.1).
+
+    Returns:
+        an empty text if there is no selector, also for white space alone.
+    """
+    return text if text and not text.isspace() else ""
+
+
 @lru_cache(maxsize=512)
 def compile_selector(text: str) -> Selector:
     """Compiles a selector, and caches the latest selectors.
 
     Args:
-        text: in the language of JMS 2.0, 3.8. An empty text is not valid. A caller for whom an empty text
-            means "all messages" must not pass it.
+        text: in the language of JMS 2.0, 3.8. An empty text is not valid (see :func:`selector_text`).
 
     Raises:
         SelectorError: the text is no selector. The error says what was found, what was expected, and where.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connector.messaging.destination import Destination
+from connector.messaging.selector import selector_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class TopicSubscription:
     shared: bool = False
     selector: str = ""
     no_local: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "selector", selector_text(self.selector))
 
 
 @dataclass(frozen=True, slots=True)

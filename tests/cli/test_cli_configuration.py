@@ -13,6 +13,7 @@ import pytest
 
 from connector.cli.app import VERBS
 from connector.cli.app import run as run_in_process
+from connector.cli.hints import other_command
 from tests.cli.in_process import call
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -206,3 +207,50 @@ def test_a_failure_that_nobody_expected_is_one_line_and_a_traceback_only_for_deb
     assert captured.err == "connector: RuntimeError: two lines (--debug shows where)\n"
     with pytest.raises(RuntimeError):
         run_in_process(["check", "--debug"])
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("start", "did you mean 'connector run'?"),
+        ("restart", "did you mean 'connector run'?"),
+        ("validate", "did you mean 'connector check'?"),
+        ("publish", "did you mean 'connector send'?"),
+        ("consume", "did you mean 'connector receive'?"),
+        ("peek", "did you mean 'connector browse'?"),
+        ("ls", "did you mean 'connector queues'?"),
+        ("stop", "SIGTERM or Ctrl-C stops the process of connector run"),
+        ("help", "connector --help"),
+    ],
+)
+def test_a_word_of_another_program_names_the_command(run: Run, word: str, hint: str) -> None:
+    done = run(word)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"connector: there is no command {word!r}")
+    assert hint in done.stderr
+
+
+def test_words_of_other_programs_are_no_commands_here() -> None:
+    for verb in VERBS:
+        assert other_command(verb) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("send orders order.json", "--body order.json"),
+        ("send orders order.yaml", "--body order.yaml"),
+        ("run adapter.yaml", "-c adapter.yaml"),
+        ("check adapter.yaml", "-c adapter.yaml"),
+        ("config other.yml", "-c other.yml"),
+        ("queues adapter.yaml", "-c adapter.yaml"),
+        ("receive orders 10", "--count 10"),
+        ("browse orders 10", "--limit 10"),
+        ("request Customer.Create data.json", "--data data.json"),
+        ("unsubscribe --subscription a name", "--subscription name"),
+    ],
+)
+def test_an_argument_too_many_names_its_option(run: Run, line: str, hint: str) -> None:
+    done = run(*line.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"connector: did you mean {hint}?" in done.stderr

@@ -226,6 +226,22 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(depl
     assert order.input_destination == Destination("queue", "orders")
 
 
+@pytest.mark.parametrize("empty", ['""', '" "', "null", ""])
+def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Deployment, empty: str) -> None:
+    deployment.replace(A, "- queue://orders", f"- {{destination: orders, selector: {empty}}}")
+    rules = deployment.files["metaobjects/rules.yaml"]
+    deployment.files["metaobjects/rules.yaml"] = rules.replace(
+        "Customer_Create: {", f"Customer_Create: {{selector: {empty}, "
+    )
+    configuration = deployment.load()
+    assert configuration.connector.inputs[0].selector is None
+    rule = next(
+        one for one in configuration.metaobjects.static["MO_Config"].rules if one.object == "Customer"
+    )
+    assert rule.selector is None
+    assert as_yaml(resolved(configuration)).count("selector:") == 0
+
+
 @pytest.mark.parametrize(
     "rule",
     [

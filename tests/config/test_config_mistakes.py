@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from connector.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from conftest import Deployment
 
@@ -83,8 +85,31 @@ CASES = [
     case("unset variable", A, "PollQuantity: 25", "PollQuantity: §${QUANTITY}", "connector.PollQuantity", "QUANTITY is not set", "${QUANTITY:...}"),
     case("unset variable in a list", A, "- queue://orders", "- §queue://${QUEUE}", "connector.InputDestination[0]", "QUEUE is not set"),
     case("bad reference", A, "PollQuantity: 25", 'PollQuantity: §"${A B}"', "connector.PollQuantity", "${NAME}"),
+    *(
+        case(f"form of the shell {mark}", A, "root: ./data", f"root: §${{NO_ROOT:{mark}./data}}", "provider.root", "a form of the shell", "${NO_ROOT:./data}")
+        for mark in "-=?+"
+    ),
+    # keys of other sections
+    case("provider for AMQP", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "jms", "Qpid JMS", "org.apache.qpid.jms.JmsConnectionFactory", "packages"),
+    *(
+        case(f"{key} elsewhere", A, old, f"{old}\n  §{key}: {value}", path, "unknown key", *words)
+        for key, value, old, path, words in (
+            ("ApplicationUserName", "u", "  ApplicationName: demo", "connector.ApplicationUserName", ("under provider, of type jms",)),
+            ("root", "./data", "  ApplicationName: demo", "connector.root", ("under provider, of type dropbox",)),
+            ("subscriptions", "[]", "  ApplicationName: demo", "connector.subscriptions", ("as a section of its own",)),
+            ("level", "info", "  ApplicationName: demo", "connector.level", ("under logging",)),
+            ("InputFormat", "F", "  ApplicationName: demo", "connector.InputFormat", ("under rules.NAME of a static meta-object in metaobjects",)),
+            ("PollQuantity", "3", "  root: ./data", "provider.PollQuantity", ("under connector",)),
+            ("pool_size", "3", "  root: ./data", "provider.pool_size", ("under provider, of type sql",)),
+            ("master", "local", "  root: ./data", "provider.master", ("under spark",)),
+            ("ArchiveDestination", "a", "  master: local[*]", "spark.ArchiveDestination", ("under connector",)),
+        )
+    ),
+    case("key at the top", A, "spark:\n", "§PollStartTime: 1\nspark:\n", "PollStartTime", "unknown key, expected it under connector"),
+    case("key of the connector in a subscription", A, P, P + "\n    §PollQuantity: 3", "subscriptions[0].PollQuantity", "it under connector"),
+    case("key of the connector in a rule", R, "Customer_Create: {", "Customer_Create: {§PollQuantity: 3, ", "MO_Config.rules.Customer_Create.PollQuantity", "it under connector"),
+    case("key of the connector in other case", A, "PollQuantity: 25", "§pollquantity: 25", "connector.pollquantity", "a key of this section", nearest="PollQuantity"),
     # later versions
-    case("later provider", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "does not have the provider 'amqp' yet"),
     case("state directory", A, "spark:\n", "§state: {directory: ./state}\nspark:\n", "state", "a dropbox keeps journals, duplicate window and locks under its root", "it left out"),
     case("state without directory", A, "spark:\n", "state: §{}\nspark:\n", "state", "directory is missing"),
     case("unknown provider", A, "type: dropbox", "type: §dropbax", "provider.type", nearest="dropbox"),
@@ -103,6 +128,10 @@ CASES = [
         )
     ),
     # destinations
+    case("queue with one colon", A, "- queue://orders", "- §queue:orders", "connector.InputDestination[0]", "a bare name has no ':'", nearest="queue://orders"),
+    case("topic with one colon", A, "destination: queue://erp-orders", "destination: §topic:erp", "subscriptions[1].destination", "a bare name has no ':'", nearest="topic://erp"),
+    case("name with a colon", A, "ErrorDestination: queue://error", "ErrorDestination: §a:b", "connector.ErrorDestination", "a bare name has no ':'"),
+    case("destination of a rule with one colon", R, "OutputDestination: queue://crm", "OutputDestination: §queue:/crm", "MO_Config.rules.Customer_Create.OutputDestination", "a bare name has no ':'", nearest="queue://crm"),
     case("path as a name", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://../x", "connector.ErrorDestination", "'/'"),
     case("reserved name", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://dropboxmq", "connector.ErrorDestination", "reserved"),
     case("kind of destination", A, "ErrorDestination: queue://error", "ErrorDestination: §queu://error", "connector.ErrorDestination", "neither 'queue' nor 'topic'", nearest="queue://error"),
@@ -126,8 +155,11 @@ CASES = [
     case("outgoing directory empty", A, "root: ./data", "root: ./data\n  outgoing_directory: §''", "provider.outgoing_directory", "'' with the incoming_directory 'incoming'", "two names"),
     case("lease", A, "root: ./data", "root: ./data\n  lease: §0s", "provider.lease", "above 0"),
     # inputs
+    case("input as a key of its selector", A, "- queue://orders", "- §queue://orders: \"size > 1\"", "connector.InputDestination[0]", "'queue://orders' as a key", '{destination: queue://orders, selector: "size > 1"}'),
+    case("input as a key of its options", A, "- queue://orders", "- §queue://orders: {selector: size > 1}", "connector.InputDestination[0]", '{destination: queue://orders, selector: "size > 1"}'),
+    case("inputs as a mapping", A, "InputDestination:\n    - queue://orders\n    - queue://customers", "InputDestination:\n    §queue://orders: size > 1", "connector.InputDestination", "a mapping", '- {destination: queue://orders, selector: "size > 1"}'),
+    case("one input as a mapping", A, "InputDestination:\n    - queue://orders\n    - queue://customers", "InputDestination: §{destination: queue://orders, selector: size > 1}", "connector.InputDestination", "a mapping", '- {destination: queue://orders, selector: "size > 1"}'),
     case("selector", A, "- queue://orders", "- {destination: orders, selector: §[a]}", "connector.InputDestination[0].selector", "a list", "message selector"),
-    case("empty selector", A, "- queue://orders", "- {destination: orders, selector: §''}", "connector.InputDestination[0].selector", "an empty text"),
     case("place in a selector", A, "- queue://orders", "- {destination: orders, selector: price > §AND size = 1}", "connector.InputDestination[0].selector", "no message selector", "'AND'"),
     case("place in a quoted selector", A, "- queue://orders", "- {destination: orders, selector: 'name = ''x'' AND §AND size = 1'}", "connector.InputDestination[0].selector", "no message selector"),
     case("place in a selector in double quotes", A, "- queue://orders", "- {destination: orders, selector: \"name = 'x' AND §AND size = 1\"}", "connector.InputDestination[0].selector", "no message selector"),
@@ -187,6 +219,14 @@ CASES = [
     case("misspelt database", A, P, "    table: §shp.customer", "subscriptions[0].table", "there is no database 'shp'", nearest="shop"),
     case("reply of a transaction", A, P, P + "\n    transaction: shop\n    reply: §true", "subscriptions[0].reply", "transaction"),
     case("URL of nothing", A, "url: \"sqlite:///./shop.db\"", "url: §secret", "databases.shop.url", "no URL"),
+    *(
+        case(f"PostgreSQL as {scheme}", A, "url: \"sqlite:///./shop.db\"", f"url: §\"{scheme}://u:secret@h/d\"", "databases.shop.url", f"'{scheme}'", "expected postgresql+psycopg://")
+        for scheme in ("postgres", "postgresql+psycopg2", "postgresql+asyncpg", "pgsql")
+    ),
+    *(
+        case(f"messages in PostgreSQL as {scheme}", A, "type: dropbox\n  root: ./data", f"type: sql\n  url: §\"{scheme}://u:secret@h/d\"", "provider.url", f"'{scheme}'", "expected postgresql+psycopg://")
+        for scheme in ("postgres", "postgresql+psycopg2")
+    ),
     case("URL of another service", A, "url: \"sqlite:///./shop.db\"", "url: §\"ftp://u:secret@h/d\"", "databases.shop.url", "'ftp'"),
     case("driver that is missing", A, "url: \"sqlite:///./shop.db\"", "url: §\"mysql+pymysql://u:secret@h/d\"", "databases.shop.url", "driver cannot be imported"),
     case("table without a database", A, P, "    table: §customer", "subscriptions[0].table", "DATABASE.TABLE"),
@@ -481,3 +521,89 @@ def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deploymen
     assert "processes.py imports 'nowhere' in line 3, which is not installed here" in second.found
     deployment.replace(A, "  master: local[*]", "  python: /usr/bin/env")
     assert deployment.check() == []
+
+
+def test_a_subscription_names_the_databases_that_are_missing_as_a_whole(deployment: Deployment) -> None:
+    deployment.replace(A, 'databases:\n  shop: {url: "sqlite:///./shop.db"}\n', "")
+    deployment.replace(A, P, P + "\n    transaction: shop")
+    (problem,) = deployment.check()
+    assert problem.found == "there is no database 'shop'"
+    assert problem.expected == "databases: with its name and its url"
+    assert problem.nearest is None
+
+
+@pytest.mark.parametrize(
+    "without", ["connector", "http", "metaobjects", "subscriptions", "spark", "databases"]
+)
+def test_a_missing_section_is_not_looked_up_in_another(deployment: Deployment, without: str) -> None:
+    """Keys of the missing section at the top are keys of the top, not of that section."""
+    text = deployment.files[A]
+    begin = text.index(f"{without}:") if f"{without}:" in text else len(text)
+    end = text.find("\n\n", begin)
+    deployment.files[A] = (
+        text[:begin] + (text[end:] if end > 0 else "") + "\nPollStartTime: 06:00\ntokens: [x]\nverbs: [y]\n"
+    )
+    found = {problem.path for problem in deployment.check() if problem.found == "unknown key"}
+    assert {"PollStartTime", "tokens", "verbs"} <= found
+    assert not [one for one in deployment.check() if "without PollEndTime" in one.found]
+
+
+@pytest.mark.parametrize(
+    "name", ["queue", "json", "types", "pyspark", "yaml", "py4j", "pydantic", "connector"]
+)
+@pytest.mark.parametrize("form", ["{}.py", "{}/__init__.py"])
+def test_a_module_that_hides_another_is_a_mistake(deployment: Deployment, name: str, form: str) -> None:
+    file = form.format(name)
+    deployment.files[file] = ""
+    (problem,) = deployment.check()
+    shown = name if form.endswith("__init__.py") else file
+    assert (problem.file, problem.line, problem.warning) == (shown, 1, False)
+    assert f"module {name}" in problem.found
+    with pytest.raises(ConfigurationError):
+        deployment.load()
+
+
+@pytest.mark.parametrize(
+    "file", ["orders.py", "test_orders.py", "setup_orders.py", "not-a-module.py", "json/x.py"]
+)
+def test_a_module_that_hides_none_is_no_mistake(deployment: Deployment, file: str) -> None:
+    deployment.files[file] = ""
+    assert deployment.check() == []
+
+
+def test_a_shipped_file_hides_a_module_as_well(deployment: Deployment) -> None:
+    deployment.files["lib/queue.py"] = ""
+    deployment.replace(A, "  master: local[*]", "  ship: [processes.py, lib/queue.py]")
+    (problem,) = deployment.check()
+    assert str(problem).startswith("lib/queue.py:1:1: hides the module queue of Python")
+
+
+@pytest.mark.parametrize("verbs", ["[Create, Update, Retrieve]", "\n  - Create\n  - Update\n  - Retrieve"])
+def test_verbs_may_be_a_list(deployment: Deployment, verbs: str) -> None:
+    deployment.files["metaobjects/n.yaml"] = (
+        f"business_object: Listed\nverbs: {verbs}\nattributes: {{Id: {{type: String, key: true}}}}\n"
+    )
+    assert list(deployment.load().metaobjects.definitions["Listed"].verbs) == ["Create", "Update", "Retrieve"]
+
+
+@pytest.mark.parametrize(
+    ("verbs", "found"),
+    [
+        ("[Create, Create]", "the verb 'Create' stands twice"),
+        ("[Create, {Update: }]", "a mapping, expected a verb; verbs with properties are a mapping"),
+        ("[Create, ~]", "nothing, expected a verb"),
+        ("[Create, a b]", "'a b'"),
+    ],
+)
+def test_a_list_of_other_things_is_refused(deployment: Deployment, verbs: str, found: str) -> None:
+    deployment.files["metaobjects/n.yaml"] = (
+        f"business_object: Listed\nverbs: {verbs}\nattributes: {{Id: {{type: String, key: true}}}}\n"
+    )
+    (problem,) = deployment.check()
+    assert found in str(problem)
+    assert (problem.file, problem.line) == ("metaobjects/n.yaml", 2)
+
+
+def test_a_postgresql_url_without_a_driver_means_the_one_of_the_connector(deployment: Deployment) -> None:
+    deployment.replace(A, 'url: "sqlite:///./shop.db"', "url: postgresql://u@h/d")
+    assert deployment.load().databases[0].url == "postgresql+psycopg://u@h/d"

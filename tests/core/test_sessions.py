@@ -218,6 +218,17 @@ def test_a_selector_leaves_the_rest_for_others(connection: MessagingConnection) 
     assert (chosen, others) == (["EU", "EU"], ["US"])
 
 
+@pytest.mark.parametrize("empty", ["", "  ", "\n"])
+def test_an_empty_selector_is_no_selector(connection: MessagingConnection, empty: str) -> None:
+    session = connection.session()
+    session.producer("orders").send("one")
+    assert [message.value for message in session.browser("orders", empty)] == ["one"]
+    assert [message.value for message in session.consumer("orders", empty).messages(0)] == ["one"]
+    consumers = [session.consumer("topic://t", empty), session.shared_consumer("topic://t", "s", empty)]
+    session.producer("topic://t").send("two")
+    assert [message.value for one in consumers for message in one.messages(0)] == ["two", "two"]
+
+
 def test_a_wrong_selector_is_an_error_at_once(connection: MessagingConnection) -> None:
     with pytest.raises(SelectorError):
         connection.session().consumer("orders", "region =")

@@ -20,6 +20,7 @@ from connector.messaging.destination import Destination, parse_destination
         ("orders", "queue", "orders"),
         ("queue://a b.c-d", "queue", "a b.c-d"),
         ("queue://Zürich", "queue", "Zürich"),
+        ("queue://ID:a:1", "queue", "ID:a:1"),
     ],
 )
 def test_kind_and_name_are_read_and_a_bare_name_is_a_queue(text: str, kind: str, name: str) -> None:
@@ -50,6 +51,9 @@ def test_kind_and_name_are_read_and_a_bare_name_is_a_queue(text: str, kind: str,
         ("topic://prices.", "does not end with a dot"),
         ("topic://a..b", r"no '\.\.'"),
         ("mail://x", "neither 'queue' nor 'topic'"),
+        ("queue:orders", "a bare name has no ':', .* did you mean 'queue://orders'"),
+        ("Topic:/prices", "did you mean 'topic://prices'"),
+        ("a:b", "a bare name has no ':', the form is queue://NAME$"),
     ],
 )
 def test_what_is_no_destination_is_refused_with_the_reason(text: str, reason: str) -> None:

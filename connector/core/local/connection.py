@@ -28,7 +28,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Waiter
 from connector.messaging.retention import Pruned, Retention
-from connector.messaging.selector import compile_selector
+from connector.messaging.selector import compile_selector, selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
@@ -128,7 +128,7 @@ class LocalConnection:
         check_in_progress(source, in_progress)
         if source.view and not self._has_views:
             raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
-        compiled = compile_selector(selector) if selector else None
+        compiled = compile_selector(selector) if selector_text(selector) else None
         channel = Channel(source.base, part=_PARTS[source.view])
         on_close: Callable[[LocalPoller], None] = self._remove_poller
         if channel.can_end:

@@ -35,6 +35,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Leftover
 from connector.messaging.retention import Pruned, Retention
+from connector.messaging.selector import selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
@@ -106,7 +107,7 @@ class RemoteConnection:
             return ReceivingSession(
                 self.broker,
                 source,
-                selector,
+                selector_text(selector),
                 limit=self._limit,
                 batch=self._batch,
                 batch_bytes=self._batch_bytes,

@@ -393,6 +393,6 @@ def _decode_destination(text: str) -> str | None:
     if not text:
         return None
     try:
-        return str(parse_destination(text))
+        return str(parse_destination(text if "://" in text else f"queue://{text}"))
     except DestinationError:
         return text

@@ -340,7 +340,7 @@ class Layout:
             if name.startswith(".") or name in RESERVED or name == FRESH:
                 continue
             try:
-                destination = parse_destination(name)
+                destination = parse_destination(f"queue://{name}")
             except DestinationError:
                 continue
             if self.exists(destination) or files.is_directory(self.outbox(destination).target):

@@ -69,11 +69,16 @@ def _is_sqlite(section: SqlSection) -> bool:
 
 
 def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    from connector.databases.urls import INSTALL, missing_driver
+
+    if reason := missing_driver(section.url):
+        found = f"a URL of PostgreSQL, whose driver cannot be imported ({reason})"
+        yield SectionProblem(("url",), found, f"an installed driver: {INSTALL}")
+    if not _is_sqlite(section):
+        return
     from connector.providers.sql.database import Settings
     from connector.state.file_systems import is_shared
 
-    if not _is_sqlite(section):
-        return
     if section.schema_ is not None:
         yield SectionProblem(("schema",), "a schema with SQLite, which has none", "no schema")
     file = Settings(section.url).at(paths.directory).file

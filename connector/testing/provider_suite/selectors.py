@@ -123,9 +123,10 @@ class SelectorTests(SuiteBase):
         with pytest.raises(SelectorError):
             connection.poller(ORDERS, selector="number = = 1")
 
-    def test_an_empty_selector_takes_all(self, connection: Connection) -> None:
+    @pytest.mark.parametrize("empty", ["", " ", "\t\n"])
+    def test_an_empty_selector_takes_all(self, connection: Connection, empty: str) -> None:
         self._send_numbered(connection, 3)
-        assert self.rest(connection, connection.poller(ORDERS, selector="")) == ["0", "1", "2"]
+        assert self.rest(connection, connection.poller(ORDERS, selector=empty)) == ["0", "1", "2"]
 
     def test_a_selected_message_behind_many_rejected_ones_is_found(self, connection: Connection) -> None:
         self._send_numbered(connection, 500)
