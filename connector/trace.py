@@ -118,7 +118,7 @@ def masked(bo: BusinessObject) -> dict[str, Any]:
             result[name] = _MASK
         elif isinstance(value, BusinessObject):
             result[name] = masked(value)
-        elif attributes[name].is_many:
+        elif attributes[name].is_many and attributes[name].is_child:
             result[name] = [masked(child) for child in value]
         else:
             result[name] = value

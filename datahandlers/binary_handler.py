@@ -12,6 +12,7 @@ from connector.businessobjects.datahandler import Hint, Option
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import shown
+from connector.businessobjects.single_attribute import BYTES, unfit
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _WRONG: Final = {"base64": re.compile(r"[^A-Za-z0-9+/=]"), "hex": re.compile(r"[^0-9A-Fa-f]")}
@@ -65,11 +66,6 @@ class BinaryHandler:
             raise MalformedData(f"{bo.type}: {self._attribute} is no {kind} text: {error}") from None
 
     def _check(self, bo: BusinessObject) -> None:
-        attribute = bo.definition.attributes.get(self._attribute)
-        if attribute is None or self._attribute in bo.definition.metaobject_attributes:
-            raise MalformedData(
-                f"{bo.type} has no attribute {shown(self._attribute)} to hold bytes; "
-                "set the option 'attribute' of application/octet-stream"
-            )
-        if attribute.type not in ("String", "LongText", "Ciphertext"):
-            raise MalformedData(f"{bo.type}: {self._attribute} is a {attribute.type}, expected a LongText")
+        reason = unfit(bo.definition, self._attribute, BYTES)
+        if reason:
+            raise MalformedData(reason)

@@ -12,6 +12,7 @@ from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import shown
 from connector.businessobjects.special_values import Misfit, Run, SpecialValues
+from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _MAX_DEPTH: Final = 200
@@ -21,7 +22,8 @@ class DelimitedHandler:
     """Values with a delimiter between them.
 
     ``Name~Verb~value~value~...``. All attributes stand in the order of the definition. A child is its number
-    of objects, then the name, the verb and the values of each. Every object ends with its ObjectEventId,
+    of objects, then the name, the verb and the values of each. A list of values is their number, then the
+    values. Every object ends with its ObjectEventId,
     unless OmitObjectEventId is true. The outermost object may always end without one. An empty value is not
     set.
     A delimiter, a line break or an escape character within a value has the escape character before it.
@@ -115,6 +117,9 @@ class DelimitedHandler:
                 continue
             children = value if part.many else [value]
             fields.append(str(len(children)))
+            if part.is_list:
+                fields += map(self._with_escapes, self._special.write_list(bo.type, part, value))
+                continue
             for child in children:
                 self._write(child, fields, depth + 1)
         if not self._omits:
@@ -189,7 +194,9 @@ class _Reader:
         if count is None:
             return
         child = field.child
-        assert child is not None
+        if child is None:
+            values[field.name] = self._values(place, field, count)
+            return
         children = []
         for number in range(1, count + 1):
             name = self._take(f"{field.name}, object {number} of {count}", schema)
@@ -200,6 +207,21 @@ class _Reader:
             values[field.name] = children
         elif children:
             values[field.name] = children[0]
+
+    def _values(self, place: str, field: Field, count: int) -> list[SimpleValue]:
+        """Reads the values of a list."""
+        begin = self._next
+        texts = self._fields[begin : begin + count]
+        if len(texts) < count:
+            self._fail(len(self._fields), f"the body ends, expected {count} values of {field.name}")
+        self._next += count
+        values: list[SimpleValue] = []
+        try:
+            for text in texts:
+                values.append(self._special.read_value(field, text))  # the error needs the place
+        except ValueError as error:
+            self._fail(begin + len(values), f"{place}[{len(values)}]: {error}")
+        return values
 
     def _take(self, what: str, schema: Schema) -> str:
         if self._next >= len(self._fields):

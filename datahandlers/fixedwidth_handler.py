@@ -12,6 +12,7 @@ from connector.businessobjects.encoding import DEFAULT, decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import shown
 from connector.businessobjects.special_values import Misfit, Run, SpecialValues
+from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _MAX_DEPTH: Final = 200
@@ -25,7 +26,8 @@ class FixedWidthHandler:
     The name of the object, the verb, and the attributes in the order of the definition. The width of an
     attribute is its ``max_length``. Without ``max_length`` a Boolean has 5, an Integer 11, a Float or Double
     24 and a Date 32, and a text is an error. A child is its number of objects, then the name, the verb and
-    the values of each. A value of pad characters only is not set. Pad characters around a value are lost.
+    the values of each. A list of values is their number, then the values, each with the width of the
+    attribute. A value of pad characters only is not set. Pad characters around a value are lost.
 
     ``LEFT``: the value stands left, and pads on its right are removed. ``RIGHT``: the value stands right, and
     pads on its left are removed. ``BOTH``: written as LEFT, pads on both sides are removed. Reading needs at
@@ -69,7 +71,9 @@ class FixedWidthHandler:
             raise ValueError("PadCharacter: expected a character of one byte, because widths count bytes")
 
     def layout(self, schema: Schema) -> list[tuple[Run | Field, list[int]]]:
-        """Returns the attributes of an object with their widths. The width of a child is that of its number.
+        """Returns the attributes of an object with their widths.
+
+        A child has the width of its number of objects. A list has that width and the width of a value.
 
         Raises:
             MalformedData: a text has no ``max_length``.
@@ -80,6 +84,8 @@ class FixedWidthHandler:
             for part in self._special.parts(schema, event_id=not self._omits):
                 if isinstance(part, Run):
                     layout.append((part, [self._width(schema, field) for field in part.fields]))
+                elif part.is_list:
+                    layout.append((part, [self._sizes[2], self._width(schema, part)]))
                 else:
                     layout.append((part, [self._sizes[2]]))
             self._layouts[schema] = layout
@@ -171,8 +177,20 @@ class FixedWidthHandler:
             children = value if part.many else [value]
             children = children if value is not None else []
             parts.append(self._field(str(len(children)), widths[0], f"{place}the number of {part.name}"))
+            if part.is_list:
+                self._write_list(bo, part, children, widths[1], parts)
+                continue
             for child in children:
                 self._write(child, parts, depth + 1)
+
+    def _write_list(
+        self, bo: BusinessObject, field: Field, values: list[Any], width: int, parts: list[str]
+    ) -> None:
+        for index, text in enumerate(self._special.write_list(bo.type, field, values)):
+            place = f"{bo.type}: {field.name}[{index}]"
+            if not text.strip(self._pad):
+                raise MalformedData(f"{place} has only pad characters, which means not set")
+            parts.append(self._field(text, width, place, cut=self._truncates))
 
     def _write_run(self, bo: BusinessObject, run: Run, widths: list[int], parts: list[str]) -> None:
         for name, text, width in zip(run.names, self._special.write_run(bo, run), widths, strict=True):
@@ -240,7 +258,13 @@ class _Reader:
             start = self._next
             if not isinstance(part, Run):
                 what = f"{schema.name}: {part.name}"
-                self._children(part, self.take(widths[0], what), values, what, start, depth)
+                count = self._count(part, self.take(widths[0], what), what, start)
+                if count:
+                    values[part.name] = (
+                        self._values(part, count, widths[1], what)
+                        if part.is_list
+                        else self._children(part, count, what, depth)
+                    )
                 continue
             try:
                 self._handler.special.read_run(part, self._texts(schema, part, widths), values)
@@ -261,16 +285,17 @@ class _Reader:
         fields = zip(run.names, widths, strict=True)
         return [self.take(width, f"{schema.name}: {name}") for name, width in fields]
 
-    def _children(
-        self, field: Field, text: str, values: dict[str, Any], what: str, start: int, depth: int
-    ) -> None:
+    def _count(self, field: Field, text: str, what: str, start: int) -> int | None:
         try:
-            count = self._handler.special.count(field, text.strip())
+            return self._handler.special.count(field, text.strip())
         except ValueError as error:
             self._fail(start, f"{what}: {error}")
+
+    def _children(
+        self, field: Field, count: int, what: str, depth: int
+    ) -> BusinessObject | list[BusinessObject]:
         child = field.child
-        if not count or child is None:
-            return
+        assert child is not None
         children = []
         for number in range(1, count + 1):
             place = self._next
@@ -278,7 +303,19 @@ class _Reader:
             if name != child.name:
                 self._fail(place, f"{what}: found {shown(name)}, expected the object {child.name}")
             children.append(self.read(child, depth + 1))
-        values[field.name] = children if field.many else children[0]
+        return children if field.many else children[0]
+
+    def _values(self, field: Field, count: int, width: int, what: str) -> list[SimpleValue]:
+        """Reads the values of a list."""
+        values: list[SimpleValue] = []
+        for index in range(count):
+            start = self._next
+            text = self.take(width, f"{what}[{index}]")
+            try:
+                values.append(self._handler.special.read_value(field, text))
+            except ValueError as error:
+                self._fail(start, f"{what}[{index}]: {error}")
+        return values
 
     def end(self, name: str) -> None:
         """Checks that the body ends here."""

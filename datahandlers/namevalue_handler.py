@@ -11,6 +11,7 @@ from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import did_you_mean, shown
 from connector.businessobjects.special_values import Misfit, Run, SpecialValues
+from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _MAX_DEPTH: Final = 200
@@ -24,9 +25,10 @@ class NameValueHandler:
     """Lines of names and values.
 
     ``BusinessObject=`` and ``Verb=`` come first, then the attributes in the order of the definition. A child
-    is its number of objects, ``Address=2``, and their blocks. Each block ends with ``ObjectEventId=``. An
-    attribute that is missing, empty or ``CxIgnore`` is not set. A value cannot contain a line break. Reading
-    needs at most 80 times the size of the body in memory, for a body of empty lines.
+    is its number of objects, ``Address=2``, and their blocks. Each block ends with ``ObjectEventId=``. A list
+    of values is their number, ``Tag=2``, and a line ``Tag=VALUE`` for each. An attribute that is missing,
+    empty or ``CxIgnore`` is not set. A value cannot contain a line break. Reading needs at most 80 times the
+    size of the body in memory, for a body of empty lines.
     """
 
     mime_types = ("text/namevalue",)
@@ -93,6 +95,9 @@ class NameValueHandler:
                 continue
             children = value if part.many else [value]
             lines.append(f"{part.name}={len(children)}")
+            if part.is_list:
+                lines += self._list(bo, part, children)
+                continue
             for child in children:
                 self._write(child, lines, depth + 1)
         event_id = bo[OBJECT_EVENT_ID] if OBJECT_EVENT_ID in bo.definition.attributes else None
@@ -101,6 +106,15 @@ class NameValueHandler:
         lines.append(f"{OBJECT_EVENT_ID}={event_id or ''}")
         if self._counts:
             lines.insert(place, f"{_COUNT}={count}")
+
+    def _list(self, bo: BusinessObject, field: Field, values: list[Any]) -> list[str]:
+        """Returns the lines of the values of a list."""
+        texts = self._special.write_list(bo.type, field, values)
+        for index, text in enumerate(texts):
+            if "\n" in text or "\r" in text:
+                place = f"{bo.type}: {field.name}[{index}]"
+                raise MalformedData(f"{place} contains a line break, which no line can hold")
+        return [f"{field.name}={text}" for text in texts]
 
     def _run(self, bo: BusinessObject, run: Run) -> list[str]:
         """Returns the lines of simple attributes."""
@@ -166,7 +180,7 @@ class _Reader:
                 break
             seen.add(name)
             self._next += 1
-            if field.child is not None:
+            if field.child is not None or field.many:
                 self._children(schema, field, text, values, depth)
                 continue
             try:
@@ -215,7 +229,9 @@ class _Reader:
         if count is None:
             return
         child = field.child
-        assert child is not None
+        if child is None:
+            values[field.name] = self._values(schema, field, count)
+            return
         children = []
         for number in range(1, count + 1):
             name = self._header(_TYPE, f" of {field.name}, {number} of {count}")
@@ -226,6 +242,17 @@ class _Reader:
             values[field.name] = children
         elif children:
             values[field.name] = children[0]
+
+    def _values(self, schema: Schema, field: Field, count: int) -> list[SimpleValue]:
+        """Reads the lines of the values of a list."""
+        values: list[SimpleValue] = []
+        for number in range(1, count + 1):
+            text = self._header(field.name, f" of {schema.name}, value {number} of {count}")
+            try:
+                values.append(self._special.read_value(field, text))
+            except ValueError as error:
+                self._fail(self._next - 1, f"{schema.name}: {field.name}[{number - 1}]: {error}")
+        return values
 
     def _header(self, key: str, what: str = "") -> str:
         """Returns the value of the line ``key=``, which has to be the next one."""

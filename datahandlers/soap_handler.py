@@ -57,6 +57,10 @@ class SoapHandler:
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         if self._fault and self._fault not in definitions:
             raise ValueError(f"FaultObject: there is no business object {self._fault!r}")
+        for name in _FAULT_PARTS if self._fault else ():
+            attribute = definitions[self._fault].attributes.get(name)
+            if attribute is not None and (attribute.is_child or attribute.is_many):
+                raise ValueError(f"FaultObject: {self._fault}.{name} is no single value of a simple type")
         shapes = Shapes(definitions)
         self._shapes = shapes
         self._reader = XmlReader(shapes, ignore_undefined=self._ignore_undefined)

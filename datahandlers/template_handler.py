@@ -126,7 +126,7 @@ def _values(bo: BusinessObject) -> dict[str, Any]:
         if isinstance(value, BusinessObject):
             value = _values(value)
         elif isinstance(value, list):
-            value = [_values(child) for child in value]
+            value = [_values(one) if isinstance(one, BusinessObject) else one for one in value]
         result[name] = value
     return result
 

@@ -9,7 +9,7 @@ from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.names import shown
+from connector.businessobjects.single_attribute import TEXT, unfit
 from connector.errors import MalformedData, UnknownBusinessObject
 
 
@@ -53,13 +53,6 @@ class TextHandler:
             raise MalformedData(f"{bo.type}: {self._attribute}: {error}") from None
 
     def _check(self, bo: BusinessObject) -> None:
-        attribute = bo.definition.attributes.get(self._attribute)
-        if attribute is None or self._attribute in bo.definition.metaobject_attributes:
-            raise MalformedData(
-                f"{bo.type} has no attribute {shown(self._attribute)} to hold a plain text; "
-                "set the option 'attribute' of text/plain"
-            )
-        if attribute.is_child:
-            raise MalformedData(
-                f"{bo.type}: {self._attribute} is a {attribute.type}, expected an attribute of a simple type"
-            )
+        reason = unfit(bo.definition, self._attribute, TEXT)
+        if reason:
+            raise MalformedData(reason)

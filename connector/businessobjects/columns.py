@@ -84,7 +84,12 @@ class Columns:
             if not field.in_body:
                 continue
             name = prefix + (tags(field.attribute.app_specific_info).get("name") or field.name)
-            if field.child is None:
+            if field.is_list:
+                self._unheld[name] = (
+                    (*path, field),
+                    f"a list of values ({field.attribute.type}), which CSV cannot hold",
+                )
+            elif field.child is None:
                 self.columns.append(Column(name, path, field))
             elif field.many:
                 self._unheld[name] = (

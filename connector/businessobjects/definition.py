@@ -38,7 +38,7 @@ class Attribute:
         max_length: characters of a text. 0 = unlimited.
         default: the value that satisfies ``is_required`` when ``UseDefaults`` is true. The value has
             the attribute's type. None = no default.
-        cardinality: ``"1"`` or ``"n"``. Only a child may be ``n``.
+        cardinality: ``"1"`` or ``"n"``. ``n`` is a list of children, or a list of values of a simple type.
         app_specific_info: free text, usually ``name=value;name=value``.
         is_required_server_bound, contained_object_version, relationship: as in WBI Adapter for JMS. They
             are kept, and have no effect.
@@ -64,6 +64,11 @@ class Attribute:
     @property
     def is_many(self) -> bool:
         return self.cardinality == "n"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the attribute is a list of values of a simple type."""
+        return self.is_many and not self.is_child
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,17 @@ class Field:
         in_body: False for an attribute that holds a meta-object.
     """
 
-    __slots__ = ("attribute", "child", "from_text", "from_typed", "in_body", "many", "name")
+    __slots__ = (
+        "attribute",
+        "child",
+        "from_text",
+        "from_typed",
+        "in_body",
+        "many",
+        "name",
+        "value_from_text",
+        "value_from_typed",
+    )
 
     def __init__(self, attribute: Attribute, in_body: bool) -> None:
         self.attribute = attribute
@@ -127,11 +142,20 @@ class Field:
         self.many = attribute.is_many
         self.child: Schema | None = None
         """The schema of a child. None for a simple type."""
-        self.from_typed: Converter | None = None
-        self.from_text: Converter | None = None
+        self.value_from_typed: Converter | None = None
+        self.value_from_text: Converter | None = None
+        """The converters of each value of a simple type. None for a child."""
         if not attribute.is_child:
-            self.from_typed = typed_converter(attribute.type, attribute.max_length)
-            self.from_text = text_converter(attribute.type, attribute.max_length)
+            self.value_from_typed = typed_converter(attribute.type, attribute.max_length)
+            self.value_from_text = text_converter(attribute.type, attribute.max_length)
+        self.from_typed = None if self.many else self.value_from_typed
+        self.from_text = None if self.many else self.value_from_text
+        """The converters of an attribute with one single value. None for a child and for a list of values."""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the attribute is a list of values of a simple type."""
+        return self.many and self.child is None
 
 
 class Schema:
@@ -149,6 +173,7 @@ class Schema:
         "definition",
         "definitions",
         "fields",
+        "lists",
         "name",
         "names",
         "required",
@@ -172,6 +197,10 @@ class Schema:
         )
         self.children: tuple[Field, ...] = tuple(field for field in self.all_children if field.in_body)
         """Those that a body may have."""
+        self.lists: tuple[str, ...] = tuple(
+            field.name for field in self.fields.values() if field.attribute.is_list
+        )
+        """The names of the lists of values."""
         self.names: tuple[str, ...] = tuple(self.fields)
         self.body_names: tuple[str, ...] = tuple(name for name, f in self.fields.items() if f.in_body)
 

@@ -214,6 +214,8 @@ def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, Pr
         attribute = child.definition.attributes[attribute_name]
         here = f"{place}.{attribute_name}"
         value = child[attribute_name]
+        if attribute.is_list:
+            raise MalformedData(f"{here}: found a list of values, expected a single value")
         name, kind = property_tags(attribute)
         if kind is None:
             wrong = tags(attribute.app_specific_info).get("type") or attribute.type

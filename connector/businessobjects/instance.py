@@ -7,7 +7,7 @@ from typing import Any
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definition, Definitions, Field, Schema
 from connector.businessobjects.names import did_you_mean, shown
-from connector.businessobjects.types import describe
+from connector.businessobjects.types import SECRET, Converter, SimpleValue, describe
 from connector.errors import MalformedData
 
 
@@ -25,11 +25,11 @@ class UnknownAttribute(MalformedData, KeyError):
 class BusinessObject:
     """The typed object that a message means, with a verb.
 
-    ``bo["Name"]`` is the value of an attribute. By its type the value is text, number or boolean, a
-    :class:`BusinessObject` for a child, or a list of them for an n-cardinality child. None means that
+    ``bo["Name"]`` is the value of an attribute. By its type the value is text, number or boolean, or a
+    :class:`BusinessObject` for a child. An attribute of cardinality n is a list of them. None means that
     the attribute is not set (*ignore*). ``""`` means that the attribute is explicitly empty (*blank*, for
     every simple type). Assigning checks the type. Assigning None unsets. A child may be assigned as a
-    mapping, an n-cardinality child as a list of mappings or objects.
+    mapping, an n-cardinality child as a list of mappings or objects. No value of a list is None.
 
     An attribute that is not defined raises :class:`UnknownAttribute`, which is both a ``KeyError`` and
     a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute.
@@ -155,13 +155,13 @@ class BusinessObject:
         """Sets an attribute of a simple type from text, by the notation of that type. ``""`` is blank.
 
         Raises:
-            MalformedData: the text does not fit, or the attribute is a child.
+            MalformedData: the text does not fit, or the attribute is a child or a list.
         """
         field = self._schema.fields.get(name)
         if field is None:
             raise UnknownAttribute(self._schema, name)
         if field.from_text is None:
-            raise MalformedData(f"{self.type}: {name}: found a text, expected {_expected_child(field)}")
+            raise MalformedData(f"{self.type}: {name}: found a text, expected {_expected(field)}")
         try:
             self._values[name] = field.from_text(text)
         except ValueError as error:
@@ -177,7 +177,7 @@ class BusinessObject:
         if field is None:
             raise UnknownAttribute(self._schema, name)
         if field.child is None:
-            raise MalformedData(f"{self.type}: {name}: found a child, expected a {field.attribute.type}")
+            raise MalformedData(f"{self.type}: {name}: found a child, expected {_expected(field)}")
         child = object_of(field.child, {})
         if field.many:
             self._values.setdefault(name, []).append(child)
@@ -201,6 +201,9 @@ class BusinessObject:
             result = values.copy()
         else:
             result = {name: values[name] for name in names if name in values}
+        for name in schema.lists:
+            if name in result:
+                result[name] = list(result[name])
         for field in schema.children if body_only else schema.all_children:
             name = field.name
             if name not in result:
@@ -240,7 +243,7 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
 
     Raises:
         MalformedData: there is no verb, or the object has no such verb, or a required attribute is missing.
-            An empty list of children is missing. A blank attribute is not.
+            An empty list is missing. A blank attribute is not.
     """
     if not bo.verb:
         bo.verb = default_verb or None
@@ -326,9 +329,11 @@ def _fill(
 def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool = False) -> Any:
     child = field.child
     if child is None:
-        assert field.from_typed is not None
+        assert field.value_from_typed is not None
+        if field.many:
+            return _convert_list(field, field.value_from_typed, value)
         try:
-            return field.from_typed(value)
+            return field.value_from_typed(value)
         except ValueError as error:
             raise _Misfit(str(error)) from None
     if not field.many:
@@ -338,7 +343,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
             return object_of(child, values)
         return _check_child(field, child, value)
     if not isinstance(value, (list, tuple)):  # `list | tuple` takes ten times as long
-        raise _Misfit(f"found {_what(value)}, expected {_expected_child(field)}")
+        raise _Misfit(f"found {_what(value)}, expected {_expected(field)}")
     children = []
     index = -1
     try:
@@ -355,10 +360,23 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
     return children
 
 
+def _convert_list(field: Field, convert: Converter, value: Any) -> list[SimpleValue]:
+    if not isinstance(value, (list, tuple)):
+        found = "a value" if field.attribute.type == SECRET else _what(value)
+        raise _Misfit(f"found {found}, expected {_expected(field)}")
+    values: list[SimpleValue] = []
+    try:
+        for element in value:
+            values.append(convert(element))  # the error needs the number of the value
+    except ValueError as error:
+        raise _Misfit(str(error), f"[{len(values)}]") from None
+    return values
+
+
 def _check_child(field: Field, child: Schema, value: object) -> BusinessObject:
     if isinstance(value, BusinessObject) and value.type == child.name:
         return value
-    expected = f"an object ({child.name})" if field.many else _expected_child(field)
+    expected = f"an object ({child.name})" if field.many else _expected(field)
     raise _Misfit(f"found {_what(value)}, expected {expected}")
 
 
@@ -366,8 +384,10 @@ def _what(value: object) -> str:
     return f"a {value.type}" if isinstance(value, BusinessObject) else describe(value)
 
 
-def _expected_child(field: Field) -> str:
+def _expected(field: Field) -> str:
     name = field.attribute.type
+    if field.child is None:
+        return f"a list of values ({name})" if field.many else f"a {name}"
     return f"a list of objects ({name})" if field.many else f"an object ({name})"
 
 

@@ -133,7 +133,7 @@ class _Shape:
         names: the names of its members.
     """
 
-    __slots__ = ("_names", "children", "dates", "members", "renamed", "schema")
+    __slots__ = ("_names", "children", "date_lists", "dates", "members", "renamed", "schema")
 
     def __init__(self, schema: Schema, names: JsonNames) -> None:
         self.schema = schema
@@ -144,9 +144,11 @@ class _Shape:
         self.members = _make_shape(schema.name, {}, total=False)
         """The type that msgspec decodes: a mapping of the attributes that a body may have."""
         self.children: tuple[tuple[str, bool, _Shape], ...] = ()
-        self.dates: tuple[str, ...] = tuple(
-            name for name, field in schema.fields.items() if field.attribute.type == "Date" and field.in_body
-        )
+        dates = [
+            field for field in schema.fields.values() if field.attribute.type == "Date" and field.in_body
+        ]
+        self.dates: tuple[str, ...] = tuple(field.name for field in dates if not field.many)
+        self.date_lists: tuple[str, ...] = tuple(field.name for field in dates if field.many)
 
     def by_attribute(self, members: dict[str, Any]) -> dict[str, Any]:
         """Returns decoded members by the names of the attributes."""
@@ -170,9 +172,12 @@ def _type_of(field: Field, shapes: dict[str, _Shape]) -> Any:
     if attribute.is_child:
         child = shapes[attribute.type].members
         return GenericAlias(list, child) if field.many else child
+    value: Any = str
     if attribute.type not in TEXTS:
-        return _SHAPES[attribute.type]
-    return Annotated[str, msgspec.Meta(max_length=attribute.max_length)] if attribute.max_length else str
+        value = _SHAPES[attribute.type]
+    elif attribute.max_length:
+        value = Annotated[str, msgspec.Meta(max_length=attribute.max_length)]
+    return GenericAlias(list, value) if field.many else value
 
 
 def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
@@ -187,6 +192,9 @@ def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
             del values[name]
     for name in shape.dates:
         if name in values and not is_date(values[name]):
+            raise ValueError("no date")
+    for name in shape.date_lists:
+        if not all(map(is_date, values.get(name, ()))):
             raise ValueError("no date")
     for name, many, child in shape.children:
         value = values.get(name)

@@ -175,7 +175,9 @@ def metadata_problems(definition: Definition, definitions: Definitions) -> Itera
     known = [*READERS, *HEADERS, PROPERTIES]
     for name, attribute in definition.attributes.items():
         fitting = _FITTING.get(name)
-        if name in READERS and attribute.is_child:
+        if attribute.is_list:
+            yield MetadataProblem(definition.name, name, f"a list of values as {name}", "a single value")
+        elif name in READERS and attribute.is_child:
             yield MetadataProblem(
                 definition.name, name, f"{_a(attribute.type)} as {name}", "a simple type, usually String"
             )
@@ -203,6 +205,10 @@ def _property_problems(definition: Definition) -> Iterator[MetadataProblem]:
         fitting = PROPERTY_FITTING.get(kind or "")
         if attribute.is_child:
             continue  # found with the meta-object itself
+        if attribute.is_list:
+            found = f"a list of values as the property {name!r}"
+            yield MetadataProblem(definition.name, attribute.name, found, "a single value")
+            continue
         if fitting is not None and attribute.type not in fitting:
             found = f"{_a(attribute.type)} for a property that is of type {kind}"
             yield MetadataProblem(definition.name, attribute.name, found, _one_of(fitting))

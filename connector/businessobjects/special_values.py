@@ -7,7 +7,7 @@ less time than one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Field, Schema
@@ -89,7 +89,7 @@ class SpecialValues:
         return cls(options["CxIgnore"], options["CxBlank"])
 
     def parts(self, schema: Schema, *, event_id: bool = False) -> list[Run | Field]:
-        """Returns the attributes of a body in their order: runs of simple attributes, and children.
+        """Returns the attributes of a body in their order: runs of simple attributes, children and lists.
 
         Args:
             schema: the definition.
@@ -102,7 +102,7 @@ class SpecialValues:
             for field in schema.fields.values():
                 if not field.in_body or (field.name == OBJECT_EVENT_ID and not event_id):
                     continue
-                if field.child is None:
+                if field.child is None and not field.many:
                     run.append(field)
                     continue
                 parts += [Run(run), field] if run else [field]
@@ -150,7 +150,9 @@ class SpecialValues:
         return [self.write(bo.type, field, bo[field.name]) for field in run.fields]
 
     def count(self, field: Field, text: str) -> int | None:
-        """Returns the number of objects of a child from its text. None = the child is not set.
+        """Returns the number of objects of a child, or of values of a list, from its text.
+
+        None means that the attribute is not set.
 
         Raises:
             ValueError: the text is no number that the cardinality allows.
@@ -158,7 +160,7 @@ class SpecialValues:
         if not text or text == self.ignore:
             return None
         if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise ValueError(f"found {shown(text)}, expected a number of objects")
+            raise ValueError(f"found {shown(text)}, expected a number of {_counted(field)}")
         count = int(text)
         if count > 1 and not field.many:
             raise ValueError(f"found {count} objects, expected at most one")
@@ -175,21 +177,45 @@ class SpecialValues:
         assert field.from_text is not None
         into[field.name] = "" if text == self._blank else field.from_text(text)
 
+    def read_value(self, field: Field, text: str) -> SimpleValue:
+        """Returns a value of a list from its text.
+
+        Raises:
+            ValueError: the text does not fit the type, or means a value that is not set.
+        """
+        if not text or text == self.ignore:
+            raise ValueError("found a value that is not set, expected each value of a list to be set")
+        assert field.value_from_text is not None
+        return "" if text == self._blank else field.value_from_text(text)
+
     def write(self, object_name: str, field: Field, value: SimpleValue | None) -> str:
         """Returns the text of a simple attribute.
 
         Raises:
             MalformedData: the text would be read as another value.
         """
-        if value is None:
-            return self.ignore
+        return self.ignore if value is None else self._write(f"{object_name}: {field.name}", value)
+
+    def write_list(self, object_name: str, field: Field, values: Sequence[SimpleValue]) -> list[str]:
+        """Returns the texts of the values of a list.
+
+        Raises:
+            MalformedData: a text would be read as another value.
+        """
+        return [
+            self._write(f"{object_name}: {field.name}[{index}]", value) for index, value in enumerate(values)
+        ]
+
+    def _write(self, place: str, value: SimpleValue) -> str:
         text = text_of(value)
         if not text:
             if not self._blank:
-                raise MalformedData(
-                    f"{object_name}: {field.name} is blank, and CxBlank gives no text for blank"
-                )
+                raise MalformedData(f"{place} is blank, and CxBlank gives no text for blank")
             return self._blank
         if text in self._special:
-            raise MalformedData(f"{object_name}: {field.name} is the text of a special value ({text})")
+            raise MalformedData(f"{place} is the text of a special value ({text})")
         return text
+
+
+def _counted(field: Field) -> str:
+    return "values" if field.is_list else "objects"

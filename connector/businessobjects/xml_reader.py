@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from lxml import etree
@@ -9,6 +10,7 @@ from lxml import etree
 from connector.businessobjects.definition import Schema
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, object_of
 from connector.businessobjects.names import shown
+from connector.businessobjects.types import Converter, SimpleValue
 from connector.businessobjects.xml_parser import local_name
 from connector.businessobjects.xml_shape import COMMENT, DOCTYPE, PI, Part, Shape, Shapes
 from connector.errors import MalformedData
@@ -17,6 +19,7 @@ MAX_DEPTH: Final = 200
 VERB: Final = "verb"
 _NIL: Final = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 _SPACE: Final = " \t\r\n"
+_SPACES: Final = re.compile(f"[{_SPACE}]+")
 
 
 class XmlReader:
@@ -109,6 +112,9 @@ class XmlReader:
             if inner.attrib and inner.get(_NIL, "").strip(_SPACE) in ("true", "1"):
                 if len(inner) or inner.text:
                     raise error_at("xsi:nil is true, but the element is not empty", inner, f"{path}{name}")
+                if field.is_list:
+                    place = f"{path}{name}[{len(values.get(name, ()))}]"
+                    raise error_at("xsi:nil is true, but each value of a list has to be set", inner, place)
                 continue
             if field.child is None:
                 self._simple(part, inner, values, path)
@@ -135,13 +141,18 @@ class XmlReader:
             text = self._text_around(part, element, f"{path}{name}")
         if element.attrib and not self._ignore_undefined:
             self._refuse_attributes(element, f"{path}{name}.")
-        if name in values:
-            raise error_at("found a second time, expected one", element, f"{path}{name}")
-        assert field.from_text is not None
+        assert field.value_from_text is not None
         try:
-            values[name] = field.from_text(text or "")
+            value = field.value_from_text(text or "")
         except ValueError as error:
-            raise error_at(str(error), element, f"{path}{name}") from None
+            index = f"[{len(values.get(name, ()))}]" if field.many else ""
+            raise error_at(str(error), element, f"{path}{name}{index}") from None
+        if field.many:
+            values.setdefault(name, []).append(value)
+        elif name in values:
+            raise error_at("found a second time, expected one", element, f"{path}{name}")
+        else:
+            values[name] = value
 
     def _text_around(self, part: Part, element: etree._Element, path: str) -> str:
         """Returns the text of an element that contains comments or processing instructions."""
@@ -161,11 +172,25 @@ class XmlReader:
         self, part: Part, text: str, element: etree._Element, values: dict[str, Any], path: str
     ) -> None:
         """Sets an attribute that is no element."""
-        assert part.field.from_text is not None
+        name, convert = part.field.name, part.field.value_from_text
+        assert convert is not None
+        if part.is_list_text:
+            values[name] = self._list(convert, text, element, f"{path}{name}")
+            return
         try:
-            values[part.field.name] = part.field.from_text(text)
+            values[name] = convert(text)
         except ValueError as error:
-            raise error_at(str(error), element, f"{path}{part.field.name}") from None
+            raise error_at(str(error), element, f"{path}{name}") from None
+
+    def _list(self, convert: Converter, text: str, element: etree._Element, path: str) -> list[SimpleValue]:
+        """Returns the values of a list that stand in one text."""
+        values: list[SimpleValue] = []
+        try:
+            for one in filter(None, _SPACES.split(text)):
+                values.append(convert(one))  # the error needs the number of the value
+        except ValueError as error:
+            raise error_at(str(error), element, f"{path}[{len(values)}]") from None
+        return values
 
     def _attributes(
         self, shape: Shape, element: etree._Element, values: dict[str, Any], path: str, depth: int
@@ -190,10 +215,11 @@ class XmlReader:
     ) -> None:
         """Reads the text of the object's own element, without the white space around other elements."""
         texts = [element.text or "", *(inner.tail or "" for inner in element)]
+        between = " " if part.is_list_text else ""
         text = (
-            "".join(texts)
+            between.join(texts)
             if len(texts) == 1 or not shape.by_tag
-            else "".join(one.strip(_SPACE) for one in texts)
+            else between.join(one.strip(_SPACE) for one in texts).strip(_SPACE)
         )
         if text or not (len(element) or element.attrib):
             self._text(part, text, element, values, path)

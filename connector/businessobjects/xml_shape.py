@@ -16,6 +16,9 @@ The application-specific information of an attribute has these tags (WBI Data Ha
 ``escape=true|false``     whether ``& < > " '`` are escaped on writing
 ``ns=URI``                the namespace of the element or XML attribute. Of an object: of all its elements
 ========================  ==================================================================================
+
+A list of values (cardinality n) is a repeated element. As an XML attribute, or as the text of the object's
+element, the values stand in one text with white space between them, as in a list of XML Schema.
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ _KINDS: Final = (
     SCHEMA_LOCATION,
     NO_NAMESPACE_LOCATION,
 )
+SINGLE: Final = (COMMENT, PI, DOCTYPE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION)
+"""The kinds that no list of values can be."""
 _XSI_NAMES: Final = {
     SCHEMA_LOCATION: "schemaLocation",
     NO_NAMESPACE_LOCATION: "noNamespaceSchemaLocation",
@@ -68,7 +73,7 @@ class Part:
         escapes: whether special characters are escaped.
     """
 
-    __slots__ = ("escapes", "field", "from_text", "is_plain", "kind", "name", "namespace")
+    __slots__ = ("escapes", "field", "from_text", "is_list_text", "is_plain", "kind", "name", "namespace")
 
     def __init__(self, field: Field, kind: str, name: str, namespace: str, escapes: bool) -> None:
         self.field = field
@@ -76,10 +81,12 @@ class Part:
         self.name = name
         self.namespace = namespace
         self.escapes = escapes
-        self.is_plain = kind == ELEMENT and field.child is None and escapes
+        self.is_plain = kind == ELEMENT and field.child is None and not field.many and escapes
         """Whether this is an element with escaped text, as most attributes are."""
+        self.is_list_text = field.is_list and kind not in (ELEMENT, CDATA)
+        """Whether this is one text with the values of a list, and white space between them."""
         self.from_text = field.from_text if kind in (ELEMENT, CDATA) else None
-        """Reads the text of an element. None for a child."""
+        """Reads the text of an element. None for a child and for an element that is repeated."""
 
     @property
     def tag(self) -> str:
@@ -128,7 +135,8 @@ class Shape:
         elements = [field for field in fields if kinds[field.name] in (ELEMENT, CDATA, TEXT)]
         if len(elements) == 1 and ATTRIBUTE in kinds.values():
             info = tags(elements[0].attribute.app_specific_info)
-            if "type" in info and "elem_name" not in info and elements[0].child is None:
+            is_single = elements[0].child is None and not elements[0].many
+            if "type" in info and "elem_name" not in info and is_single:
                 kinds[elements[0].name] = TEXT
         found = []
         for field in fields:
@@ -146,6 +154,8 @@ class Shape:
             namespace = (
                 XSI if kind in _XSI_NAMES else info.get("ns", "" if kind == ATTRIBUTE else self.namespace)
             )
+            if field.is_list and kind in SINGLE:
+                raise MalformedData(f"{schema.name}: {field.name}: a list of values cannot be a {kind}")
             escape = info.get("escape")
             found.append(
                 Part(field, kind, name, namespace, escapes if escape is None else escape.lower() == "true")

@@ -29,6 +29,7 @@ _SPECIAL: Final = re.compile("[&<>\r]")
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
 _IN_ATTRIBUTES: Final = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
 _IMPOSSIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_SPACE: Final = re.compile("[ \t\r\n]")
 _DECLARED: Final = re.compile(r"""encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 
 
@@ -119,7 +120,8 @@ class XmlWriter:
                     if found:
                         return found if path else f"{bo.type}: {found}"
                 elif isinstance(child, str) and (wrong := _IMPOSSIBLE.search(child)):
-                    found = f"{path}{name} has the character {wrong.group()!a}"
+                    place = f"{path}{name}[{number}]" if isinstance(value, list) else f"{path}{name}"
+                    found = f"{place} has the character {wrong.group()!a}"
                     return found if path else f"{bo.type}: {found}"
         return "" if path else f"{bo.type} has a character"
 
@@ -134,7 +136,8 @@ class XmlWriter:
                 value = bo[part.field.name]
                 if value is not None:
                     name = names.attribute(part)
-                    out.append(f" {name}={quoteattr(text_of(value), _IN_ATTRIBUTES)}")
+                    text = _list_text(part, value, bo) if part.is_list_text else text_of(value)
+                    out.append(f" {name}={quoteattr(text, _IN_ATTRIBUTES)}")
         out.append(">")
         begin, tags = len(out), names.tags
         for part, value in zip(shape.parts, bo.values_of(shape.names), strict=True):
@@ -155,10 +158,13 @@ class XmlWriter:
             elif part.kind in (COMMENT, PI, DOCTYPE):
                 out.append(_special(part, value))
             elif part.kind == TEXT:
+                if part.is_list_text:
+                    value = _list_text(part, value, bo)
                 out.append(_content(part, value, bo))
             elif part.kind not in _IN_TAG:
                 inner = tags[part]
-                out.append(f"<{inner}>{_content(part, value, bo)}</{inner}>")
+                for one in value if field.many else (value,):
+                    out.append(f"<{inner}>{_content(part, one, bo)}</{inner}>")
         if len(out) == begin:
             out[-1] = "/>"
         else:
@@ -206,6 +212,17 @@ class _Names:
 
     def attribute(self, part: Part) -> str:
         return f"{self._prefixes[part.namespace]}:{part.name}" if part.namespace else part.name
+
+
+def _list_text(part: Part, values: list[SimpleValue], bo: BusinessObject) -> str:
+    """Returns the values of a list in one text."""
+    texts = [text_of(value) for value in values]
+    for index, text in enumerate(texts):
+        if not text or _SPACE.search(text):
+            found = "has white space" if text else "is blank"
+            place = f"{bo.type}: {part.field.name}[{index}]"
+            raise MalformedData(f"{place} {found}, and white space separates the values of this list")
+    return " ".join(texts)
 
 
 def _content(part: Part, value: SimpleValue, bo: BusinessObject) -> str:

@@ -82,12 +82,16 @@ class {class_name}:
 
 
 def _names(bo):
-    """Returns the attributes that a body has: those of simple types."""
+    """Returns the attributes that a body has: those with a single value of a simple type."""
     definition = bo.definition
+    names = []
     for name, attribute in definition.attributes.items():
-        if attribute.is_child and bo[name] and name not in definition.metaobject_attributes:
-            raise MalformedData(f"{{bo.type}}: {{name}} is a child, which a line cannot hold")
-    return [name for name, attribute in definition.attributes.items() if not attribute.is_child]
+        is_held = not (attribute.is_child or attribute.is_many)
+        if not is_held and bo[name] and name not in definition.metaobject_attributes:
+            raise MalformedData(f"{{bo.type}}: {{name}} is a child or a list, which a line cannot hold")
+        if is_held:
+            names.append(name)
+    return names
 '''
 
 _TEST: Final = '''\

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connector.businessobjects.definition import Definitions, Schema
+from connector.businessobjects.types import Converter
 from connector.config.problems import Position, Problems, nearest, shown
 from connector.config.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
 from connector.errors import DestinationError, UnknownBusinessObject
@@ -254,15 +255,16 @@ class _Reader:
                     f"one of {', '.join(schema.fields)}",
                     nearest(key, schema.fields),
                 )
-            elif field.child is None and isinstance(value, Leaf):
+            elif field.from_text is not None and isinstance(value, Leaf):
                 if is_absent(value):
                     continue
-                assert field.from_text is not None
-                try:
-                    values[key] = field.from_text(str(value))
-                except ValueError as error:
-                    found, _, expected = str(error).partition(", expected ")
-                    self._problems.add(value.position, here, found, expected)
+                values[key] = self._value(value, field.from_text, here)
+            elif field.is_list and isinstance(value, Items):
+                assert field.value_from_text is not None
+                values[key] = [
+                    self._value(one, field.value_from_text, f"{here}[{number}]")
+                    for number, one in enumerate(value.items)
+                ]
             elif field.child is not None and field.many and isinstance(value, Items):
                 child = field.child
                 values[key] = [
@@ -271,11 +273,28 @@ class _Reader:
             elif field.child is not None and not field.many and isinstance(value, Table):
                 values[key] = self._values(value, field.child, here)
             elif not is_absent(value):
-                expected = (
-                    "a list of mappings" if field.many else "a mapping" if field.child else "a single value"
-                )
+                if field.is_list:
+                    expected = "a list of values"
+                else:
+                    expected = "a list of mappings" if field.many else "a mapping"
+                    expected = expected if field.child else "a single value"
                 self._problems.add(value.position, here, kind_of(value), expected)
         return values
+
+    def _value(self, node: Node, convert: Converter, path: str) -> Any:
+        """Returns a value of a simple type. None if it does not fit."""
+        if not isinstance(node, Leaf):
+            self._problems.add(node.position, path, kind_of(node), "a single value")
+            return None
+        if is_absent(node):
+            self._problems.add(node.position, path, "null", "a value, because a list has no gaps")
+            return None
+        try:
+            return convert(str(node))
+        except ValueError as error:
+            found, _, expected = str(error).partition(", expected ")
+            self._problems.add(node.position, path, found, expected)
+        return None
 
     def _subscriptions(self, expect: Table) -> tuple[str, ...] | None:
         node = expect.entries.get("subscriptions")

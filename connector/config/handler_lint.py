@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from connector.businessobjects.catalogue import Catalogue
+from connector.businessobjects.catalogue import SHIPPED, Catalogue
 from connector.businessobjects.datahandler import all_options
-from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS
+from connector.businessobjects.definition import Definition
+from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS, normal_mime_type
+from connector.businessobjects.single_attribute import ATTRIBUTE, holds_one_attribute, unfit
 from connector.config.metaobjects import Collected
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import nearest, shown
@@ -79,6 +81,35 @@ def _check_handler_class(
     if missing:
         class_name = reference.partition(":")[2]
         reporter.add(location, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
+
+
+def check_single_attribute(
+    mime_type: str,
+    options: Mapping[str, str],
+    definition: Definition,
+    location: Location,
+    catalogue: Catalogue | None,
+    reporter: ProblemReporter,
+) -> None:
+    """Reports an object that cannot hold the bodies of a format whose whole body is one attribute.
+
+    Args:
+        mime_type: the data handler that a rule or a subscription names. A class is not checked.
+        options: of the data handler, as written.
+        definition: the object.
+        location: of the rule or the subscription.
+    """
+    mime_type = normal_mime_type(mime_type)
+    handler = catalogue.find(mime_type) if catalogue is not None and holds_one_attribute(mime_type) else None
+    if handler is None or handler.origin != SHIPPED:
+        return
+    defaults = {option.name: str(option.default) for option in handler.options or ()}
+    reason = unfit(definition, options.get(ATTRIBUTE, defaults[ATTRIBUTE]), mime_type)
+    if reason:
+        found, separator, expected = reason.partition(", expected ")
+        if not separator:
+            found, _, expected = reason.partition("; ")
+        reporter.add(location, found, expected, at_key=True)
 
 
 def check_options(collected: Collected, catalogue: Catalogue | None) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connector.businessobjects.catalogue import Catalogue
-from connector.businessobjects.handlers import OPTIONS_KEY, choose_handler
+from connector.businessobjects.handlers import OPTIONS_KEY, choose_handler, normal_mime_type
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.destination_lint import check_destinations
-from connector.config.handler_lint import check_handlers
+from connector.config.handler_lint import check_handlers, check_single_attribute
 from connector.config.http_model import check_http
 from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
@@ -19,7 +19,7 @@ from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import nearest, shown
 from connector.config.reading import Reading, find, node_at
 from connector.config.spark_lint import check_spark
-from connector.config.subscription_model import CommonEntry, EntryCheck, SinkEntry
+from connector.config.subscription_model import CommonEntry, EntryCheck, PreparedEntry, SinkEntry
 from connector.config.subscription_reading import ReadEntry
 from connector.config.tree import Items, Table
 
@@ -121,6 +121,7 @@ class Lint:
         self._default_verb(connector)
         if static is not None:
             self._unread_options(static, connector)
+            self._single_attributes(static, connector)
         polled = {entry.destination for entry in connector.inputs}
         for rule in static.rules if static is not None and polled else ():
             if rule.input_destination is not None and rule.input_destination not in polled:
@@ -152,6 +153,21 @@ class Lint:
                 f"the data handler is named by its class, {handler}: these options are not read",
                 "a DataHandlerMimeType, or no options",
                 warning=True,
+            )
+
+    def _single_attributes(self, static: StaticMetaObject, connector: Connector) -> None:
+        """Reports rules whose objects cannot hold a body that is one attribute."""
+        default = connector.data_handler_class_name or connector.data_handler_mime_type
+        for rule in static.rules:
+            mime_type, config = choose_handler((rule.properties,), default)
+            options = self.metaobjects.handler_options.get(config or connector.data_handler_config_mo, {})
+            check_single_attribute(
+                mime_type,
+                options.get(normal_mime_type(mime_type), {}),
+                self.metaobjects.definitions[rule.object],
+                ("rules", rule.name),
+                self.catalogue,
+                self.collected.documents[static.name],
             )
 
     def _default_verb(self, connector: Connector) -> None:
@@ -196,6 +212,7 @@ class Lint:
                 self.reporter, here, one.key, self.directory, self.catalogue, self._runs_here(), definitions
             )
         )
+        self._single_attribute_of(one.entry, here)
         self._database(one, here)
         first = names.setdefault(one.name, one.index)
         if first != one.index:
@@ -206,6 +223,15 @@ class Lint:
                 f"a second subscription named {one.name!r}, first in line {position.line}",
                 "a name of its own: name: ...",
             )
+
+    def _single_attribute_of(self, entry: SinkEntry, here: tuple[str, int]) -> None:
+        """Reports messages that cannot be made, because their body is one attribute that is missing."""
+        definition = self.metaobjects.definitions.get(entry.object)
+        if isinstance(entry, PreparedEntry) and entry.mime_type is not None and definition is not None:
+            config = self.metaobjects.handler_options.get(self.file.connector.data_handler_config_mo, {})
+            options = config.get(normal_mime_type(entry.mime_type), {})
+            where = (*here, "mime_type")
+            check_single_attribute(entry.mime_type, options, definition, where, self.catalogue, self.reporter)
 
     def _database(self, one: ReadEntry, here: tuple[str, int]) -> None:
         """Reports a database that the file does not have."""

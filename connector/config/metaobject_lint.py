@@ -7,13 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.catalogue import Catalogue
-from connector.businessobjects.definition import SIMPLE_TYPES, Attribute, Definition, Definitions
+from connector.businessobjects.definition import (
+    OBJECT_EVENT_ID,
+    SIMPLE_TYPES,
+    Attribute,
+    Definition,
+    Definitions,
+)
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.handlers import normal_mime_type
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
 from connector.businessobjects.types import text_converter
+from connector.businessobjects.xml_shape import SINGLE
 from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.config.problems import nearest, shown
@@ -132,10 +140,8 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
                     f"{', '.join(SIMPLE_TYPES)}, or a business object",
                     near,
                 )
-    elif attribute.is_many:
-        document.add(
-            (*where, "cardinality"), f"cardinality n of a {attribute.type}", "1; only a child can be n"
-        )
+    elif attribute.is_many and (wrong := _wrong_list(attribute)):
+        document.add((*where, "cardinality"), f"cardinality n of {wrong}", "1")
         attribute = replace(attribute, cardinality="1")
     if attribute.max_length and attribute.is_child:
         document.add(
@@ -147,6 +153,9 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
     if attribute.is_child:
         document.add((*where, "default"), "a default of a child", "it left out; only simple types have one")
         return attribute
+    if attribute.is_many:
+        document.add((*where, "default"), "a default of a list", "it left out; only a single value has one")
+        return attribute
     try:
         blank = "" if text == _BLANK else str(text)
         value = text_converter(attribute.type, attribute.max_length)(blank)
@@ -155,6 +164,16 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
         document.add((*where, "default"), found, expected or f"a {attribute.type}")
         return attribute
     return replace(attribute, default=value)
+
+
+def _wrong_list(attribute: Attribute) -> str:
+    """Returns the reason why an attribute of a simple type cannot be a list. Empty = it can."""
+    if attribute.is_key:
+        return "a key"
+    if attribute.name == OBJECT_EVENT_ID:
+        return "the id of the event"
+    kind = tags(attribute.app_specific_info).get("type", "").lower()
+    return f"type={kind} in app_specific_info" if kind in SINGLE else ""
 
 
 def _check_cycles(collected: Collected) -> None:

@@ -139,7 +139,8 @@ class AttributeEntry(Section):
         "required. `CxBlank`: blank. `CxIgnore`: no default.",
     )
     cardinality: Annotated[str, choice("1", "n", "N")] = Field(
-        default="1", description="`n`: a list of children."
+        default="1",
+        description="`n`: a list of children, or of values of a simple type. A key cannot be a list.",
     )
     app_specific_info: Info = Field(default="", description="Free text, usually `name=value;name=value`.")
     required_server_bound: Boolean = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Field
@@ -138,7 +139,7 @@ def _bound(schema: Schema, definition: Definition, most_timeout: int) -> None:
     }
     for name, (least, most) in bounds.items():
         attribute = definition.attributes.get(name)
-        if attribute is not None and attribute.type in _NUMBERS:
+        if attribute is not None and attribute.type in _NUMBERS and not attribute.is_many:
             number, *others = schema["properties"][name]["anyOf"]
             number = {**number, "type": "integer", "minimum": least, "maximum": most}
             schema["properties"][name]["anyOf"] = [number, *others]
@@ -165,6 +166,8 @@ def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
 def _value(attribute: Attribute) -> Schema:
     """Returns the schema of a value. null leaves an attribute unset. "" is blank, for every simple type."""
     kind = attribute.type
+    if attribute.is_list:
+        return {"type": ["array", "null"], "items": _not_null(_value(replace(attribute, cardinality="1")))}
     if attribute.is_many:
         return {"type": ["array", "null"], "items": reference(kind)}
     if attribute.is_child:
@@ -192,7 +195,8 @@ def sample(definitions: Definitions, name: str, seen: tuple[str, ...] = ()) -> d
         if attribute.name in metaobjects or attribute.name == OBJECT_EVENT_ID:
             continue
         if not attribute.is_child:
-            found[attribute.name] = _sample_value(attribute)
+            value = _sample_value(attribute)
+            found[attribute.name] = [value] if attribute.is_many else value
         elif attribute.type not in (*seen, name):
             child = sample(definitions, attribute.type, (*seen, name))
             found[attribute.name] = [child] if attribute.is_many else child

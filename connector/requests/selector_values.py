@@ -162,11 +162,12 @@ def follow(
         if isinstance(step, int):
             if not is_list:
                 name = attribute.name if attribute else definition.name
-                return Mistake(offset, f"{name} is no list", "an index behind a child of cardinality n only")
+                return Mistake(offset, f"{name} is no list", "an index behind a list only (cardinality n)")
             is_list = False
             continue
         if is_list and attribute is not None:
-            return Mistake(offset, f"{attribute.name} is a list", f"{attribute.name}[0].{step}")
+            behind = f".{step}" if attribute.is_child else ""
+            return Mistake(offset, f"{attribute.name} is a list", f"{attribute.name}[0]{behind}")
         if attribute is not None and not attribute.is_child:
             return Mistake(offset, f"{attribute.name} is a {attribute.type}", "nothing behind it")
         if holder is None:
@@ -178,6 +179,9 @@ def follow(
             return Mistake(offset, what, "one of its attributes", meant=step, among=names)
         is_list = attribute.is_many
         holder = definitions.get(attribute.type)
+    if to_value and attribute is not None and is_list and not attribute.is_child:
+        what = f"{attribute.name} is a list of values ({attribute.type})"
+        return Mistake(steps[-1][1], what, f"one of its values: {attribute.name}[0]")
     if to_value and attribute is not None and attribute.is_child:
         what = "a list" if is_list else f"a business object ({attribute.type})"
         whole = f"{attribute.name}[0]" if is_list else attribute.name
@@ -216,7 +220,8 @@ def samples(definition: Definition, definitions: Definitions) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for attribute in definitions.get(name, definition).attributes.values():
             if not attribute.is_child:
-                values[attribute.name] = _SAMPLES.get(attribute.type, "x")
+                value = _SAMPLES.get(attribute.type, "x")
+                values[attribute.name] = _Endless([value]) if attribute.is_many else value
             elif depth and attribute.type in definitions:
                 child = made(attribute.type, depth - 1)
                 values[attribute.name] = _Endless([child]) if attribute.is_many else child

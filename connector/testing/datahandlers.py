@@ -75,7 +75,7 @@ def sample_definitions() -> Definitions:
     """Returns definitions of objects for tests.
 
     ``Customer`` has every type, children of both cardinalities and a dynamic meta-object ``Meta``. ``Note``
-    has a ``Text``. Both have the verbs Create and Update.
+    has a ``Text``. ``Article`` has lists of values. All have the verbs Create and Update.
     """
     verbs = {name: Verb(name) for name in ("Create", "Update")}
 
@@ -114,6 +114,17 @@ def sample_definitions() -> Definitions:
                     info="cw_mo_conn=Meta",
                 ),
                 define(
+                    "Article",
+                    Attribute("ArticleId", "String", is_key=True, max_length=20),
+                    Attribute("Tag", "String", cardinality="n", max_length=30),
+                    Attribute("Size", "Integer", cardinality="n"),
+                    Attribute("InStock", "Boolean", cardinality="n"),
+                    Attribute("Weight", "Double", cardinality="n"),
+                    Attribute("Sold", "Date", cardinality="n"),
+                    Attribute("Part", "Article", cardinality="n"),
+                    Attribute("Name", "String", max_length=30),
+                ),
+                define(
                     "CustomerMeta",
                     Attribute("MessageID", "String"),
                     Attribute("CorrelationID", "String"),
@@ -150,10 +161,12 @@ def objects_of(definitions: Definitions, name: str, depth: int = 2) -> st.Search
 
 
 def _values_of(definitions: Definitions, attribute: Attribute, depth: int) -> st.SearchStrategy[Any]:
+    values: st.SearchStrategy[Any]
     if attribute.is_child:
-        child = objects_of(definitions, attribute.type, depth - 1)
-        return st.lists(child, max_size=3) if attribute.is_many else child
-    return _VALUES.get(attribute.type, st.text(max_size=attribute.max_length or 20))
+        values = objects_of(definitions, attribute.type, depth - 1)
+    else:
+        values = _VALUES.get(attribute.type, st.text(max_size=attribute.max_length or 20))
+    return st.lists(values, max_size=3) if attribute.is_many else values
 
 
 _VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
@@ -320,7 +333,8 @@ class DataHandlerSuite:
             unset = [
                 name for name, a in bo.definition.attributes.items() if not a.is_child and name not in bo
             ]
-            texts = [name for name in bo if bo.definition.attributes[name].type in TEXTS]
+            single = [name for name in bo if not bo.definition.attributes[name].is_many]
+            texts = [name for name in single if bo.definition.attributes[name].type in TEXTS]
             if not self.can_be_blank or not texts:
                 continue
             bo[texts[0]] = ""
@@ -398,7 +412,7 @@ class DataHandlerSuite:
         for bo in objects:
             for name in bo:
                 attribute = bo.definition.attributes[name]
-                if attribute.type in TEXTS and not attribute.max_length:
+                if attribute.type in TEXTS and not attribute.max_length and not attribute.is_many:
                     bo[name] = "0123456789 text" * (_BIG // 15)
                     assert handler.to_business_object(handler.to_body(bo), Hint(bo.type, bo.verb)) == bo
                     return
@@ -437,7 +451,7 @@ class DataHandlerSuite:
 
 
 def _comparable(bo: BusinessObject, can_be_blank: bool) -> dict[str, Any]:
-    """Returns the values of an object. No children and an empty list of children are the same."""
+    """Returns the values of an object. An attribute that is not set and an empty list are the same."""
 
     def clean(values: Any) -> Any:
         if isinstance(values, dict):

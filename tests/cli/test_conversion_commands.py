@@ -36,6 +36,8 @@ attributes:
   Total: Double
   Pin: Ciphertext
   Line: {type: Line, cardinality: n}
+  Tag: {type: Integer, cardinality: n}
+  Code: {type: Ciphertext, cardinality: n}
 ---
 business_object: Line
 attributes: {Item: {type: String, key: true}, Count: Integer}
@@ -312,6 +314,48 @@ def test_a_mistake_in_a_case_is_told_with_its_place(
     if "{a: [" in new:
         text = text.replace("Count: 2}]}\n    rule", "Count: 2}]}}\n    rule")
     (shop / "orders.test.yaml").write_text(text)
+    done = run("test")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+LISTS = """\
+name: lists
+message:
+  destination: queue://web
+  body: '{"OrderId": "1", "Tag": [1, 2], "Code": ["s3cret"]}'
+expect:
+  object: Order
+  values: {OrderId: "1", Tag: [1, 2], Code: [s3cret]}
+"""
+
+
+def test_a_case_expects_lists_of_values(run: Run, shop: Path) -> None:
+    (shop / "lists.test.yaml").write_text(LISTS)
+    assert run("test").stdout == "1 passed, 0 failed\n"
+    (shop / "lists.test.yaml").write_text(
+        LISTS.replace("Tag: [1, 2]", "Tag: [1, 3]").replace("[s3cret]", "[x]")
+    )
+    done = run("test")
+    assert done.returncode == 1
+    assert "-    3" in done.stdout
+    assert '-  "Code": "********"' in done.stdout
+    assert "s3cret" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        ("Tag: 1", "expect.values.Tag: a single value, expected a list of values"),
+        ("Tag: [1, x]", "expect.values.Tag[1]: found the text 'x', expected an integer"),
+        ("Tag: [1, {a: 1}]", "expect.values.Tag[1]: a mapping, expected a single value"),
+        ("Tag: [1, null]", "expect.values.Tag[1]: null, expected a value, because a list has no gaps"),
+    ],
+)
+def test_a_mistake_in_an_expected_list_is_told_with_its_place(
+    run: Run, shop: Path, new: str, words: str
+) -> None:
+    (shop / "lists.test.yaml").write_text(LISTS.replace("Tag: [1, 2]", new))
     done = run("test")
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr

@@ -176,12 +176,6 @@ def test_windows_line_ends_and_a_byte_order_mark_make_no_difference(shop: Path) 
             id="default-of-another-type",
         ),
         pytest.param(
-            attribute("A", "String", "Cardinality = n"),
-            "11: Order.attributes.A.cardinality: left out: cardinality n of a String, expected 1; "
-            "only a child can be n (warning)",
-            id="many-simple-values",
-        ),
-        pytest.param(
             attribute("A", "String", "IsRequired = perhaps"),
             "11: Order.attributes.A.required: left out: 'perhaps', expected true or false (warning)",
             id="flag",

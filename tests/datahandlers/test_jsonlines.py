@@ -50,6 +50,7 @@ class TestJsonLines(DataHandlerSuite):
         return [
             BusinessObject(DEFINITIONS, "Customer", "Update", values),
             BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"}),
+            BusinessObject(DEFINITIONS, "Article", "Create", {"Tag": ["a\nb", ""], "Size": [7, 8]}),
         ]
 
     @pytest.fixture

@@ -89,6 +89,7 @@ def customers(definitions: Definitions) -> list[BusinessObject]:
         BusinessObject(definitions, "Customer", "Create", {"CustomerId": "C-2", "Active": False}),
         BusinessObject(definitions, "Customer", "Create", {"Rating": "", "Since": "", "Limit": ""}),
         BusinessObject(definitions, "Note", "Create", {"Text": "a"}),
+        BusinessObject(definitions, "Article", "Create", {"Tag": ["~", "", "="], "Part": [{"Size": [7, 8]}]}),
     ]
 
 

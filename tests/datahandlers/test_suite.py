@@ -31,6 +31,15 @@ FULL = {
     ],
 }
 
+LISTS = {
+    "Tag": ["a", "", " <b> & c "],
+    "Size": [-1, 2],
+    "InStock": [True, ""],
+    "Weight": [0.5],
+    "Sold": ["2024-02-29"],
+    "Part": [{"Size": [7]}, {"Tag": ["x"]}],
+}
+
 
 def customers() -> list[BusinessObject]:
     return [
@@ -40,6 +49,7 @@ def customers() -> list[BusinessObject]:
         ),
         BusinessObject(DEFINITIONS, "Customer", "Create", {"Rating": "", "Since": "", "Limit": ""}),
         BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"}),
+        BusinessObject(DEFINITIONS, "Article", "Create", LISTS),
     ]
 
 

@@ -365,6 +365,7 @@ class TestSoap(DataHandlerSuite):
         return [
             BusinessObject(known, "Customer", "Update", {"CustomerId": "é <&>", "Address": [{"City": ""}]}),
             BusinessObject(known, "Note", "Create", {"Text": "a"}),
+            BusinessObject(known, "Article", "Create", {"Tag": ["", "a <&>"], "Part": [{"Size": [7, 8]}]}),
         ]
 
     @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import defaultdict
 from collections.abc import Callable
@@ -109,15 +110,26 @@ def test_a_dump_is_bounded_and_shows_no_ciphertext() -> None:
         Attribute("Card", "String"),
         Attribute("Name", "String"),
         Attribute("Child", "Child", cardinality="n"),
+        Attribute("Tag", "String", cardinality="n"),
+        Attribute("Code", "Ciphertext", cardinality="n"),
     ]
     child = Definition("Child", attributes={"Pin": Attribute("Pin", "String")})
     definition = Definition("Order", attributes={one.name: one for one in attributes})
     definitions = Definitions({"Order": definition, "Child": child})
     bo = BusinessObject(
-        definitions, "Order", "Create", {"Card": "4711", "Name": "x", "Child": [{"Pin": "0815"}]}
+        definitions,
+        "Order",
+        "Create",
+        {"Card": "4711", "Name": "x", "Child": [{"Pin": "0815"}], "Tag": ["a", "b"], "Code": ["1234"]},
     )
     for one, name in ((definition, "Card"), (child, "Pin")):  # whichever types there are
         one.attributes[name] = Attribute(name, "Ciphertext")
-    assert dump(bo) == '{"Card": "********", "Name": "x", "Child": [{"Pin": "********"}]}'
+    assert json.loads(dump(bo)) == {
+        "Card": "********",
+        "Name": "x",
+        "Child": [{"Pin": "********"}],
+        "Tag": ["a", "b"],
+        "Code": "********",
+    }
     bo["Name"] = "x" * 100_000
     assert len(dump(bo)) < 17_000

@@ -119,6 +119,20 @@ def test_an_attribute_is_described_as_it_is_defined() -> None:
     assert "never part of a message's body" in customer["Meta"]["description"]
 
 
+def test_a_list_of_values_is_an_array_of_the_schema_of_a_value() -> None:
+    properties = object_schemas(DEFINITIONS)["Customer"]["properties"]
+    assert properties["Tag"] == {"type": ["array", "null"], "items": {"type": "string", "maxLength": 10}}
+    items = properties["Score"]["items"]
+    assert items["anyOf"][0] == {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
+    assert {"type": "null"} not in items["anyOf"]
+    assert sample(DEFINITIONS, "Customer")["Score"] == [7]
+    needed = Attribute("Code", "String", cardinality="n", is_required=True)
+    known = Definitions({"T": Definition("T", attributes={"Code": needed}, verbs={"Create": Verb("Create")})})
+    schema = object_schemas(known)["T"]
+    assert schema["properties"]["Code"] == {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    assert schema["required"] == ["Code"]
+
+
 def test_what_a_request_has_to_have_is_required_and_null_is_not_enough() -> None:
     schemas = object_schemas(DEFINITIONS)
     order = schemas["Order"]

@@ -23,6 +23,7 @@ verbs:
 attributes:
   PrimaryID: {type: String, key: true}
   Age: Integer
+  Note: {type: String, cardinality: n}
   Address: {type: Address, cardinality: n}
   Meta: Meta
 ---
@@ -59,6 +60,11 @@ CASES = {
     ),
     "list without index": ("a = '{1}':Address.§AddressID", "expected Address[0].AddressID", None),
     "list as a value": ("a = '{1}':§Address", "Address is a list", None),
+    "list of values": ("a = '{1}':§Note", "Note is a list of values (String), expected one of", None),
+    "step behind a list of values": ("a = '{1}':Note.§x", "Note is a list, expected Note[0]", None),
+    "step behind a value of a list": ("a = '{1}':Note[0].§x", "Note is a String", None),
+    "second index": ("a = '{1}':Note[0][§1]", "Note is no list", None),
+    "text of a list outside quotes": ("a = §{1}:Note[0]", "Note is a String, expected '{1}'", None),
     "child as a value": ("a = '{1}':Address[0].§City", "a business object (City)", None),
     "index of a single child": ("a = '{1}':Meta[§0].CorrelationID", "Meta is no list", None),
     "attribute of a text": ("a = '{1}':PrimaryID.§x", "PrimaryID is a String", None),

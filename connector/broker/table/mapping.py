@@ -42,6 +42,10 @@ def source_of(text: str, definition: Definition) -> Source:
         WrongExpression: the text is neither.
     """
     attribute = definition.attributes.get(text)
+    if attribute is not None and attribute.is_list:
+        raise WrongExpression(
+            f"{text} is a list of values ({attribute.type}), and a column holds a single value"
+        )
     if attribute is not None and not attribute.is_child:
         return Source(text, attribute, lambda bo: bo[text])
     if attribute is not None:

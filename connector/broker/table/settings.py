@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from connector.broker.table.mapping import TableMapping, WrongExpression, source_of
+from connector.broker.table.mapping import TableMapping, WrongExpression, default_columns, source_of
 from connector.broker.table.sink import OPERATIONS, TableSpec
 from connector.businessobjects.definition import Definition
 from connector.config.problems import nearest
@@ -92,7 +92,7 @@ class TableEntry(TransactionalEntry):
         definition = check.definitions.get(self.object) if check.definitions is not None else None
         if definition is None or check.definitions is None:
             return
-        _check_sources("columns", self.columns, definition, check)
+        _check_columns("", self.columns, definition, check)
         self._check_verbs(definition, check)
         for name, child in self.children.items():
             attribute = definition.attributes.get(name)
@@ -112,7 +112,7 @@ class TableEntry(TransactionalEntry):
             _check_sources(f"children.{name}.key", child.key, definition, check)
             inner = check.definitions.get(attribute.type)
             if inner is not None:
-                _check_sources(f"children.{name}.columns", child.columns, inner, check)
+                _check_columns(f"children.{name}.", child.columns, inner, check)
 
     def _check_verbs(self, definition: Definition, check: EntryCheck) -> None:
         verbs = list(definition.verbs) if self.verbs is None else list(self.verbs)
@@ -131,6 +131,18 @@ class TableEntry(TransactionalEntry):
         if needs_key and not has_key:
             check.add(
                 "table", f"{self.object} has no key attribute with a column", "key: true at an attribute"
+            )
+
+
+def _check_columns(prefix: str, columns: dict[str, str], definition: Definition, check: EntryCheck) -> None:
+    """Checks the columns of a table. Without columns, each attribute of a simple type has a column."""
+    _check_sources(f"{prefix}columns", columns, definition, check)
+    for name in () if columns else default_columns(definition):
+        try:
+            source_of(name, definition)
+        except WrongExpression as error:
+            check.add(
+                f"{prefix}table", str(error), "`columns`, without the list or with a JMESPath expression"
             )
 
 

@@ -1,0 +1,351 @@
+"""Lists of values of a simple type (cardinality n) in every format."""
+
+# ruff: noqa: E501 -- one case a line
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.datahandlers.binary_handler import BinaryHandler
+from connector.datahandlers.csv_handler import CsvHandler
+from connector.datahandlers.delimited_handler import DelimitedHandler
+from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
+from connector.datahandlers.json_handler import JsonHandler
+from connector.datahandlers.jsonlines_handler import JsonLinesHandler
+from connector.datahandlers.namevalue_handler import NameValueHandler
+from connector.datahandlers.soap_handler import SoapHandler
+from connector.datahandlers.template_handler import TemplateHandler
+from connector.datahandlers.text_handler import TextHandler
+from connector.datahandlers.xml_handler import XmlHandler
+from connector.errors import MalformedData
+from connector.testing.datahandlers import objects_of, sample_definitions
+
+KNOWN: Final = sample_definitions()
+ARTICLE: Final = Hint("Article", "Create")
+FORMATS: Final[dict[str, type[Any]]] = {
+    "json": JsonHandler,
+    "jsonlines": JsonLinesHandler,
+    "xml": XmlHandler,
+    "soap": SoapHandler,
+    "namevalue": NameValueHandler,
+    "delimited": DelimitedHandler,
+    "fixedwidth": FixedWidthHandler,
+}
+FULL: Final = {
+    "Tag": ["a", "b c", ""],
+    "Size": [1, -2, ""],
+    "InStock": [True, False],
+    "Weight": [0.5, 1e300],
+    "Sold": ["2024-02-29", "2024-05-31T08:00:00Z"],
+    "Part": [{"Size": [7]}, {"Tag": ["x"]}],
+}
+
+
+def make(kind: type[Any], definitions: Definitions = KNOWN, **options: object) -> DataHandler:
+    handler: DataHandler = kind(resolve_options(kind.options, options, "test"), definitions)
+    return handler
+
+
+def article(values: dict[str, Any]) -> BusinessObject:
+    return BusinessObject(KNOWN, "Article", "Create", values)
+
+
+def xml_object(*attributes: Attribute) -> Definitions:
+    definition = Definition(
+        "T", attributes={one.name: one for one in attributes}, verbs={"Create": Verb("Create")}
+    )
+    return Definitions({"T": definition})
+
+
+# --- every format ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_list_comes_back_as_it_was_written(name: str) -> None:
+    handler = make(FORMATS[name])
+    bo = article(FULL)
+    again = handler.to_business_object(handler.to_body(bo), ARTICLE)
+    assert again == bo
+    assert again["Size"] == [1, -2, ""]
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(bo=objects_of(KNOWN, "Article"))
+def test_all_formats_that_can_hold_an_object_agree_on_its_lists(bo: BusinessObject) -> None:
+    for name, kind in FORMATS.items():
+        handler = make(kind)
+        try:
+            body = handler.to_body(bo)
+        except MalformedData:
+            can_hold_all = name in ("json", "jsonlines") and is_unicode(bo)
+            assert not can_hold_all
+            continue
+        again = handler.to_business_object(body, Hint("Article", bo.verb))
+        if name != "fixedwidth":  # pad characters around a value are lost
+            assert without_empty(again.as_dict()) == without_empty(bo.as_dict()), name
+
+
+def is_unicode(bo: BusinessObject) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in str(bo.as_dict()))
+
+
+def without_empty(values: Any) -> Any:
+    """Leaves out empty lists, which most formats cannot tell from lists that are not set."""
+    if isinstance(values, dict):
+        return {name: without_empty(value) for name, value in values.items() if value != []}
+    return [without_empty(one) for one in values] if isinstance(values, list) else values
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "place"),
+    [
+        ("json", b'{"Size": [1, "x"]}', "Size[1]: found the text 'x', expected an integer"),
+        ("json", b'{"Size": 1}', "Size: found the number 1, expected a list of values (Integer)"),
+        ("json", b'{"Size": "1 2"}', "Size: found the text '1 2', expected a list of values (Integer)"),
+        ("json", b'{"Size": [null]}', "Size[0]: found null, expected an integer"),
+        ("json", b'{"Size": [[1]]}', "Size[0]: found a list, expected an integer"),
+        ("json", b'{"Size": [7.5]}', "Size[0]: found the number 7.5, expected an integer"),
+        ("json", b'{"Sold": ["2024-02-29", "2023-02-29"]}', "Sold[1]: found the text '2023-02-29'"),
+        (
+            "json",
+            b'{"Tag": ["' + b"x" * 31 + b'"]}',
+            "Tag[0]: found a text of 31 characters, expected at most 30",
+        ),
+        ("json", b'{"Part": [{"Size": [true]}]}', "Part[0].Size[0]: found true, expected an integer"),
+        ("jsonlines", b'{"Size": [1, "x"]}\n', "Size[1]: found the text 'x'"),
+        (
+            "xml",
+            b"<Article><Size>1</Size><Size>x</Size></Article>",
+            "Size[1]: found the text 'x', expected an integer: line 1",
+        ),
+        ("xml", b"<Article><Size>1 2</Size></Article>", "Size[0]: found the text '1 2'"),
+        ("xml", b"<Article><Size><a/></Size></Article>", "Size: found the element 'a'"),
+        (
+            "xml",
+            b'<Article xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><Size>1</Size><Size xsi:nil="true"/></Article>',
+            "Size[1]: xsi:nil is true, but each value of a list has to be set",
+        ),
+        (
+            "namevalue",
+            b"BusinessObject=Article\nVerb=\nSize=2\nSize=1\nSize=x\n",
+            "line 5: Article: Size[1]: found the text 'x'",
+        ),
+        (
+            "namevalue",
+            b"BusinessObject=Article\nSize=2\nSize=1\n",
+            "line 4: found the end of the body, expected Size= of Article, value 2 of 2",
+        ),
+        (
+            "namevalue",
+            b"BusinessObject=Article\nSize=1\nSize=\n",
+            "line 3: Article: Size[0]: found a value that is not set",
+        ),
+        (
+            "namevalue",
+            b"BusinessObject=Article\nSize=one\n",
+            "Size: found 'one', expected a number of values",
+        ),
+        ("delimited", b"Article~~A~~2~1~x~~~~~~", "field 7: Article: Size[1]: found the text 'x'"),
+        ("delimited", b"Article~~A~~999999999~1", "the body ends, expected 999999999 values of Size"),
+        (
+            "delimited",
+            b"Article~~A~~2~1~CxIgnore~~~~~~",
+            "field 7: Article: Size[1]: found a value that is not set",
+        ),
+    ],
+)
+def test_a_wrong_value_of_a_list_is_named_with_its_number(name: str, body: bytes, place: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        make(FORMATS[name]).to_business_object(body, ARTICLE)
+    assert place in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "reason"),
+    [
+        ("namevalue", {"Tag": ["a", "CxIgnore"]}, "Tag[1] is the text of a special value"),
+        ("namevalue", {"Tag": ["a\nb"]}, "Tag[0] contains a line break"),
+        ("fixedwidth", {"Tag": ["  "]}, "Tag[0] has only pad characters"),
+        ("fixedwidth", {"Size": [1] * 1000}, "the number of Size has 4 characters, expected at most 3"),
+    ],
+)
+def test_what_a_record_cannot_hold_is_refused_with_its_number(
+    name: str, values: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(MalformedData) as refused:
+        make(FORMATS[name]).to_body(article(values))
+    assert reason in str(refused.value)
+
+
+def test_records_hold_a_list_as_its_number_and_its_values() -> None:
+    bo = article({"ArticleId": "A", "Size": [1, 2], "Name": "n"})
+    assert make(NameValueHandler, SkipCxIgnore=True).to_body(bo) == (
+        b"BusinessObject=Article\nVerb=Create\nArticleId=A\nSize=2\nSize=1\nSize=2\nName=n\nObjectEventId=\n"
+    )
+    assert (
+        make(DelimitedHandler, CxIgnore="-", OmitObjectEventId=True).to_body(bo)
+        == b"Article~Create~A~-~2~1~2~-~-~-~-~n"
+    )
+    fixed = make(FixedWidthHandler, BONameSize=7, BOVerbSize=6, BOCountSize=1, PadCharacter=".").to_body(bo)
+    assert (
+        fixed
+        == b"ArticleCreateA" + b"." * 19 + b"02" + b"1.........." + b"2.........." + b"0000n" + b"." * 29
+    )
+
+
+def test_csv_refuses_a_list_that_is_set() -> None:
+    handler = make(CsvHandler)
+    assert handler.to_body(article({"ArticleId": "A"})) == b"ArticleId,Name\r\nA,\r\n"
+    with pytest.raises(MalformedData, match=r"Tag: found a list of values \(String\), which CSV cannot hold"):
+        handler.to_body(article({"Tag": ["a"]}))
+    with pytest.raises(MalformedData, match=r"Tag is a list of values \(String\), which CSV cannot hold"):
+        handler.to_business_object(b"ArticleId,Tag\r\nA,a\r\n", ARTICLE)
+
+
+@pytest.mark.parametrize("kind", [TextHandler, BinaryHandler])
+def test_a_body_of_one_attribute_is_no_list(kind: type[Any]) -> None:
+    handler = make(kind, attribute="Tag")
+    with pytest.raises(MalformedData, match="Tag is a list of values"):
+        handler.to_business_object(b"YQ==", ARTICLE)
+    with pytest.raises(MalformedData, match="Tag is a list of values"):
+        handler.to_body(article({"Tag": ["YQ=="]}))
+
+
+def test_a_template_sees_a_list() -> None:
+    handler = make(
+        TemplateHandler,
+        text="{% for one in Tag %}[{{ one }}]{% endfor %}{{ Size|join('+') }}{{ Part[0].Size[0] }}",
+    )
+    assert (
+        handler.to_body(article({"Tag": ["a", "b"], "Size": [1, 2], "Part": [{"Size": [7]}]}))
+        == b"[a][b]1+27"
+    )
+
+
+# --- XML ---------------------------------------------------------------------------------------
+
+
+def test_elements_of_a_list_may_stand_between_others() -> None:
+    body = b"<Article><Size>1</Size><Name>n</Name><Size> 2 </Size><!-- x --><Size/></Article>"
+    bo = make(XmlHandler).to_business_object(body, ARTICLE)
+    assert bo.as_dict() == {"Size": [1, 2, ""], "Name": "n"}
+
+
+@pytest.mark.parametrize(
+    ("info", "body", "values"),
+    [
+        ("elem_name=size", b"<T><size>1</size><size>2</size></T>", [1, 2]),
+        ("type=cdata", b"<T><A><![CDATA[1]]></A><A>2</A></T>", [1, 2]),
+        ("ns=urn:x", b'<T xmlns:x="urn:x"><x:A>1</x:A><x:A>2</x:A></T>', [1, 2]),
+        ("type=attribute", b'<T A="1 2"/>', [1, 2]),
+        ("type=attribute;attr_name=a", b'<T a="\n 1\t2 "/>', [1, 2]),
+        ("type=attribute", b'<T A=""/>', []),
+        ("type=pcdata;notag", b"<T> 1 <!-- x --> 2\n</T>", [1, 2]),
+        ("type=pcdata;notag", b"<T/>", []),
+    ],
+)
+def test_tags_say_where_the_values_of_a_list_stand(info: str, body: bytes, values: list[int]) -> None:
+    known = xml_object(Attribute("A", "Integer", cardinality="n", app_specific_info=info))
+    handler = make(XmlHandler, known)
+    bo = handler.to_business_object(body, Hint("T", "Create"))
+    assert bo["A"] == values
+    again = handler.to_business_object(handler.to_body(bo), Hint("T", "Create"))
+    assert (again["A"] or []) == values
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(
+    values=st.lists(st.text(max_size=5), max_size=4),
+    info=st.sampled_from(["type=attribute", "type=pcdata;notag", "", "type=cdata"]),
+)
+def test_any_list_of_texts_reads_back_or_cannot_be_written(values: list[str], info: str) -> None:
+    known = xml_object(Attribute("A", "String", cardinality="n", app_specific_info=info))
+    handler = make(XmlHandler, known)
+    bo = BusinessObject(known, "T", "Create", {"A": values})
+    try:
+        body = handler.to_body(bo)
+    except MalformedData:
+        assert any(not one or not one.isprintable() or " " in one or one.isspace() for one in values)
+        return
+    assert (handler.to_business_object(body, Hint("T", "Create"))["A"] or []) == values
+
+
+@pytest.mark.parametrize("text", ["a b", "", "a\tb"])
+def test_a_value_with_white_space_cannot_be_one_of_an_xml_attribute(text: str) -> None:
+    known = xml_object(Attribute("A", "String", cardinality="n", app_specific_info="type=attribute"))
+    with pytest.raises(MalformedData, match=r"T: A\[1\] .*white space separates the values"):
+        make(XmlHandler, known).to_body(BusinessObject(known, "T", "Create", {"A": ["x", text]}))
+
+
+@pytest.mark.parametrize("kind", ["comment", "pi", "doctype", "xsischemalocation", "xsinonslocation"])
+def test_no_list_is_a_comment_or_an_instruction(kind: str) -> None:
+    known = xml_object(Attribute("A", "String", cardinality="n", app_specific_info=f"type={kind}"))
+    with pytest.raises(MalformedData, match=f"T: A: a list of values cannot be a {kind}"):
+        make(XmlHandler, known).to_business_object(b"<T/>", Hint("T", "Create"))
+
+
+def test_a_fault_has_no_lists() -> None:
+    known = xml_object(Attribute("Code", "String", cardinality="n"))
+    with pytest.raises(ValueError, match=r"FaultObject: T.Code is no single value"):
+        make(SoapHandler, known, FaultObject="T")
+
+
+# --- the object --------------------------------------------------------------------------------
+
+
+def test_a_list_is_a_list_of_values_or_none() -> None:
+    bo = article({"Size": (1, 2)})
+    assert bo["Size"] == [1, 2]
+    assert bo["Tag"] is None
+    bo["Tag"] = ["a"]
+    assert bo.as_dict() == {"Tag": ["a"], "Size": [1, 2]}
+    assert bo == article({"Tag": ["a"], "Size": [1, 2]})
+    assert bo != article({"Tag": ["a"], "Size": [2, 1]})
+    bo["Tag"] = None
+    assert "Tag" not in bo
+
+
+def test_as_dict_gives_lists_of_its_own() -> None:
+    bo = article({"Size": [1]})
+    bo.as_dict()["Size"].append("x")
+    assert bo["Size"] == [1]
+
+
+@pytest.mark.parametrize("value", ["a", 7, True, {"a": 1}, b"a"])
+def test_only_a_list_can_be_set(value: object) -> None:
+    with pytest.raises(MalformedData, match=r"Article: Tag: found .*, expected a list of values \(String\)"):
+        article({})["Tag"] = value
+
+
+def test_a_text_or_a_child_cannot_be_set_into_a_list() -> None:
+    bo = article({})
+    with pytest.raises(MalformedData, match=r"found a text, expected a list of values \(String\)"):
+        bo.set_text("Tag", "a")
+    with pytest.raises(MalformedData, match=r"found a child, expected a list of values \(String\)"):
+        bo.add("Tag")
+
+
+def test_an_error_never_shows_a_ciphertext_of_a_list() -> None:
+    known = xml_object(Attribute("A", "Ciphertext", cardinality="n", max_length=3))
+    for value in ("secret", ["secret"], ["a", 4711], {"secret": 1}):
+        with pytest.raises(MalformedData) as refused:
+            BusinessObject(known, "T", "Create", {"A": value})
+        assert "secret" not in str(refused.value)
+        assert "4711" not in str(refused.value)
+
+
+@pytest.mark.parametrize("value", [None, []])
+def test_a_required_list_needs_a_value(value: object) -> None:
+    known = xml_object(Attribute("A", "String", cardinality="n", is_required=True))
+    bo = BusinessObject(known, "T", "Create", {"A": value})
+    with pytest.raises(MalformedData, match="T: A: required, but not set"):
+        finish(bo)
+    bo["A"] = [""]
+    finish(bo)
