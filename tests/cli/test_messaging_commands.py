@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import fcntl
 import json
 import os
@@ -14,7 +12,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +20,7 @@ import pytest
 
 from connector.cli.app import run as run_in_process
 from tests.forked_command import ForkedProcess, PipedProcess
+from tests.privileges import without_privileges
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,25 +28,6 @@ ALL = ("--subscription", "all", "--client-id", "shop")
 SHARED = ("--subscription", "news", "--shared")
 WAITING = ("--wait", "30000")
 Call = Callable[..., "Answer"]
-
-_READS_EVERYTHING = 0b110
-"""The capabilities of a superuser to read any file: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH."""
-
-
-@contextlib.contextmanager
-def without_privileges() -> Iterator[None]:
-    """Lets the rights of files bind this thread, as they bind an ordinary user."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    assert libc.capget(header, sets) == 0
-    effective = sets[0]
-    sets[0] &= ~_READS_EVERYTHING
-    assert libc.capset(header, sets) == 0
-    try:
-        yield
-    finally:
-        sets[0] = effective
-        assert libc.capset(header, sets) == 0
 
 
 class Answer:
@@ -518,6 +498,44 @@ def test_receive_leaves_a_message_that_has_lost_headers_until_they_are_back(
     assert answer.status == 0
     (message,) = answer.documents
     assert (message["JMSMessageID"], message["properties"]["long"]) == (identity, "y" * 400)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("4.x.T.abc", "field 4 (expiration)"),
+        ("4.x.T.-1", "field 4 (expiration)"),
+        (f"4.x.T.{'9' * 30}", "field 4 (expiration)"),
+        ("4.x.T.....badI=xyz", "a property 'bad'"),
+        ("4.x.T.....badB=maybe", "a property 'bad'"),
+        ("4.x.T.....badY=300", "a property 'bad'"),
+        ("4.x.T.....badL=99999999999999999999", "a property 'bad'"),
+        ("4.x.T.....badD=", "a property 'bad'"),
+        ("4.x.T.....badZ=1", "a property"),
+        ("4.x.T.....bad", "a property"),
+        ("4.x.T.....goodI=1&badI=xyz", "a property 'bad'"),
+        ("4.x.T.....JMSXDeliveryCountI=x", "a property 'JMSXDeliveryCount'"),
+        ("4.x.T.....JMS_dropboxmq_modeI=7", "a delivery mode '7'"),
+        ("4.x.T.....JMS_dropboxmq_hdrS=gone", "the headers of the message are missing"),
+    ],
+)
+def test_browse_names_a_message_with_an_unreadable_header_as_receive_does(
+    call: Call, send: Send, deployment: Path, name: str, reason: str
+) -> None:
+    good = send("orders", "good")
+    target = deployment / "data/orders/incoming/target"
+    (target.parent / "working" / "x").write_text("bad")
+    os.rename(target.parent / "working" / "x", target / name)
+    done = call("browse", "orders", "--json")
+    assert done.status == 1
+    assert done.errors.startswith("connector: ID:x in queue://orders cannot be read: ")
+    assert reason in done.errors
+    assert done.errors.count("\n") == 1
+    shown = {line["JMSMessageID"]: line["body"] for line in map(json.loads, done.output.splitlines())}
+    assert shown == {good: "good", "ID:x": "bad"}
+    received = call("receive", "orders", "--count", "2")
+    assert received.status == 1
+    assert reason in received.errors
 
 
 @pytest.mark.parametrize("command", [["queues"], ["browse", "orders"]])

@@ -11,6 +11,7 @@ import pytest
 
 from connector.errors import PipelineError
 from connector.status import ReturnCode
+from tests.privileges import stuck
 
 Bench = Any
 Outcomes = Callable[..., dict[str, tuple[str, str]]]
@@ -267,3 +268,20 @@ def test_a_process_module_that_ends_its_interpreter_at_import_is_an_error_at_sta
         deployment.running(isolated=True),
     ):
         pass
+
+
+def test_a_file_that_cannot_be_renamed_holds_up_no_other_message_and_no_other_input(bench: Bench) -> None:
+    deployment = bench.deploy()
+    deployment.drop("customers", '{"CustomerId": "7"}', "4.a-stuck.T")
+    for number in range(3):
+        deployment.drop("customers", '{"CustomerId": "7"}', f"4.customer-{number}.T")
+        deployment.drop("orders", ORDER, f"4.order-{number}.T")
+    path = Path(deployment.folders("customers").target) / "4.a-stuck.T"
+    with deployment.running() as adapter:
+        with stuck(path):
+            assert adapter.drain().code is ReturnCode.SUCCEED
+        assert len(bench.called()) == 6
+        assert "ID:a-stuck" not in bench.called()
+    with deployment.running() as adapter:
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    assert "ID:a-stuck" in bench.called()

@@ -80,6 +80,7 @@ class LocalRecovery:
                 if not dead.info.is_known:
                     left = [claim for claim in left if not claim.in_progress]
                     if not left:
+                        store.discard_prepared(dead.info.client_id)
                         continue
                     _log.warning(
                         "the claims of an unknown client are given back to their queues",

@@ -93,7 +93,7 @@ class Registry(Protocol):
         """Yields the dead clients, each held by this client until it is forgotten or released.
 
         Args:
-            at_start: also clients of which only claims are left. They need not be held.
+            at_start: also clients of which only claims or prepared messages are left. They need not be held.
         """
 
     def lock(self) -> AbstractContextManager[object]:

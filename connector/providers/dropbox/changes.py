@@ -7,6 +7,7 @@ to a topic is one move for each subscription (:mod:`connector.providers.dropbox.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 
@@ -21,6 +22,8 @@ from connector.providers.dropbox.committer import lost, unwritable
 from connector.providers.dropbox.fan_out import FanOut, FanOutFiles
 from connector.providers.dropbox.headers import keys_of
 from connector.providers.dropbox.transaction_log import Copies, Move
+
+_log = logging.getLogger("connector.dropbox")
 
 
 class Changes:
@@ -162,6 +165,9 @@ class Changes:
     ) -> None:
         """Moves a file that another program has put into a topic to the subscriptions."""
         source = self._layout.absolute(claim.path)
+        if not files.is_readable(source):
+            self._put_aside(claim, moves)
+            return
         if self._context.durable:
             files.sync_files([source])
         client_id, number = self._context.client_id, next(self._numbers)
@@ -171,6 +177,19 @@ class Changes:
             moves.append(Move("received", claim.path, f"{claim.folders.relative_processed}/{claim.name}"))
         else:
             moves += self._fan_out.removal(source, claim.name)
+
+    def _put_aside(self, claim: DropboxClaim, moves: list[Move]) -> None:
+        """Moves a file of a topic that no subscription could read to the folder ``error`` of the topic."""
+        folder = self._layout.relative(claim.folders.error)
+        moves.append(Move("received", claim.path, f"{folder}/{claim.name}"))
+        _log.warning(
+            "a message of a topic cannot be distributed and was put aside",
+            extra={
+                "file": ascii(f"{claim.folders.error}/{claim.name}"),
+                "destination": claim.folders.text,
+                "reason": "it is no regular file, or its sender has to let this user read it",
+            },
+        )
 
     def _remove(self, change: Removed, moves: list[Move]) -> None:
         claim = _ours(change.claim)

@@ -20,6 +20,14 @@ MANY: Final = 8
 _READ_ONLY_REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REPLACE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_OF_ALL_FILES: Final = frozenset(
+    (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EXDEV, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+        *(errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENODEV, errno.EINTR),
+        *(errno.ENOLCK, errno.ECONNREFUSED, errno.ECONNRESET, errno.ESHUTDOWN, errno.EREMOTEIO),
+    )
+)
+"""Errors of a file system, whatever the file is."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _renameat2 = getattr(_libc, "renameat2", None)  # integers and bytes are passed unchanged
@@ -113,6 +121,14 @@ def same_file(first: str, second: str) -> bool:
         return False
 
 
+def is_readable(path: str) -> bool:
+    """Whether a file is regular and this user may read it. True also for a file that is gone."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode) and os.access(path, os.R_OK, effective_ids=True)
+    except FileNotFoundError:
+        return True
+
+
 def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     """Returns the content of a regular file. Does not follow a link, and never blocks on a pipe.
 
@@ -180,7 +196,7 @@ def sync_files(paths: list[str]) -> None:
     descriptors = []
     try:
         for path in paths:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, _READ_ONLY_REGULAR)
             descriptors.append(descriptor)
             start_writeback(descriptor)
         for descriptor in descriptors:
@@ -252,6 +268,33 @@ def count(folder: str) -> int:
         return 0
     except OSError as error:
         raise unreadable(folder, error) from error
+
+
+def is_of_one_file(error: OSError, directory: str) -> bool:
+    """Whether an error lies in one file, or in its folder, and not in the whole file system.
+
+    Args:
+        error: of an operation with the file.
+        directory: a directory that can be read as long as the file system works.
+    """
+    if error.errno in _OF_ALL_FILES:
+        return False
+    if error.errno in (errno.EIO, errno.ESTALE):  # one bad file, or the whole file system
+        try:
+            os.listdir(directory)
+        except OSError:
+            return False
+    return True
+
+
+def closed_folder(error: OSError) -> str | None:
+    """Returns the folder that this user may not change, if that is why a rename failed. Otherwise None."""
+    for path in (error.filename, error.filename2):
+        if isinstance(path, str):
+            folder = os.path.dirname(path)
+            if os.path.isdir(folder) and not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+                return folder
+    return None
 
 
 def is_directory(path: str) -> bool:

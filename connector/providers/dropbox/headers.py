@@ -20,6 +20,8 @@ from connector.providers.dropbox import codec, files
 _PREFIX: Final = f"{codec.HEADER_KEY}S="
 _DIGEST: Final = re.compile(r"_([0-9a-f]{10})\Z").search
 """The digest in a key. No client id has a ``_``."""
+_MOST: Final = 1 << 26
+"""Bytes of the largest sidecar that is read."""
 
 
 class HeaderStore:
@@ -63,7 +65,7 @@ class HeaderStore:
         """Returns the same as :meth:`expand`. If a sidecar is lost, returns all known headers and its key.
 
         Raises:
-            ProviderError: the sidecar cannot be read.
+            ProviderError: no sidecar can be read.
         """
         return name if codec.HEADER_KEY not in name else self.look(name)[0]
 
@@ -71,8 +73,8 @@ class HeaderStore:
         """Returns the full name of a message. Later properties of the short name follow those of the sidecar.
 
         Raises:
-            MalformedData: the sidecar is missing or damaged.
-            ProviderError: the sidecar cannot be read.
+            MalformedData: the sidecar is missing, damaged, or may not be read.
+            ProviderError: no sidecar can be read.
         """
         if codec.HEADER_KEY not in name:  # most names have no sidecar
             return name
@@ -88,7 +90,7 @@ class HeaderStore:
         now.
 
         Raises:
-            ProviderError: a sidecar cannot be read.
+            ProviderError: no sidecar can be read.
         """
         seen = set()
         while (key := key_of(name)) is not None:
@@ -110,16 +112,23 @@ class HeaderStore:
         """Returns the full name in a sidecar, checked against the short name.
 
         Raises:
-            MalformedData: the sidecar is missing or damaged.
-            ProviderError: the sidecar cannot be read.
+            MalformedData: the sidecar is missing, damaged, or may not be read.
+            ProviderError: no sidecar can be read.
         """
         path = self.path(key)
         try:
-            with open(path, "rb") as sidecar:
-                content = sidecar.read()
+            content, _ = files.read_regular(path, _MOST)
         except FileNotFoundError:
             raise MalformedData(f"the headers of the message are missing: there is no file {path}") from None
+        except MalformedData:
+            raise MalformedData(
+                f"the headers of the message are damaged: {path} is no regular file of at most {_MOST} bytes"
+            ) from None
         except OSError as error:
+            if files.is_of_one_file(error, self._directory):
+                raise MalformedData(
+                    f"the headers of the message cannot be read: {error.strerror}: {path}"
+                ) from None
             raise ProviderError(f"cannot read the headers {path}: {error.strerror}") from error
         full = os.fsdecode(content)
         digest = _DIGEST(key)
@@ -135,13 +144,19 @@ class HeaderStore:
     def remove(self, name: str, *, keep: str = "") -> None:
         """Removes the sidecars of a file that is removed or renamed.
 
+        A sidecar that this user may not remove stays, because no message needs it any more.
+
         Args:
             name: of the file.
             keep: the other name of the file. The sidecars named there stay.
         """
         for key in keys_of(name):
             if key not in keys_of(keep):
-                files.remove(self.path(key))
+                try:
+                    files.remove(self.path(key))
+                except OSError as error:
+                    if not files.is_of_one_file(error, self._directory):
+                        raise
 
     def path(self, key: str) -> str:
         return os.path.join(self._directory, key)
@@ -165,7 +180,7 @@ def keys_of(name: str) -> list[str]:
         if pair.startswith(_PREFIX)
     ]
     # Keys become paths. So even the keys of a foreign name have to stay inside the directory.
-    return [key for key in keys if key and "/" not in key and not key.startswith(".")]
+    return [key for key in keys if key and "/" not in key and "\0" not in key and not key.startswith(".")]
 
 
 def _shortened(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:

@@ -8,7 +8,6 @@ long.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import time
@@ -19,8 +18,7 @@ from connector.core.message_state import order_key
 from connector.errors import ProviderError
 from connector.messaging.message import DEFAULT_PRIORITY
 from connector.providers.dropbox import codec
-
-_log = logging.getLogger("connector.dropbox")
+from connector.providers.dropbox.left_files import LeftFiles
 
 _MAX_AGE: Final = 1.0
 _COST_FACTOR: Final = 20.0
@@ -63,6 +61,7 @@ class Listing:
     """The names in one ``target/``, the highest priority first, then the oldest.
 
     Only regular files are messages, and no dot names. Any other entry is left in place and reported once.
+    So is a message that cannot be taken, which is tried again later.
     """
 
     def __init__(self, folder: str) -> None:
@@ -73,7 +72,7 @@ class Listing:
         self._was_empty = False
         self._ages: dict[str, int] = {}
         self._rejected: dict[str, int] = {}
-        self._reported: set[str] = set()
+        self._left = LeftFiles(folder)
 
     def next(self) -> str | None:
         """Returns the name to try next, None if no message waits.
@@ -81,6 +80,8 @@ class Listing:
         Raises:
             ProviderError: the folder cannot be read.
         """
+        if self._left.is_closed:
+            return None
         if self._names:
             if time.monotonic() > self._stale_at:
                 self._scan()
@@ -96,9 +97,29 @@ class Listing:
         """Hides a name, until its expiration (milliseconds since 1970, 0 = never)."""
         self._rejected[name] = expiration
 
+    def leave(self, name: str, reason: str) -> None:
+        """Hides a message that cannot be taken now, for a while, and names the message once."""
+        self._left.add_stuck(name, reason)
+
+    def leave_all(self, reason: str) -> None:
+        """Returns no name for a while, because no message of the folder can be taken now."""
+        self._left.close(len(self._names) + 1, reason)
+        self._names = []
+        self._stale_at = float("-inf")
+
+    def end_claims(self, *, taken: bool) -> None:
+        """Names the messages that were left since the last call.
+
+        Args:
+            taken: whether a message of the folder was taken.
+        """
+        if taken:
+            self._left.open()
+        self._left.report()
+
     def has_news(self) -> bool:
         """Whether :meth:`next` may return a name."""
-        return bool(self._names) or self._may_have_changed()
+        return not self._left.is_closed and (bool(self._names) or self._may_have_changed())
 
     def _may_have_changed(self) -> bool:
         if time.monotonic() > self._stale_at:
@@ -112,6 +133,7 @@ class Listing:
         started = time.monotonic()
         wall_ns = time.time_ns()
         names: list[str] = []
+        others: list[str] = []
         try:
             changed_ns = os.stat(self._folder).st_mtime_ns
             # An empty folder mostly stays empty, and a plain listing shows that at half the cost.
@@ -121,8 +143,9 @@ class Listing:
                         name = entry.name
                         if name[0] != "." and entry.is_file(follow_symlinks=False):
                             names.append(name)
-                        else:
-                            self._report(entry)
+                        elif name[0] != ".":
+                            others.append(name)
+                            self._left.add_no_message(entry)
         except FileNotFoundError:
             changed_ns = -1
         except OSError as error:
@@ -133,8 +156,11 @@ class Listing:
         # A time stamp this fresh may not tell the next change apart.
         self._changed_ns = changed_ns if wall_ns - changed_ns > _CLOCK_TICK_NS else -1
         self._was_empty = not names
+        self._left.forget(others)
+        self._left.report()
         if self._rejected:
             names = self._without_rejected(names)
+        names = self._left.without_stuck(names)
         self._names = self._sorted(names) if names else []
         ended = time.monotonic()
         self._stale_at = ended + max(_MAX_AGE, _COST_FACTOR * (ended - started))
@@ -174,20 +200,3 @@ class Listing:
             return os.lstat(f"{self._folder}/{name}").st_mtime_ns // 1000
         except OSError:
             return 0
-
-    def _report(self, entry: os.DirEntry[str]) -> None:
-        if entry.name in self._reported:
-            return
-        self._reported.add(entry.name)
-        if entry.name.startswith("."):
-            _log.debug("a hidden file is not a message", extra={"file": ascii(entry.path)})
-            return
-        kind = (
-            "a directory"
-            if entry.is_dir(follow_symlinks=False)
-            else ("a symbolic link" if entry.is_symlink() else "no regular file")
-        )
-        _log.warning(
-            "a file in a message directory is not a message and stays there",
-            extra={"file": ascii(entry.path), "kind": kind},
-        )

@@ -173,7 +173,7 @@ class DropboxProvider:
         )
         shared = layout.application(file.application) if file.application else ""
         store = DropboxStore(context, Pruner(layout, headers, self.keep_processed, shared))
-        registry = DropboxRegistry(context, client_lock, file, self.lease)
+        registry = DropboxRegistry(context, client_lock, file, self.lease, store.end)
         watch = DropboxWatch(store.directories, store.set_return_listener)
         limit = self.redelivery_limit or None
         return LocalConnection(store, registry, watch, limit=limit, client_id=client_id)

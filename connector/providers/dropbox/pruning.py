@@ -18,6 +18,7 @@ from connector.messaging.retention import Pruned, Retention
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.prepared_files import remove_forgotten
 
 _log = logging.getLogger("connector.dropbox")
 
@@ -66,15 +67,23 @@ class Pruner:
 
     def _begin(self, retentions: Sequence[Retention]) -> Iterator[Removal]:
         root = os.path.dirname(self._layout.clients)
-        if self._keep is not None and _is_due(root, self._keep):
-            limit = time.time() - self._keep
-            for folders in self._layout.everywhere():
+        if _is_due(root, 4 * _INTERVAL if self._keep is None else self._keep):
+            self._remove_forgotten()
+            limit = 0.0 if self._keep is None else time.time() - self._keep
+            for folders in self._layout.everywhere() if self._keep is not None else ():
                 for folder in (folders.processed, folders.expired):
                     yield from self._prune(None, folder, lambda entry: _changed(entry) < limit)
         if retentions and self._state and _is_due(self._state, min(one.seconds for one in retentions)):
             for retention in retentions:
                 folder = self._layout.outbox(retention.destination).target
                 yield from self._prune(retention.destination, folder, self._judge(retention))
+
+    def _remove_forgotten(self) -> None:
+        try:
+            remove_forgotten(self._layout)
+        except OSError as error:
+            extra = {"directory": os.path.dirname(error.filename or ""), "reason": str(error)}
+            _log.warning("old messages could not be removed", extra=extra)
 
     def _judge(self, retention: Retention) -> Callable[[os.DirEntry[str]], bool]:
         """Returns a test for copies that were kept long enough. The test never opens a body."""
@@ -86,7 +95,9 @@ class Pruner:
                 return False
             if (settled := _SETTLED(entry.name)) and _is_later(settled[1], limit):
                 return False  # nearly all files are young, and decoding a name takes several times as long
-            name = self._headers.full(entry.name)
+            name, lost = self._headers.look(entry.name)
+            if lost:
+                raise ProviderError(lost)
             if codec.OWNER in name:
                 return False  # claimed by a client that uses this as an in-progress destination
             message, _ = codec.decode(name, readable_only=True)

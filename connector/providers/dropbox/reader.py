@@ -13,7 +13,7 @@ from connector.core.local.channel import Channel
 from connector.core.local.claims import LocalClaim
 from connector.core.local.store import Judge, Verdict
 from connector.errors import MalformedData, ProviderError
-from connector.providers.dropbox import codec
+from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.claims import TAG, DropboxClaim, owned_name, owner_text
 from connector.providers.dropbox.client_context import ClientContext
 from connector.providers.dropbox.clients import base36
@@ -87,6 +87,7 @@ class DropboxReader:
         finally:
             if opened is not None:
                 opened.close()
+            self._listing.end_claims(taken=bool(claims))
         return claims
 
     def _next(self, cycle: int, number: int) -> DropboxClaim | None:
@@ -174,10 +175,14 @@ class DropboxReader:
             if not os.path.lexists(self._target + name):
                 return None
             if again:
-                raise self._claim_error(error) from error
-            if not self._layout.make_parent(self._processing + name):  # processing/ was removed
+                self._leave(name, error)
                 return None
-            return self._claim(name, cycle, sequence, again=True)
+            try:
+                is_made = self._layout.make_parent(self._processing + name)  # processing/ was removed
+            except OSError as failure:
+                self._leave(name, failure)
+                return None
+            return self._claim(name, cycle, sequence, again=True) if is_made else None
         if error.errno == errno.ENAMETOOLONG:
             tag = f"{self._tag}{base36(cycle)}-{base36(sequence)}{self._end_of_tag}"
             short = self._fit(name, codec.NAME_MAX - len(tag))
@@ -185,7 +190,8 @@ class DropboxReader:
                 return None
             faults.point("claim")
             return self._claimed(short, self._relative + short + tag, self._client_id, cycle, sequence)
-        raise self._claim_error(error) from error
+        self._leave(name, error)
+        return None
 
     def _move_to_in_progress(self, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
         assert self._in_progress is not None
@@ -207,9 +213,9 @@ class DropboxReader:
             os.rename(self._target + name, target)
         except OSError as error:
             self._headers.remove(fitted, keep=name)
-            if error.errno == errno.ENOENT and not os.path.lexists(self._target + name):
-                return False
-            raise self._claim_error(error) from error
+            if error.errno != errno.ENOENT or os.path.lexists(self._target + name):
+                self._leave(name, error)
+            return False
         self._headers.remove(name, keep=fitted)
         return True
 
@@ -241,7 +247,8 @@ class DropboxReader:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self._claim_error(error) from error
+            self._leave(name, error)
+            return
         self._headers.remove(name)
         self.expired += 1
 
@@ -265,8 +272,29 @@ class DropboxReader:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise self._claim_error(error) from error
+            self._leave(name, error)
+            return False
         return True
+
+    def _leave(self, name: str, error: OSError) -> None:
+        """Leaves a message that cannot be taken now. The other messages and queues go on.
+
+        Raises:
+            ProviderError: neither this message nor its folder is the cause.
+        """
+        if not files.is_of_one_file(error, self._layout.clients):
+            raise self._claim_error(error) from error
+        closed = files.closed_folder(error)
+        if closed is None:
+            reason = f"{error.strerror}; its owner or its attributes do not let this user rename the file"
+        else:
+            reason = f"{error.strerror}: {closed!r}; give this user the right to write there"
+        if self._in_progress is not None and closed == self._in_progress.target:
+            raise self._claim_error(error) from error
+        if closed in (self._folders.target, self._folders.processing):
+            self._listing.leave_all(reason)
+        else:
+            self._listing.leave(name, reason)
 
     def _claim_error(self, error: OSError) -> ProviderError:
         if error.errno == errno.EXDEV:

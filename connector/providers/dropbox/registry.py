@@ -8,7 +8,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -35,6 +35,7 @@ from connector.providers.dropbox.codec import NAME_MAX, encode_field
 from connector.providers.dropbox.layout import Layout
 from connector.providers.dropbox.lock_files import CONSUMERS, LockFile, exclusive, living
 from connector.providers.dropbox.open_claims import claims_by_owner
+from connector.providers.dropbox.prepared_files import owners_of_prepared
 from connector.providers.dropbox.subscription_files import (
     DELETED,
     NEW,
@@ -89,10 +90,16 @@ class DropboxRegistry:
         client_lock: of the client. None = the client only looks.
         file: content of the file of the client.
         lease: seconds after which a client that does not run counts as dead. None = never.
+        end: removes the prepared messages of the client.
     """
 
     def __init__(
-        self, context: ClientContext, client_lock: ClientLock | None, file: ClientFile, lease: float | None
+        self,
+        context: ClientContext,
+        client_lock: ClientLock | None,
+        file: ClientFile,
+        lease: float | None,
+        end: Callable[[], None],
     ) -> None:
         self.info = client_info(context.client_id, file)
         self._context = context
@@ -100,6 +107,7 @@ class DropboxRegistry:
         self._client_lock = client_lock
         self._file = file
         self._lease = lease
+        self._end = end
         self._numbers = itertools.count(1)
         self._lock_files: dict[tuple[str, Channel | str, str], LockFile] = {}
         self._known: dict[Destination, tuple[int, Sequence[Record]]] = {}
@@ -142,13 +150,14 @@ class DropboxRegistry:
                 yield DropboxDead(self, ClientInfo(client_id, is_known=False), None)
 
     def _unknown(self) -> list[str]:
-        """Returns the clients whose file was removed, but not their claims or commits."""
+        """Returns the clients whose file was removed, but not their claims, commits or prepared messages."""
         names = sorted(os.listdir(self._layout.committing))
         claims = claims_by_owner(self._layout, self._context.headers, None, None)
+        prepared = owners_of_prepared(self._layout)
         living = living_clients(
             self._layout.clients
         )  # after the names: a client has its file before a record
-        return sorted(({name.partition("-")[0] for name in names} | set(claims)) - living)
+        return sorted(({name.partition("-")[0] for name in names} | set(claims) | prepared) - living)
 
     # -- records -----------------------------------------------------------------------------------
 
@@ -271,8 +280,14 @@ class DropboxRegistry:
                 lock_file.close()
         if self._context.heartbeat is not None:
             self._context.heartbeat.stop()
-        if self._client_lock is not None:
-            if abandoned:
-                self._client_lock.abandon()
-            else:
-                self._client_lock.close()
+        if self._client_lock is None:
+            return
+        if not abandoned:
+            try:
+                self._end()
+            except (OSError, ProviderError):  # another client removes them
+                abandoned = True
+        if abandoned:
+            self._client_lock.abandon()
+        else:
+            self._client_lock.close()

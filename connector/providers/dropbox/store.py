@@ -40,6 +40,7 @@ from connector.providers.dropbox.fan_out import FanOut, FanOutFiles
 from connector.providers.dropbox.layout import QueueFolders
 from connector.providers.dropbox.listing import rank
 from connector.providers.dropbox.open_claims import claims_by_owner, in_progress_claims
+from connector.providers.dropbox.prepared_files import remove_prepared
 from connector.providers.dropbox.pruning import Pruner
 from connector.providers.dropbox.reader import DropboxReader
 from connector.providers.dropbox.subscription_files import DELETED
@@ -72,6 +73,7 @@ class DropboxStore:
         self._readers: list[DropboxReader] = []
         self._numbers = itertools.count(1)
         self._tag = f"{TAG}{context.client_id}-0-0"
+        self._has_tasks = False
 
     # -- channels ----------------------------------------------------------------------------------
 
@@ -197,7 +199,11 @@ class DropboxStore:
             full = without_owner(full, keep_origin=True)
         except (MalformedData, ProviderError) as error:
             lost = lost or str(error)
-        message, _ = codec.decode(full, readable_only=True)
+        try:
+            message, _ = codec.decode(full)
+        except MalformedData as error:
+            lost = lost or str(error)
+            message, _ = codec.decode(full, readable_only=True)
         if not message.timestamp:
             message.timestamp = status.st_mtime_ns // 1_000_000
         priority, age = rank(short)
@@ -410,11 +416,12 @@ class DropboxStore:
 
     def discard_prepared(self, client_id: str) -> None:
         """See :meth:`connector.core.local.store.Store.discard_prepared`."""
-        for folders in self.layout.everywhere():
-            for name in files.names_in(folders.working):
-                tag = split_tag(name)[1]
-                if tag is not None and tag.owner.client_id == client_id:
-                    files.remove(f"{folders.working}/{name}")
+        remove_prepared(self.layout, client_id)
+
+    def end(self) -> None:
+        """Removes the prepared messages of this client, which ends. Its tasks have ended."""
+        if self._has_tasks:
+            remove_prepared(self.layout, self.context.client_id)
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
         """See :meth:`connector.core.local.store.Store.prune`."""
@@ -423,6 +430,7 @@ class DropboxStore:
     def tasks(self) -> DropboxTaskSpec:
         """See :meth:`connector.core.local.store.Store.tasks`."""
         layout, context = self.layout, self.context
+        self._has_tasks = True
         return DropboxTaskSpec(
             layout.root, layout.incoming, layout.outgoing, context.client_id, context.durable
         )

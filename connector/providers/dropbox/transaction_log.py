@@ -227,7 +227,7 @@ def roll_forward(
             try:
                 faults.point("settle.move")
                 if target is None:
-                    files.remove(root + source)
+                    _remove(layout, source)
                 elif (has_many and opened.rename_new(source, target)) or _rename(layout, source, target, fit):
                     folders.add(target.rpartition("/")[0])
             except OSError as error:
@@ -237,6 +237,16 @@ def roll_forward(
                     "the message is moved as soon as that path can be written"
                 ) from error
     return {root + folder for folder in folders}
+
+
+def _remove(layout: Layout, path: str) -> None:
+    """Removes a file. A sidecar that this user may not remove stays, because no message needs it any more."""
+    try:
+        files.remove(layout.absolute(path))
+    except OSError as error:
+        is_sidecar = os.path.dirname(layout.absolute(path)) == layout.headers
+        if not (is_sidecar and files.is_of_one_file(error, layout.clients)):
+            raise
 
 
 def _rename(layout: Layout, old: str, new: str, fit: Callable[[str], str]) -> bool:

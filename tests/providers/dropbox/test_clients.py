@@ -313,3 +313,53 @@ def test_two_threads_that_end_a_connection_close_each_descriptor_once(
     connection.abandon()
     poller.close()
     thread.join()
+
+
+def prepared_files(root: Path) -> list[str]:
+    return [path.name for path in root.glob("*/incoming/working/*")]
+
+
+def prepare(connection: LocalConnection, *keys: str) -> None:
+    access = connection.access().open()
+    for key in keys:
+        access.prepare(parse_destination("queue://out"), Message(b"body"), key)
+    access.sync()
+
+
+def test_a_client_that_ends_leaves_no_prepared_message_behind(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    first, second = provider.connect("suite", "a"), provider.connect("suite", "b")
+    prepare(first, "1", "2")
+    prepare(second, "3")
+    first.close()
+    assert len(prepared_files(root)) == 1
+    second.abandon()
+    assert len(prepared_files(root)) == 1, "its recovery settles or removes it"
+    third = provider.connect("suite", "c")
+    for leftover in third.leftovers(None, at_start=True):
+        leftover.forget()
+    assert prepared_files(root) == []
+    third.close()
+
+
+@pytest.mark.parametrize("keep", [None, 0.0, 3600.0])
+@pytest.mark.parametrize("way", ["start", "prune"])
+def test_prepared_messages_of_a_client_that_nobody_knows_are_removed(
+    root: Path, way: str, keep: float | None
+) -> None:
+    provider = DropboxProvider(root, create=True, durable=False, keep_processed=keep)
+    gone, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    prepare(gone, "1", "2")
+    prepare(living, "3")
+    (root / "out/incoming/working/upload").write_bytes(b"of another program")
+    os.unlink(os.path.join(gone.store.layout.clients, gone.client_id))
+    last = provider.connect("suite", "c")
+    if way == "start":
+        assert list(last.leftovers(None, at_start=True)) == []
+    else:
+        last.prune()
+    (kept, other) = sorted(prepared_files(root))
+    assert (living.client_id in kept, other) == (True, "upload")
+    for connection in (living, last):
+        connection.close()
+    gone.abandon()
