@@ -92,6 +92,8 @@ def make_task_settings(
         use_defaults=settings.use_defaults,
         max_body=settings.max_body,
         max_attempts=settings.max_attempts,
+        convert_timeout=settings.convert_timeout,
+        worker_memory=settings.worker_memory,
         format_property=settings.message_format_property,
         access=access,
         rerun=in_progress is None or settings.in_doubt_events == InDoubtPolicy.REPROCESS.value,

@@ -39,9 +39,14 @@ def error_text(error: BaseException) -> str:
     kind = type(error).__name__
     try:
         text = str(error).strip()
-    except (Exception, SystemExit):
+    except BaseException:  # the exception of a stranger's code may raise any other
         return kind
     return f"{kind}: {text}" if text else kind
+
+
+def message_of(error: BaseException) -> str:
+    """Returns the text of an exception, or the type if there is no text or its ``__str__`` raises."""
+    return error_text(error).removeprefix(f"{type(error).__name__}: ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import orjson
 
+from connector import stages
 from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.encoding import decode, encode
@@ -82,6 +83,7 @@ class JsonHandler:
         self._charset: str = options.get("charset", "")
         self._names: dict[str, JsonNames] = {}
         self._schema: JsonSchema | None = None
+        self._at_schema = stages.Stage("schema", Path(options.get("schema") or "").name)
         if options.get("schema"):
             from connector.businessobjects.json_schema import JsonSchema
 
@@ -93,7 +95,9 @@ class JsonHandler:
     def read(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Reads a body in UTF-8, without a byte order mark, as :meth:`to_business_object` does."""
         if self._schema is not None:
-            self._schema.check(_parse(body), "the body")
+            document = _parse(body)
+            with self._at_schema:
+                self._schema.check(document, "the body")
         bo = self._decoded(body, hint)
         return self._parsed(body, hint) if bo is None else bo
 
@@ -154,7 +158,8 @@ class JsonHandler:
             values = bo.as_dict(body_only=True)
             document.update(values if names.is_plain else names.to_members(values))
             if self._schema is not None:
-                self._schema.check(document, bo.type)
+                with self._at_schema:
+                    self._schema.check(document, bo.type)
             body = orjson.dumps(document)
         except (TypeError, RecursionError) as error:  # half a surrogate pair, nesting
             raise MalformedData(f"{bo.type} cannot be written as JSON: {error}") from None

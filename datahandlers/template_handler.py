@@ -11,6 +11,7 @@ from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, T
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from connector import stages
 from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.encoding import encode
@@ -74,11 +75,12 @@ class TemplateHandler:
         parts: list[str] = []
         length = 0
         try:
-            for part in self._template.generate(values):
-                length += len(part)
-                if length > MAX_TEXT:
-                    raise MalformedData(f"{self._name}: the text is longer than {MAX_TEXT} characters")
-                parts.append(part)
+            with stages.Stage("template", self._name):
+                for part in self._template.generate(values):
+                    length += len(part)
+                    if length > MAX_TEXT:
+                        raise MalformedData(f"{self._name}: the text is longer than {MAX_TEXT} characters")
+                    parts.append(part)
         except MalformedData:
             raise
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
+from connector import stages
 from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
@@ -67,6 +69,7 @@ class XmlHandler:
         self._reader = XmlReader(shapes, ignore_undefined=options["IgnoreUndefinedAttributes"])
         self._writer = XmlWriter(shapes)
         self._schema = self._dtds = None
+        self._at_schema = stages.Stage("schema", os.path.basename(options["schema"] or options["DTDPath"]))
         if options["Validation"]:
             if options["schema"]:
                 self._schema = SchemaValidator(options["schema"])
@@ -87,9 +90,11 @@ class XmlHandler:
                 body, self._charset, keeps_specials=True, may_have_doctype=self._dtds is not None
             )
         if self._schema is not None:
-            self._schema.check(root)
+            with self._at_schema:
+                self._schema.check(root)
         if self._dtds is not None:
-            self._dtds.check(root)
+            with self._at_schema:
+                self._dtds.check(root)
         return root
 
     def _object_name(self, root: etree._Element, hint: Hint | None) -> str:
@@ -112,7 +117,8 @@ class XmlHandler:
 
     def _validated(self, body: bytes) -> bytes:
         if self._schema is not None:
-            self._schema.check(parse_xml(body))
+            with self._at_schema:
+                self._schema.check(parse_xml(body))
         return body
 
     # --- many objects -------------------------------------------------------------------------

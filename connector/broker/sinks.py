@@ -32,6 +32,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Protocol
 
+from connector import stages
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.requesting import Requests
 from connector.businessobjects.datahandler import HandlerFailed, message_body
@@ -272,9 +273,13 @@ def write_body(to_body: Callable[[BusinessObject], bytes | str], bo: BusinessObj
         MalformedData: the object cannot be written.
         HandlerFailed: the data handler raised another exception.
     """
+    handler = getattr(to_body, "__self__", to_body)
     try:
-        return message_body(to_body(bo))
+        with stages.Stage("data_handler", type(handler).__name__):
+            return message_body(to_body(bo))
     except MalformedData:
         raise
-    except (Exception, SystemExit) as error:
-        raise HandlerFailed(getattr(to_body, "__self__", to_body), error) from error
+    except BaseException as error:
+        if stages.is_interrupt(error):
+            raise
+        raise HandlerFailed(handler, error) from error

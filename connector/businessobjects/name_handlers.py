@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from connector import stages
 from connector.businessobjects.encoding import decode
 from connector.errors import ConfigurationError, MalformedData, Problem, UnknownBusinessObject
 from connector.modules import find_module, load_file
@@ -97,7 +98,15 @@ def make_name_handler(text: str, prefix: str, base: Path) -> NameHandler:
         find = _load(kind, rest, base)
 
     def name(body: bytes | str) -> str:
-        found = find(body)
+        try:
+            with stages.Stage("name_handler", text):
+                found = find(body)
+        except MalformedData:
+            raise
+        except BaseException as error:
+            if stages.is_interrupt(error):
+                raise
+            raise MalformedData(f"the name handler {text}: {stages.failure(error)}") from error
         if found is None or found == "":
             raise UnknownBusinessObject(f"the name handler {text} finds no business object in the body")
         if not isinstance(found, str):
@@ -191,7 +200,9 @@ def _load(module: str, function: str, base: Path) -> Callable[[bytes | str], obj
             result: object = target(body)
         except MalformedData:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if stages.is_interrupt(error):
+                raise
             reason = failure_text(error, target, str(base))
             raise MalformedData(f"the name handler {module}:{function}: {reason}") from error
         return result

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
 
+from connector import stages
 from connector.businessobjects.definition import Definition
 from connector.businessobjects.handlers import HANDLER_KEYS
 from connector.businessobjects.rule_conditions import Place, SeenMessage, needed_texts
+from connector.errors import MalformedData
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.selectors.identifiers import check_property_name
@@ -57,10 +59,22 @@ class Rule:
         return self.selector is not None or self.jmespath is not None
 
     def fits(self, message: SeenMessage) -> bool:
-        """Tells whether a message fits selector and expression."""
-        return (self.selector is None or message.fits_selector(self.selector)) and (
-            self.jmespath is None or message.fits_expression(self.jmespath)
-        )
+        """Tells whether a message fits selector and expression.
+
+        Raises:
+            MalformedData: selector or expression cannot be evaluated for the message.
+        """
+        try:
+            with stages.Stage("rule", self.name):
+                return (self.selector is None or message.fits_selector(self.selector)) and (
+                    self.jmespath is None or message.fits_expression(self.jmespath)
+                )
+        except MalformedData:
+            raise
+        except BaseException as error:
+            if stages.is_interrupt(error):
+                raise
+            raise MalformedData(f"rule {self.name}: {stages.failure(error)}") from error
 
     def mismatches(
         self, message_format: str | None, destination: Destination, message: SeenMessage

@@ -44,6 +44,7 @@ from connector.config.value_types import (
     integer,
     one_or_list,
     refuse,
+    size,
     split_list,
 )
 from connector.messaging.destination import Destination
@@ -180,6 +181,18 @@ class Connector(Section):
     max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
         default=5, description="Number of begun deliveries after which an event fails."
+    )
+    convert_timeout: Annotated[float, duration()] = Field(
+        default=10.0,
+        description="Longest time for everything between claim and first delivery of one event: rule, name "
+        "handler, data handler, schema, template. Reading the body does not count. Then the event has "
+        "failed. The same limit holds for the conversion of a reply.",
+    )
+    worker_memory: Annotated[int | None, size(none="none", least=128 << 20)] = Field(
+        default=2 << 30,
+        description="Memory of the process in which a task converts and delivers. An event that needs more "
+        "has failed. A process that keeps three quarters of it is replaced between two events. `none`: no "
+        "limit.",
     )
     in_progress_destination: Annotated[Destination, IN_PROGRESS] | None = Field(
         default=None,

@@ -248,32 +248,47 @@ def duration(*, none: str | None = None, zero: bool = False) -> ValueType:
 _BYTES: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
-def _read_size(value: object) -> int:
-    expected = "a size above 0 such as 64KiB, 16MiB or 1GiB"
-    written = leaf(value, expected)
-    match = re.match(r"([0-9]{1,15})(B|KiB|MiB|GiB|)\Z", written)
-    size = int(match[1]) * _BYTES[match[2]] if match else 0
-    if size <= 0:
-        raise refuse(as_found(written), expected)
-    return size
-
-
-def _write_size(size: int) -> Any:
+def write_size(number: int) -> str:
+    """Returns the shortest text for a number of bytes."""
     for unit in ("GiB", "MiB", "KiB"):
-        if size % _BYTES[unit] == 0:
-            return f"{size // _BYTES[unit]}{unit}"
-    return f"{size}B"
+        if number % _BYTES[unit] == 0:
+            return f"{number // _BYTES[unit]}{unit}"
+    return f"{number}B"
 
 
-Size = Annotated[
-    int,
-    ValueType(
-        _read_size,
-        _write_size,
-        {"anyOf": [{"type": "string", "pattern": r"^[0-9]+(B|KiB|MiB|GiB)?$|\$\{"}, {"type": "integer"}]},
-        "size",
-    ),
-]
+def size(*, none: str | None = None, least: int = 1) -> ValueType:
+    """Returns the value type for bytes, written ``64KiB 16MiB 1GiB``.
+
+    Args:
+        none: the word for None.
+        least: the smallest size.
+    """
+    expected = "a size above 0 such as 64KiB, 16MiB or 1GiB"
+    if least > 1:
+        expected = f"a size from {write_size(least)} up, such as 512MiB or 2GiB"
+    if none is not None:
+        expected += f", or {none}"
+
+    def read(value: object) -> int | None:
+        written = leaf(value, expected)
+        if none is not None and written == none:
+            return None
+        match = re.match(r"([0-9]{1,15})(B|KiB|MiB|GiB|)\Z", written)
+        number = int(match[1]) * _BYTES[match[2]] if match else 0
+        if number < least:
+            raise refuse(as_found(written), expected)
+        return number
+
+    pattern = r"^[0-9]+(B|KiB|MiB|GiB)?$" + (f"|^{none}$" if none else "") + r"|\$\{"
+    return ValueType(
+        read,
+        lambda value: none if value is None else write_size(value),
+        {"anyOf": [{"type": "string", "pattern": pattern}, {"type": "integer"}]},
+        "size" + (f" | {none}" if none else ""),
+    )
+
+
+Size = Annotated[int, size()]
 
 
 def _read_time(value: object) -> datetime.time:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
+from connector import stages
 from connector.businessobjects.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler
 from connector.businessobjects.dynamic import fill_dynamic
 from connector.businessobjects.handlers import Handlers, choose_handler
@@ -85,21 +86,24 @@ class Converter:
             raise MalformedData(error.problems[0].mistake) from None
         handler, hint = choice.handler, choice.hint
         body = b"" if message.message_class == "M" else message.body
+        if hint is None and choice.name is not None:
+            hint = Hint(choice.name(body))
         try:
-            if hint is None and choice.name is not None:
-                hint = Hint(choice.name(body))
-            if getattr(handler, "splits", False):
-                records = cast(SplittingHandler, handler).to_business_objects(body, hint)
-                objects = list(self._numbered(records, handler, message, input_destination, found_format))
-                if not objects:
-                    raise MalformedData("the body holds no record")
-            else:
-                bo = handler.to_business_object(body, hint)
-                self._complete(bo, handler, message, input_destination, found_format)
-                objects = [bo]
+            with stages.Stage("data_handler", type(handler).__name__):
+                if getattr(handler, "splits", False):
+                    records = cast(SplittingHandler, handler).to_business_objects(body, hint)
+                    objects = list(self._numbered(records, handler, message, input_destination, found_format))
+                    if not objects:
+                        raise MalformedData("the body holds no record")
+                else:
+                    bo = handler.to_business_object(body, hint)
+                    self._complete(bo, handler, message, input_destination, found_format)
+                    objects = [bo]
         except MalformedData:
             raise
-        except (Exception, SystemExit) as error:  # a handler's bug fails this message only
+        except BaseException as error:  # a handler's bug fails this message only
+            if stages.is_interrupt(error):
+                raise
             raise HandlerFailed(handler, error) from error
         if self.trace.level >= CONVERSION:
             self.trace(
@@ -147,7 +151,9 @@ class Converter:
             raise MalformedData(f"{_name(handler)} returned {type(bo).__name__}, no BusinessObject")
         task_settings = self._task_settings
         finish(bo, default_verb=task_settings.default_verb, use_defaults=task_settings.use_defaults)
-        fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
+        if bo.definition.dynamic_metaobject is not None:
+            with stages.Stage("dynamic_metaobject", bo.definition.dynamic_metaobject):
+                fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
         bo.object_event_id = message.message_id
 
     def reader(self, message: Message, input_destination: str) -> DataHandler:

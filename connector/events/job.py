@@ -3,8 +3,10 @@
 A worker repeats nothing. Without a complete answer, the journal of the task decides:
 
 * *done*: the event has the outcome in the journal.
-* *begun*, or *at work* during conversion: the event is to blame. After its last attempt the event has
-  failed. A begun event that may not run twice stays in doubt. Otherwise the event runs again, alone.
+* *begun*: the event is to blame. After its last attempt the event has failed. A begun event that may not
+  run twice stays in doubt. Otherwise the event runs again, alone.
+* *at work*, so that the worker has ended during the conversion: the event runs once more, alone. Then it has
+  failed. An event whose conversion took longer than ``convert_timeout`` has failed at once.
 * *untouched*: the event runs again with the others.
 """
 
@@ -194,8 +196,13 @@ class EventJobs:
             if answer.ended is not None:
                 unknown.append(handle)
                 continue
-            result.durations.append(([item for group in part for item in group], answer.seconds))
+            items = [item for group in part for item in group]
             result.outcomes.update(answer.outcomes)
+            if answer.full:  # a new worker goes on
+                result.again.update(item[0] for item in items if item[0] not in answer.outcomes)
+                items = [item for item in items if item[0] in answer.outcomes]
+            if items:
+                result.durations.append((items, answer.seconds))
         if not unknown:
             return result
         try:
@@ -204,7 +211,7 @@ class EventJobs:
             for part, handle, answer in zip(parts, handles, answers, strict=True):
                 if answer.ended is not None:
                     taken = [claims[item[0]] for group in part for item in group]
-                    self._blame(batch, taken, handle, answer.ended, result)
+                    self._blame(batch, taken, handle, answer, result)
         except OSError as failed:
             result.error = error or PipelineError(f"the journal of a worker cannot be read: {failed}")
             result.running = True
@@ -228,10 +235,13 @@ class EventJobs:
         return self._journals.wait(self._journal_timeout, handles)
 
     def _blame(
-        self, batch: Batch, claims: list[Claim], handle: JournalHandle, ended: str, result: Result
+        self, batch: Batch, claims: list[Claim], handle: JournalHandle, answer: TaskAnswer, result: Result
     ) -> None:
         """Adds the outcomes from the journal of an ended worker, and finds the events to blame."""
         journal = CycleJournal()
+        ended = f"its worker {answer.ended}"
+        if answer.exceeded and answer.ended is not None:
+            ended = answer.ended
         handle.read(journal)
         for number, values in journal.done.items():
             if isinstance(values, list):
@@ -246,12 +256,16 @@ class EventJobs:
                 continue
             attempts = batch.attempts.get(number, 0) + 1
             total = claim.delivery_count + attempts
+            kind = OutcomeKind.FAILED.value
             if begun and not self._task_settings.rerun:
-                kind, reason = OutcomeKind.IN_DOUBT.value, f"its worker {ended}"
+                kind, reason = OutcomeKind.IN_DOUBT.value, ended
+            elif answer.exceeded and not begun:
+                reason = ended
+            elif not begun and number in batch.attempts:
+                reason = f"{ended} during the conversion; it was tried alone, too"
             elif total >= self._task_settings.max_attempts:
                 times = "once" if total == 1 else f"{total} times"
-                kind = OutcomeKind.FAILED.value
-                reason = f"its worker {ended}; it was tried {times} (max_attempts)"
+                reason = f"{ended}; it was tried {times} (max_attempts)"
             else:
                 result.attempts[number] = attempts
                 result.again.add(number)

@@ -22,6 +22,7 @@ from connector.events.task_settings import TaskSettings
 from connector.messaging.access import MessageAccess
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
+from connector.stages import is_interrupt
 from connector.tracebacks import error_text
 
 _log: Final = logging.getLogger("connector.events")
@@ -151,24 +152,34 @@ class ProcessReplies(RefusalReplies):
         format_of = partial(subscription.output_format, self._rules)
         return ReplyContext(reply_headers, handler.to_body, format_of, event.id, f"{key}\nreply")
 
-    def answer(
+    def convert(
         self, context: ReplyContext, bo: BusinessObject, answered: object, failure: BaseException | None
-    ) -> PreparedReply:
-        """Prepares the reply to the value that a process has returned, or to its exception.
+    ) -> tuple[Message, BaseException | None]:
+        """Returns the reply to the value that a process has returned, or to its exception.
 
-        Raises:
-            ProviderError: the reply cannot be made now.
+        The second part says why the process has failed, as in the reply. None after success.
         """
         if failure is None:
             try:
                 message = self._replies.answer(
                     context.reply_headers, bo, answered, context.to_body, context.format_of
                 )
-            except Exception as error:  # the returned value cannot be sent
+            except BaseException as error:  # the returned value cannot be sent
+                if is_interrupt(error):
+                    raise
                 failure = error
         if failure is not None:
             message_format = context.format_of(bo.type, bo.verb or "")
             message = self._replies.failure(context.reply_headers, error_text(failure), message_format)
+        return message, failure
+
+    def prepare(self, context: ReplyContext, reply: tuple[Message, BaseException | None]) -> PreparedReply:
+        """Prepares a reply of :meth:`convert`.
+
+        Raises:
+            ProviderError: the reply cannot be made now.
+        """
+        message, failure = reply
         return PreparedReply(
             self._prepare(context.reply_headers, message, context.key, context.request_id), failure
         )

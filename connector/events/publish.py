@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from connector import faults
+from connector import faults, stages
 from connector.broker.calling import Deliver, guarded
 from connector.broker.sinks import (
     AnySink,
@@ -32,6 +31,7 @@ from connector.errors import (
     TemporaryFailure,
     Unsubscribed,
 )
+from connector.events.conversion_limit import ConversionLimit
 from connector.events.convert import Converter
 from connector.events.prepared_replies import ProcessReplies
 from connector.events.task_settings import TaskSettings
@@ -41,7 +41,7 @@ from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.state.store import TaskJournal
 from connector.trace import CONVERSION, DETAILS, HANDOVER
-from connector.tracebacks import error_text, log_failure
+from connector.tracebacks import log_failure
 
 if TYPE_CHECKING:
     from connector.broker.transactional import TransactionalCalls
@@ -131,6 +131,7 @@ class Publisher:
         converter: for the formats of messages and replies.
         access: prepares messages.
         timer: ends this worker when an external sink takes too long.
+        limit: of everything before the first delivery of an event, and of replies.
 
     Raises:
         ConnectorError: a sink cannot be opened.
@@ -143,8 +144,10 @@ class Publisher:
         converter: Converter,
         access: MessageAccess,
         timer: CallTimer,
+        limit: ConversionLimit,
     ) -> None:
         self._task_settings = task_settings
+        self._limit = limit
         self._deployment = deployment
         self.trace = task_settings.trace
         self._access = access
@@ -216,7 +219,9 @@ class Publisher:
         for name, sink in sinks.items():
             try:
                 sink.close()
-            except (Exception, SystemExit) as error:  # the other sinks must be closed, too
+            except BaseException as error:  # the other sinks must be closed, too
+                if stages.is_interrupt(error):
+                    raise
                 log_failure(_log, "a sink cannot be closed", error, sink, self._deployment, subscription=name)
         for database in self._databases.values():
             database.close()
@@ -317,14 +322,24 @@ class Publisher:
         label, place = delivery.label(name), delivery.place
         context = None
         if subscription.reply:
-            context = self._answering.context(subscription, event, f"{reference}|{label}")
+            self._limit.begin()
+            try:
+                with self._limit, stages.Stage("reply", name):
+                    context = self._answering.context(subscription, event, f"{reference}|{label}")
+            except BaseException as error:
+                if stages.is_interrupt(error):
+                    raise
+                result.failures += (f"{place}{_reason(name, error)}",)
+                return
         returned, raised = self._call(called.deliver, bo, _event_for(name, event))
         if called.transactions is not None and called.transactions.taken_over is not None:
             raise called.transactions.taken_over
         failure = raised
         if context is not None and not isinstance(failure, Unsubscribed | NotActive):
             try:
-                answer = self._answering.answer(context, bo, returned, failure)
+                with self._limit, stages.Stage("reply", name):
+                    reply = self._answering.convert(context, bo, returned, failure)
+                answer = self._answering.prepare(context, reply)
             except ProviderError as error:
                 result.inactive, result.provider_failed = f"{place}{name}: its reply: {error}", True
                 result.must_repeat = True
@@ -407,8 +422,8 @@ class Publisher:
         try:
             return deliver(bo, event), None
         except BaseException as error:  # a sink may raise asyncio.CancelledError and SystemExit, too
-            if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-                raise  # Ctrl-C. Workers ignore that signal, so in a worker a sink has raised this
+            if stages.is_interrupt(error):
+                raise  # workers ignore that signal, so in a worker a sink has raised this
             return None, error
         finally:
             if os.getpid() != self._pid:
@@ -422,21 +437,27 @@ class Publisher:
         # The key is the claim's, not the message's: two copies of a message may be at work at the same time.
         sink, bo, event = self._prepared[name], delivery.bo, delivery.event
         destination = sink.destination
-        try:
-            message = sink.prepare(bo, event)
-        except (Exception, SystemExit) as error:
-            blamed = None if isinstance(error, MalformedData | ValueError) else sink
-            where = self._log_failure(error, blamed, name, bo, event)
-            result.failures += (f"{delivery.place}{_reason(name, error)}{where}",)
-            return
+        with self._limit:
+            try:
+                with stages.Stage("subscription", name):
+                    message = sink.prepare(bo, event)
+            except BaseException as error:  # a sink or a data handler may raise any exception
+                if stages.is_interrupt(error):
+                    raise
+                blamed = None if isinstance(error, MalformedData | ValueError) else sink
+                where = self._log_failure(error, blamed, name, bo, event)
+                result.failures += (f"{delivery.place}{_reason(name, error)}{where}",)
+                return
         try:
             result.prepared += (self._access.prepare(destination, message, key),)
             if self.trace.level >= CONVERSION:
                 self._traced_message(destination, message, name, event)
-        except ValueError as error:  # a header that no message can carry
-            result.failures += (f"{delivery.place}{_reason(name, error)}",)
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
+        except OSError:
+            raise
+        except Exception as error:  # a header that no message can carry, or no message at all
+            result.failures += (f"{delivery.place}{_reason(name, error)}",)
 
     def _write(self, name: str, result: Publication) -> bool:
         """Whether the prepared messages are written, which the journal of a begun event relies on."""
@@ -466,4 +487,4 @@ def _event_for(subscription: str, event: Event) -> Event:
 
 
 def _reason(name: str, error: BaseException) -> str:
-    return f"{name}: {error_text(error)}"
+    return f"{name}: {stages.failure(error)}"

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 import re
+import traceback
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-from connector import faults
+from connector import faults, stages
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.sinks import CallTimer, Event
 from connector.businessobjects.datahandler import HandlerFailed
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
+from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
 from connector.events.outcome import Outcome, history, pack_prepared
 from connector.events.publish import Delivery, Publication, Publisher
@@ -27,7 +29,7 @@ from connector.messaging.settlement import Prepared
 from connector.state.store import JournalHandle, TaskJournal
 from connector.status import OutcomeKind
 from connector.trace import DETAILS, STEPS, dump
-from connector.tracebacks import log_failure
+from connector.tracebacks import log_failure, message_of
 
 _log: Final = logging.getLogger("connector.events")
 
@@ -47,10 +49,17 @@ _GIVEN_BACK = OutcomeKind.GIVEN_BACK.value
 _ROLLED_BACK = OutcomeKind.ROLLED_BACK.value
 
 
-class TaskControl(CallTimer, Protocol):
-    """A call timer that also tells a task to stop."""
+class TaskControl(CallTimer, ConversionTimer, Protocol):
+    """A timer of calls and conversions that also tells a task to stop."""
 
     stopping: bool
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a new process should go on with the next event, because this one keeps much memory."""
+
+    def give_up(self) -> None:
+        """Ends this process, so that a new one with more memory tries the event again. May do nothing."""
 
 
 class Task:
@@ -70,10 +79,15 @@ class Task:
         self._deployment = deployment
         self._access = task_settings.access.open()
         self._converter = Converter(task_settings, deployment)
-        self._publisher = Publisher(task_settings, deployment, self._converter, self._access, control)
+        self._limit = ConversionLimit(control, task_settings.convert_timeout)
+        self._publisher = Publisher(
+            task_settings, deployment, self._converter, self._access, control, self._limit
+        )
         self._trace = task_settings.trace
         self._control = control
         spec = task_settings.requests
+        self.events = 0
+        """Number of events that this task has converted."""
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
     def run(
@@ -115,7 +129,7 @@ class Task:
         for number, group in enumerate(order_groups):
             for place, item in enumerate(group, 1):
                 if not is_noted:
-                    if self._control.stopping:
+                    if self._control.stopping or (outcomes and self._control.is_full):
                         return
                     journal.at(item[0])
                 is_noted = False
@@ -139,7 +153,7 @@ class Task:
         self, order_groups: list[list[WorkItem]], number: int, place: int, kind: str
     ) -> int | None:
         """Returns the sequence of the next event after ``place`` events of a group, or None."""
-        if kind == _GIVEN_BACK or self._control.stopping:
+        if kind == _GIVEN_BACK or self._control.stopping or self._control.is_full:
             return None
         if kind != _ROLLED_BACK and place < len(order_groups[number]):
             return order_groups[number][place][0]
@@ -158,8 +172,14 @@ class Task:
         sequence, destination, reference, attempts = item
         confirmed: tuple[str, ...] = ()
         message: Message | None = None
+        self._limit.begin()
         try:
-            message = self._access.load(reference, self._task_settings.max_body)
+            try:
+                message = self._access.load(reference, self._task_settings.max_body)
+            except LookupError as error:
+                reason = f"the message vanished between claim and read: {error}; "
+                reason += "nobody else may move claimed files"
+                return Outcome(_FAILED, None, None, reason, attempts, not_read=True), False
             earlier, confirmed = history(message)
             attempts += earlier
             message.delivery_count = attempts + 1  # the file does not count workers that died since
@@ -172,18 +192,11 @@ class Task:
                     destination=destination,
                     bytes=len(message.body),
                 )
-            if self._trace.level >= STEPS:
-                objects = self._trace.step(
-                    "convert",
-                    {"message_id": message.message_id},
-                    partial(self._converter.convert, message, destination),
-                )
-            else:
-                objects = self._converter.convert(message, destination)
-            deliveries = self._deliveries(objects, message, destination)
+            deliveries = self._convert(message, destination)
+            first = deliveries[0].bo
             if not any(delivery.subscribers for delivery in deliveries):
                 reason = shorten("; ".join(dict.fromkeys(delivery.unwanted for delivery in deliveries)))
-                outcome = Outcome(_UNSUBSCRIBED, objects[0].type, objects[0].verb, reason, attempts)
+                outcome = Outcome(_UNSUBSCRIBED, first.type, first.verb, reason, attempts)
                 return self._refused(outcome, message, reference), False
             delivery = deliveries, confirmed, journal, sequence, reference
             if self._trace.level >= STEPS:
@@ -195,16 +208,12 @@ class Task:
         except MalformedData as error:
             kind = _UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else _FAILED
             delivered = confirmed if kind == _FAILED else ()
-            reason = shorten(f"{error}{self._place(error, message, destination, attempts)}")
+            with self._limit:  # the text of an exception is code of its author, too
+                reason = shorten(f"{message_of(error)}{self._place(error, message, destination, attempts)}")
             outcome = Outcome(kind, None, None, reason, attempts, delivered, not_read=message is None)
             if message is not None and not confirmed:  # subscriptions that have confirmed have replied
                 outcome = self._refused(outcome, message, reference)
             return outcome, False
-        except LookupError as error:
-            reason = (
-                f"the message vanished between claim and read: {error}; nobody else may move claimed files"
-            )
-            return Outcome(_FAILED, None, None, reason, attempts, not_read=True), False
         except ProviderError as error:
             reason = shorten(str(error))
             return Outcome(
@@ -212,10 +221,38 @@ class Task:
             ), False
         # a managed event counts when it is rolled back
         begun = publication.begun or (publication.transacted and not self._task_settings.managed)
-        outcome = _outcome(objects[0].type, objects[0].verb, attempts, publication, begun=begun)
+        outcome = _outcome(first.type, first.verb, attempts, publication, begun=begun)
         if outcome.kind == _UNSUBSCRIBED:
             outcome = self._refused(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
+
+    def _convert(self, message: Message, destination: str) -> list[Delivery]:
+        """Returns the objects of a message with their events and subscribers.
+
+        Raises:
+            MalformedData: the conversion raised any exception.
+        """
+        self.events += 1
+        try:
+            with self._limit:
+                if self._trace.level >= STEPS:
+                    objects = self._trace.step(
+                        "convert",
+                        {"message_id": message.message_id},
+                        partial(self._converter.convert, message, destination),
+                    )
+                else:
+                    objects = self._converter.convert(message, destination)
+                return self._deliveries(objects, message, destination)
+        except BaseException as error:
+            cause = error.__cause__ if isinstance(error, HandlerFailed) else error
+            if isinstance(cause, MemoryError):
+                traceback.clear_frames(cause.__traceback__)  # they hold the memory
+                if self.events > 1:
+                    self._control.give_up()
+            if isinstance(error, MalformedData) or stages.is_interrupt(error):
+                raise
+            raise MalformedData(f"the conversion raised {stages.failure(error)}") from error
 
     def _deliveries(
         self, objects: Sequence[BusinessObject], message: Message, destination: str

@@ -1,7 +1,8 @@
 """The answer of a task: the outcomes that a worker sends to the driver.
 
-JSON: ``{"seconds": 0.12, "ended": null, "outcomes": [[OUTCOME, [SEQUENCE, ...]], ...]}``. Events with equal
-outcomes share an entry. If ``ended`` is a text, the answer is incomplete, and the journal holds the outcomes.
+JSON: the fields of :class:`TaskAnswer`, with ``"outcomes": [[OUTCOME, [SEQUENCE, ...]], ...]``. Events with
+equal outcomes share an entry. If ``ended`` is a text, the answer is incomplete, and the journal holds the
+outcomes.
 """
 
 from __future__ import annotations
@@ -21,23 +22,33 @@ class TaskAnswer(NamedTuple):
         outcomes: by sequence, without untouched events. Equal outcomes are the same object.
         seconds: duration of the events.
         ended: why there are no outcomes, as in "its worker ...". None if the task has finished.
+        exceeded: whether the worker was ended because a conversion took longer than ``convert_timeout``.
+            ``ended`` is then the whole reason.
+        full: whether the task has ended between two events because its worker keeps much memory.
     """
 
     outcomes: dict[int, Outcome]
     seconds: float
     ended: str | None
+    exceeded: bool = False
+    full: bool = False
 
 
 def pack_answer(
-    outcomes: Mapping[bytes, Sequence[int]], seconds: float = 0.0, ended: str | None = None
+    outcomes: Mapping[bytes, Sequence[int]],
+    seconds: float = 0.0,
+    ended: str | None = None,
+    *,
+    exceeded: bool = False,
+    full: bool = False,
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended: as in :class:`TaskAnswer`.
+        seconds, ended, exceeded, full: as in :class:`TaskAnswer`.
     """
-    head = orjson.dumps({"seconds": seconds, "ended": ended})
+    head = orjson.dumps({"seconds": seconds, "ended": ended, "exceeded": exceeded, "full": full})
     told = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
     return b'%b,"outcomes":[%b]}' % (head[:-1], b",".join(told))
 
@@ -52,4 +63,4 @@ def unpack_answer(data: bytes) -> TaskAnswer:
     outcomes: dict[int, Outcome] = {}
     for outcome, sequences in values["outcomes"]:
         outcomes.update(dict.fromkeys(sequences, Outcome.from_list(outcome)))
-    return TaskAnswer(outcomes, values["seconds"], values["ended"])
+    return TaskAnswer(outcomes, values["seconds"], values["ended"], values["exceeded"], values["full"])

@@ -34,6 +34,8 @@ class TaskSettings:
         use_defaults: whether an attribute's default satisfies ``required``.
         max_body: most bytes of a body.
         max_attempts: begun deliveries after which an event has failed.
+        convert_timeout: seconds for everything between claim and first delivery of one event.
+        worker_memory: bytes of a runner. None = no limit.
         format_property: the header or property of InputFormat and OutputFormat.
         access: reads claimed messages.
         rerun: whether an event whose worker was ended runs again. Otherwise the event stays in doubt.
@@ -62,6 +64,8 @@ class TaskSettings:
     max_attempts: int
     format_property: str
     access: AccessSpec
+    convert_timeout: float = 10.0
+    worker_memory: int | None = 2 << 30
     rerun: bool = True
     stop_timeout: float = 30.0
     persistent: bool = True

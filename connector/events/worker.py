@@ -3,8 +3,8 @@
 A business process may crash its interpreter, be killed for lack of memory, or never return. If the Spark
 worker itself died, Spark would fail the whole job and end the other tasks in the middle of other events. So
 each Spark worker keeps a *runner*, a forked child that does the work, and watches it. If the runner ends, or
-a call exceeds its ``timeout``, the worker answers why. The worker repeats nothing: the driver reads the
-journal and decides.
+a call exceeds its ``timeout``, or a conversion ``convert_timeout``, the worker answers why. The worker
+repeats nothing: the driver reads the journal and decides.
 
 A runner whose parent dies finishes its event within ``stop_timeout``, so that few events are in doubt.
 """
@@ -31,11 +31,17 @@ _LEAVE_MS: Final = 3000
 
 
 class RunnerEnded(Exception):
-    """Raised if the runner ended before its answer. ``why`` completes "its worker ..."."""
+    """Raised if the runner ended before its answer.
 
-    def __init__(self, why: str) -> None:
+    Args:
+        why: completes "its worker ...".
+        exceeded: whether a conversion took too long. ``why`` is then the whole reason.
+    """
+
+    def __init__(self, why: str, *, exceeded: bool = False) -> None:
         super().__init__(why)
         self.why = why
+        self.exceeded = exceeded
 
 
 class Runner:
@@ -48,6 +54,9 @@ class Runner:
 
     def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
         self.control = RunnerControl()
+        self._convert_timeout = task_settings.convert_timeout
+        self.is_full = False
+        """Whether the runner keeps so much memory that another runner should go on."""
         command_read, self._commands = os.pipe()
         self._answers, answer_write = os.pipe()
         parent = os.getpid()
@@ -79,6 +88,7 @@ class Runner:
         kind, _, data = answer.partition(b"\n")
         if kind == b"E":
             raise PipelineError(data.decode())
+        self.is_full = kind == b"F"
         return data
 
     def _receive(self) -> bytes:
@@ -86,11 +96,15 @@ class Runner:
         poll.register(self._answers, select.POLLIN)
         poll.register(self._ended, select.POLLIN)
         while True:
-            deadline, name = self.control.read()
-            left = deadline - time.monotonic() if deadline else _POLL_MS / 1000
-            if deadline and left <= 0:
+            deadline = self.control.read()
+            left = deadline.at - time.monotonic() if deadline.at else _POLL_MS / 1000
+            if deadline.at and left <= 0:
                 self.kill()
-                raise RunnerEnded(f"did not return from {name} in time and was ended")
+                if deadline.converts:
+                    stage = deadline.text or "choice of the data handler"
+                    limit = f"{self._convert_timeout:g} s (convert_timeout)"
+                    raise RunnerEnded(f"{stage}: did not end within {limit}", exceeded=True)
+                raise RunnerEnded(f"did not return from {deadline.text} in time and was ended")
             ready = dict(poll.poll(min(_POLL_MS, left * 1000 + 1)))
             if self._answers in ready and ready[self._answers] & select.POLLIN:
                 data = receive(self._answers)
@@ -160,11 +174,16 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     Raises:
         PipelineError: processes or data handlers cannot be loaded here.
     """
+    runner = _runner(plan_bytes, deployment)
     try:
-        return _runner(plan_bytes, deployment).run(payload)
+        answer = runner.run(payload)
     except RunnerEnded as ended:
         _remove_runner()
-        return pack_answer({}, ended=ended.why)
+        return pack_answer({}, ended=ended.why, exceeded=ended.exceeded)
+    if runner.is_full:
+        _remove_runner()
+        runner.stop()
+    return answer
 
 
 @functools.lru_cache(maxsize=4)

@@ -144,9 +144,14 @@ class InProcessPipeline:
 
 
 class _NoTimer:
-    """A call timer that ends no process."""
+    """A timer that ends no process."""
 
     stopping = False
+    is_full = False
+
+    def limit(self, seconds: float) -> None: ...
+
+    def give_up(self) -> None: ...
 
     def arm(self, seconds: float, what: str) -> None: ...
 

@@ -21,6 +21,7 @@ FLOORS = {
         "connector.modules",
         "connector.open_files",
         "connector.plugins",
+        "connector.stages",
         "connector.trace",
         "connector.tracebacks",
         "connector.messaging",

@@ -34,6 +34,11 @@ class Progress:
     """A watch that nobody reads."""
 
     stopping = False
+    is_full = False
+
+    def limit(self, seconds: float) -> None: ...
+
+    def give_up(self) -> None: ...
 
     def arm(self, seconds: float, what: str) -> None: ...
 

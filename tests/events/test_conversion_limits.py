@@ -1,0 +1,360 @@
+"""Whatever happens between claim and delivery of an event costs that event, and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connector import stages
+from connector.events.convert import Converter
+from connector.messaging.message import Message
+from connector.status import ReturnCode
+from connector.testing.deployment import Deployment
+from tests.events.conftest import Bench
+
+pytestmark = pytest.mark.slow
+
+OBJECTS = """\
+business_object: Work
+app_specific_info: cw_mo_conn=Meta
+verbs: {Create: }
+attributes:
+  Id: {type: String, key: true}
+  At: String
+  Do: String
+  Meta: {type: WorkMeta}
+---
+business_object: WorkMeta
+attributes: {MessageID: String}
+---
+static_metaobject: MO_Config
+rules:
+  Work_Create: {jmespath: "Id == 'nobody' || Id == 'no one'"}
+---
+datahandler_metaobject: MO_DataHandler_Default
+handlers:
+  application/json: {schema: work.json, NameHandlerClass: "key:BusinessObject"}
+  text/template: {text: "{{ Id }}"}
+"""
+
+PROCESSES = """\
+def reply(bo, event):
+    return {"Id": bo["Id"]}
+"""
+
+SUBSCRIPTIONS = (
+    {"object": "*", "destination": "queue://out", "mime_type": "text/template", "name": "out"},
+    {"object": "*", "process": "processes:reply", "name": "reply", "reply": True},
+)
+
+
+class OwnError(BaseException):
+    """An exception that nobody expects."""
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise OwnError("not even this")
+
+
+def recurse() -> None:
+    recurse()
+
+
+def allocate() -> None:
+    kept = []
+    while True:
+        kept.append(bytes(128 << 20))  # zeros, which cost no time
+
+
+def keep_the_interpreter() -> None:
+    re.match("^([a-z]+)+$", "a" * 64 + "1")  # runs for ever, in C, without letting go of Python's lock
+
+
+def throw(error: BaseException) -> Callable[[], None]:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+ACTIONS: dict[str, tuple[Callable[[], object], str]] = {
+    "ValueError": (throw(ValueError("no")), "no"),
+    "KeyError": (throw(KeyError("no")), "no"),
+    "OSError": (throw(OSError(28, "No space left on device")), "No space left"),
+    "StopIteration": (throw(StopIteration()), "StopIteration"),
+    "SystemExit": (throw(SystemExit(3)), "SystemExit: 3"),
+    "KeyboardInterrupt": (throw(KeyboardInterrupt("no")), "KeyboardInterrupt: no"),
+    "GeneratorExit": (throw(GeneratorExit("no")), "GeneratorExit: no"),
+    "OwnError": (throw(OwnError("no")), "OwnError: no"),
+    "group": (throw(BaseExceptionGroup("all", [OwnError("no")])), "BaseExceptionGroup"),
+    "mute": (throw(Mute()), "Mute"),
+    "recursion": (recurse, "recursion"),
+    "memory": (allocate, "MemoryError"),
+    "sleep": (lambda: time.sleep(600), "convert_timeout"),
+    "regex": (keep_the_interpreter, "convert_timeout"),
+    "exit": (lambda: os._exit(7), "ended with status 7"),
+    "exit 0": (lambda: os._exit(0), "ended with status 0"),
+    "kill": (lambda: os.kill(os.getpid(), signal.SIGKILL), "was ended by SIGKILL"),
+    "segv": (lambda: os.kill(os.getpid(), signal.SIGSEGV), "was ended by SIGSEGV"),
+}
+
+
+@pytest.fixture
+def harmful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes each stage do what the message says. The runner is a fork, and inherits this."""
+    current: list[Message] = []
+    convert = Converter.convert
+
+    def remember(self: Converter, message: Message, destination: str) -> Any:
+        current[:] = [message]
+        return convert(self, message, destination)
+
+    def act(stage: str) -> None:
+        body = json.loads(current[0].body) if current else {}
+        if body.get("At") == stage:
+            ACTIONS[body["Do"]][0]()
+
+    monkeypatch.setattr(Converter, "convert", remember)
+    monkeypatch.setattr(stages, "entered", act)
+
+
+def work(identity: str, at: str = "", do: str = "") -> str:
+    return json.dumps({"BusinessObject": "Work", "Id": identity, "At": at, "Do": do})
+
+
+def deploy(bench: Bench, **connector: Any) -> Any:
+    deployment = bench.deploy(
+        objects=OBJECTS,
+        processes=PROCESSES,
+        subscriptions=SUBSCRIPTIONS,
+        convert_timeout="2s",
+        worker_memory="1GiB",
+        max_attempts=2,
+        **connector,
+    )
+    schema = {"type": "object", "properties": {"Id": {"type": "string"}}}
+    deployment.write("work.json", json.dumps(schema))
+    return deployment
+
+
+def send(deployment: Any, queue: str, body: str) -> str:
+    return str(deployment.send(f"queue://{queue}", body, reply_to="queue://answers"))
+
+
+def expect(deployment: Any, bad: dict[str, tuple[str, str]], good: set[str]) -> None:
+    """Drains, and asserts that the bad events have failed with reason and place, and no other event."""
+    with deployment.running(isolated=True) as adapter:
+        report = adapter.drain()
+    assert report.code is ReturnCode.SUCCEED, report
+    found = {e["id"]: (e["outcome"], e["reason"] or "") for e in adapter.summary.as_dict()["events"]}
+    assert {name for name, (outcome, _) in found.items() if outcome == "published"} == good
+    assert {name for name, (outcome, _) in found.items() if outcome == "failed"} == set(bad)
+    for name, (at, do) in bad.items():
+        reason = found[name][1]
+        assert ACTIONS[do][1] in reason, (at, do, reason)
+        if do in ("sleep", "regex"):
+            assert stages.STAGES[at] in reason, (at, do, reason)
+    errors = {message.message_id: message for message in deployment.messages("error")}
+    assert set(errors) == set(bad)
+    for name, (at, do) in bad.items():
+        assert json.loads(errors[name].body) == json.loads(work("bad", at, do))
+    assert len(deployment.messages("out")) == len(good)
+
+
+@pytest.mark.parametrize("at", stages.STAGES)
+def test_a_stage_may_do_anything_to_its_own_event_only(bench: Bench, harmful: None, at: str) -> None:
+    deployment = deploy(bench)
+    bad, good = {}, {send(deployment, "orders", work("other"))}
+    for do in ACTIONS:
+        good.add(send(deployment, "customers", work("good")))
+        bad[send(deployment, "customers", work("bad", at, do))] = (at, do)
+    good.add(send(deployment, "customers", work("good")))
+    expect(deployment, bad, good)
+
+
+QUICK = sorted(set(ACTIONS) - {"sleep", "regex"})
+EVENTS = st.tuples(
+    st.sampled_from(["customers", "orders"]),
+    st.none() | st.tuples(st.sampled_from(list(stages.STAGES)), st.sampled_from(QUICK)),
+)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    events=st.lists(EVENTS, max_size=8),
+    order=st.sampled_from(["destination", "group", "none"]),
+    quantity=st.integers(1, 5),
+)
+def test_any_mix_of_harmful_events_costs_these_events_only(
+    harmful: None, events: list[Any], order: str, quantity: int
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        home = Path(directory)
+        home.joinpath("deployment").mkdir()
+        deployment = deploy(Bench(home / "deployment", home / "data"), order=order, PollQuantity=quantity)
+        bad, good = {}, set()
+        for queue, harm in events:
+            if harm is None:
+                good.add(send(deployment, queue, work("good")))
+            else:
+                bad[send(deployment, queue, work("bad", *harm))] = harm
+        expect(deployment, bad, good)
+
+
+HANDLER = """
+import os, re
+from connector.businessobjects.instance import BusinessObject
+
+KEPT = []
+
+
+class Handler:
+    mime_types = ("application/x-own",)
+    options = ()
+
+    def __init__(self, options, definitions):
+        self.definitions = definitions
+
+    def to_business_object(self, body, hint):
+        text = body.decode()
+        with open(os.path.join(os.path.dirname(__file__), "converted"), "a") as file:
+            file.write(f"{text} {os.getpid()}\\n")
+        if text == "hang":
+            re.match("^([a-z]+)+$", "a" * 64 + "1")
+        if text == "die":
+            os.kill(os.getpid(), 11)
+        if text == "leak":
+            KEPT.append(b"x" * (60 << 20))
+        if text == "large":
+            KEPT.append(b"x" * (150 << 20))
+        if text == "huge":
+            KEPT.append(bytes(1 << 40))
+        return BusinessObject(self.definitions, "Work", "Create", {"Id": text})
+
+    def to_body(self, bo):
+        return bo["Id"]
+"""
+
+PROVIDERS = {
+    "dropbox": {"type": "dropbox", "root": "./data", "create": True, "durability": "none"},
+    "sqlite": {"type": "sql", "url": "sqlite:///./messages.db"},
+}
+
+
+def deploy_handler(directory: Path, provider: str = "dropbox", **connector: Any) -> Deployment:
+    document = {
+        "provider": PROVIDERS[provider],
+        "connector": {
+            "ApplicationName": "test",
+            "InputDestination": ["queue://in", "queue://other"],
+            "PollQuantity": 100,
+            "ErrorDestination": "queue://error",
+            "ArchiveDestination": "queue://archive",
+            "DataHandlerMimeType": "application/x-own",
+            **connector,
+        },
+        "subscriptions": [{"object": "*", "destination": "queue://out"}],
+        "metaobjects": "./metaobjects",
+        "datahandlers": "./handlers",
+    }
+    deployment = Deployment(
+        directory,
+        adapter=yaml.safe_dump(document),
+        metaobjects="business_object: Work\nverbs: {Create: }\nattributes: {Id: String}\n",
+        processes="",
+    )
+    deployment.write("handlers/own.py", HANDLER)
+    return deployment
+
+
+def drain(deployment: Deployment) -> list[tuple[str, str, str]]:
+    """Outcome, reason and body of each event, in the order in which they were taken."""
+    with deployment.running(isolated=True) as adapter:
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    bodies = {
+        message.message_id: message.body.decode()
+        for queue in ("archive", "error")
+        for message in deployment.messages(queue)
+    }
+    events = adapter.summary.as_dict()["events"]
+    return [(bodies[event["id"]], event["outcome"], event["reason"] or "") for event in events]
+
+
+def converted(deployment: Deployment) -> list[str]:
+    lines = (deployment.directory / "handlers" / "converted").read_text().split("\n")
+    return [line.split()[0] for line in lines if line]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_conversion_that_never_ends_fails_at_once_and_holds_up_nothing(
+    tmp_path: Path, provider: str
+) -> None:
+    deployment = deploy_handler(tmp_path, provider, convert_timeout="1500ms")
+    for queue, body in [("in", "good"), ("in", "hang"), ("in", "good"), ("other", "good")]:
+        deployment.send(f"queue://{queue}", body)
+    found = drain(deployment)
+    assert [event[:2] for event in found].count(("good", "published")) == 3
+    assert [event[1:] for event in found if event[0] == "hang"] == [
+        ("failed", "data handler Handler: did not end within 1.5 s (convert_timeout)")
+    ]
+    assert converted(deployment).count("hang") == 1
+    assert len(deployment.messages("out")) == 3
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_conversion_that_ends_its_process_runs_once_more_and_alone(tmp_path: Path, provider: str) -> None:
+    deployment = deploy_handler(tmp_path, provider, max_attempts=7)
+    for body in ("good", "die", "good"):
+        deployment.send("queue://in", body)
+    found = drain(deployment)
+    assert [event[:2] for event in found].count(("good", "published")) == 2
+    ((_, outcome, reason),) = [event for event in found if event[0] == "die"]
+    assert (outcome, reason) == (
+        "failed",
+        "its worker was ended by SIGSEGV during the conversion; it was tried alone, too",
+    )
+    assert converted(deployment).count("die") == 2
+
+
+def test_a_worker_that_keeps_memory_is_replaced_between_two_events(tmp_path: Path) -> None:
+    deployment = deploy_handler(tmp_path, worker_memory="256MiB")
+    bodies = ["leak"] * 4 + ["large"] + ["leak"] * 4 + ["huge", "leak"]
+    for body in bodies:
+        deployment.send("queue://in", body)
+    found = drain(deployment)
+    assert [event[0] for event in found] == bodies
+    assert {event[:2] for event in found} == {
+        ("leak", "published"),
+        ("large", "published"),
+        ("huge", "failed"),
+    }
+    ((_, _, reason),) = [event for event in found if event[0] == "huge"]
+    assert "Handler raised MemoryError: the memory of a worker ends at worker_memory" in reason
+    lines = (deployment.directory / "handlers" / "converted").read_text().splitlines()
+    assert len({line.split()[1] for line in lines}) > 2
+
+
+def test_a_runner_is_what_the_kernel_ends_first(tmp_path: Path) -> None:
+    deployment = deploy_handler(tmp_path, worker_memory="1GiB")
+    deployment.write(
+        "handlers/own.py",
+        HANDLER.replace('"Id": text}', '"Id": open("/proc/self/oom_score_adj").read().strip() + " " + str('
+        '__import__("resource").getrlimit(__import__("resource").RLIMIT_DATA)[0])}'),
+    )  # fmt: skip
+    deployment.send("queue://in", "good")
+    drain(deployment)
+    (message,) = deployment.messages("out")
+    assert message.body.decode() == f"500 {1 << 30}"
