@@ -336,7 +336,7 @@ class Adapter:
         waiter = inbound.waiter
         if waiter is not None:
             waiter.begin()
-        return self._noted(inbound.poll(ahead=ahead))
+        return self._noted(inbound.poll(ahead=ahead, patient=True))
 
     def _noted(self, report: CycleReport) -> CycleReport:
         """Publishes the time of a good poll, at most once a second.

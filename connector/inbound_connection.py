@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from connector.config.loading import Configuration
 from connector.errors import DatabaseProblem, PipelineError, ProviderError
+from connector.events.early_ends import EarlyEnds
 from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
+from connector.events.pauses import InputPauses
 from connector.events.probe import missing_packages
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
@@ -77,6 +79,8 @@ class InboundConnection:
         self._instance: HeldInstance | None = None
         self._settings = make_event_settings(configuration, "")
         self._polls = itertools.count(1)
+        self._pauses = InputPauses((configuration.connector.poll_frequency or 0) / 1000)
+        self._early_ends = EarlyEnds()
 
     def start(self) -> None:
         """See :meth:`connector.adapter.Adapter.start`."""
@@ -199,6 +203,8 @@ class InboundConnection:
                 self._settings,
                 self._summary,
                 self._polls,
+                self._pauses,
+                self._early_ends,
                 transactions=self._provider.capabilities.transactions,
             )
         except BaseException:

@@ -16,10 +16,12 @@ from typing import Final
 
 from connector.errors import PipelineError, ProviderError
 from connector.events.claiming import WaitingMessages
+from connector.events.early_ends import EarlyEnds
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.outcome import Outcome
 from connector.events.outcome_rows import OutcomeRows
+from connector.events.pauses import InputPauses
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
@@ -57,6 +59,8 @@ class Inbound:
         settings: of the adapter.
         summary: counts, over all connections.
         numbers: of polls, over all connections.
+        pauses: of the inputs, over all connections.
+        early_ends: logs why polls ended early, over all connections.
         transactions: whether the claims of one poll of one input are a transaction of a broker.
 
     Raises:
@@ -74,6 +78,8 @@ class Inbound:
         settings: EventSettings,
         summary: Summary,
         numbers: Iterator[int],
+        pauses: InputPauses,
+        early_ends: EarlyEnds,
         *,
         transactions: bool = False,
     ) -> None:
@@ -82,11 +88,12 @@ class Inbound:
         self.stopping = False
         """Set from any thread. Nothing more is claimed, and running batches finish."""
         self._settings = settings
+        self._early_ends = early_ends
         self._journals = state.journals(connection.client_id, settings.instance)
         self._journals.make()
         self._transactions: Transactions | None = None
         if transactions and settings.in_progress is None:
-            self._transactions = Transactions(connection, state, settings.instance)
+            self._transactions = Transactions(connection, state, settings.instance, pauses)
         size = settings.duplicate_window
         self._window = state.window(connection.client_id, size) if size else None
         refusals = (
@@ -124,7 +131,7 @@ class Inbound:
         self._signal = threading.Event()
         self._has_reserved = False
         self._intake = Intake(
-            connection, settings, summary, numbers, self._schedule, self._transactions, waiting
+            connection, settings, summary, numbers, self._schedule, self._transactions, waiting, pauses
         )
 
     @property
@@ -144,11 +151,12 @@ class Inbound:
 
     # -- poll --------------------------------------------------------------------------------------
 
-    def poll(self, *, ahead: bool = True) -> CycleReport:
+    def poll(self, *, ahead: bool = True, patient: bool = False) -> CycleReport:
         """Claims from the destinations that may be polled, and starts batches. Waits for no batch.
 
         Args:
             ahead: whether a destination with unsettled events may be polled, too.
+            patient: whether an input from which something went back has a pause.
 
         Raises:
             ProviderError: an event could not be settled. Recovery tries again.
@@ -156,7 +164,7 @@ class Inbound:
         report = CycleReport()
         if self.stopping:
             return report
-        for claims in self._intake.poll(report, ahead=ahead):
+        for claims in self._intake.poll(report, ahead=ahead, patient=patient):
             taken = self._take_in(claims)
             report.settled += taken.settled
             report.returned += taken.returned
@@ -317,7 +325,7 @@ class Inbound:
         if error is not None:
             report.fail(str(error), provider_failed=True)
         if report.reason:
-            _log.error("a poll ended early", extra={"cycle": self._intake.cycle, "reason": report.reason})
+            self._early_ends.add(self._intake.cycle, report.reason)
         return report
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:

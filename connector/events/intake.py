@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
+from connector.events.pauses import InputPauses
 from connector.events.report import CycleReport
 from connector.events.schedule import Schedule
 from connector.events.settings import EventSettings
@@ -36,6 +37,7 @@ class Intake:
         schedule: says which inputs may be polled.
         transactions: of the broker. None = claims are settled one by one.
         waiting: messages whose process was not active. None without InProgressDestination.
+        pauses: of inputs whose events went back.
 
     Raises:
         CapabilityError: the provider cannot poll an input.
@@ -52,6 +54,7 @@ class Intake:
         schedule: Schedule,
         transactions: Transactions | None,
         waiting: WaitingMessages | None,
+        pauses: InputPauses,
     ) -> None:
         self.cycle = 0
         """Of the last poll."""
@@ -63,6 +66,8 @@ class Intake:
         self._schedule = schedule
         self._transactions = transactions
         self._waiting = waiting
+        self._pauses = pauses
+        self._is_patient = False
         self._pollers = [
             one.poller(connection, settings.in_progress, settings.order) for one in settings.inputs
         ]
@@ -74,27 +79,34 @@ class Intake:
         self._held: list[Sequence[Claim]] = []
         """Transactions with an event that another client still has."""
 
-    def poll(self, report: CycleReport, *, ahead: bool) -> Iterator[Sequence[Claim]]:
+    def poll(self, report: CycleReport, *, ahead: bool, patient: bool) -> Iterator[Sequence[Claim]]:
         """Yields the claims of one poll. The caller takes in each list before the next.
 
         Args:
             report: gets the numbers and the failure of the poll.
             ahead: whether an input with unsettled events may be polled, too.
+            patient: whether an input with a pause is left out.
         """
+        self._is_patient = patient
         held, self._held = self._held, []
         for claims in held:
             yield from self._ready(claims, report)
         may_poll = self._may_poll if ahead or self._transactions is not None else self._schedule.is_settled
-        pollers = [poller for poller in self._pollers if may_poll(poller.destination)]
+        for poller in self._pollers:
+            poller.wakes = not self._has_pause(poller.destination)
+        pollers = [poller for poller in self._pollers if poller.wakes and may_poll(poller.destination)]
         self._skipped = {poller.destination for poller in self._pollers if poller not in pollers}
         groups = [pollers] if self._transactions is None else [[poller] for poller in pollers]
         for group in groups:
             yield from self._ready(self._claim(group, report), report)
 
     def _ready(self, claims: Sequence[Claim], report: CycleReport) -> Iterator[Sequence[Claim]]:
-        """Yields claims, but holds a transaction with an event that another client still has."""
+        """Yields claims, but not those that the provider holds, or that another client still has."""
         report.claimed += len(claims)
-        if claims and self._transactions is not None and self._transactions.must_wait(claims):
+        if claims and self._transactions is not None and self._transactions.hold(claims):
+            self._full.add(claims[0].destination)
+            report.held += len(claims)
+        elif claims and self._transactions is not None and self._transactions.must_wait(claims):
             self._held.append(claims)
             report.busy += len(claims)
         else:
@@ -135,7 +147,12 @@ class Intake:
         """Whether more may wait in an input that may be polled now."""
         return any(self._may_poll(one) for one in self._full | self._skipped)
 
+    def _has_pause(self, destination: Destination) -> bool:
+        return self._is_patient and self._pauses.has(destination)
+
     def _may_poll(self, destination: Destination) -> bool:
+        if self._has_pause(destination):
+            return False
         if self._transactions is not None:  # a transaction is open until its events are settled
             held = any(claims[0].destination == destination for claims in self._held)
             return not held and self._schedule.is_settled(destination)

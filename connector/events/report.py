@@ -20,6 +20,7 @@ class CycleReport:
         returned: events that went back to their queues.
         rolled_back: returned events whose transaction failed, and whose delivery count is one higher.
         busy: returned events of which another instance has a copy in flight.
+        held: events that come again from the queue of held messages.
         more: whether more may wait in a destination that may be polled now.
         idle: whether a batch has ended, and no batch runs any more.
     """
@@ -32,6 +33,7 @@ class CycleReport:
     returned: int = 0
     rolled_back: int = 0
     busy: int = 0
+    held: int = 0
     more: bool = False
     idle: bool = False
 
@@ -45,6 +47,7 @@ class CycleReport:
         self.returned += other.returned
         self.rolled_back += other.rolled_back
         self.busy += other.busy
+        self.held += other.held
         self.more, self.idle = other.more, other.idle
 
     def fail(self, reason: str, *, provider_failed: bool) -> None:

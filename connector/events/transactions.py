@@ -18,6 +18,7 @@ from typing import Final, cast
 
 from connector import faults
 from connector.events.outcome import Outcome
+from connector.events.pauses import InputPauses
 from connector.events.redeliveries import Place, Redeliveries, Redelivery, Taken
 from connector.events.schedule import EndedClaims
 from connector.events.settling import given_back
@@ -40,13 +41,15 @@ class Transactions:
         connection: to the broker.
         state: of the application.
         instance: name of this adapter.
+        pauses: of the inputs.
 
     Raises:
         CapabilityError: another instance of the application uses another state.
         ProviderError: the state or the broker cannot be used.
     """
 
-    def __init__(self, connection: Connection, state: StateStore, instance: str) -> None:
+    def __init__(self, connection: Connection, state: StateStore, instance: str, pauses: InputPauses) -> None:
+        self._pauses = pauses
         self._state = cast(BrokerStateStore, state)
         self._instance = instance
         self._connection = cast(TransactionalConnection, connection)
@@ -87,6 +90,10 @@ class Transactions:
                 return False
         return True
 
+    def hold(self, claims: Sequence[Claim]) -> bool:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.hold`."""
+        return self._connection.hold(claims)
+
     def begin(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Outcome]]]:
         """Begins the transaction of the claims of one poll of one input.
 
@@ -105,7 +112,6 @@ class Transactions:
         taken = self.redeliveries.take((_place(claim), claim.identity) for claim in ours)
         for claim in ours:
             self._sizes[claim.cycle] = self._sizes.get(claim.cycle, 0) + 1
-            self._watch_limit(claim)
             names[claim.sequence] = str(claim.destination), claim.identity
             found = taken.get(_place(claim))
             if found is not None:
@@ -120,14 +126,6 @@ class Transactions:
         self._end_pending(taken.values())
         faults.point("claim.noted")
         return running, done
-
-    def _watch_limit(self, claim: BrokerClaim) -> None:
-        """Warns if the broker may soon put a message aside, because it was delivered too often."""
-        limit = self._connection.redelivery_limit
-        if limit is not None and 2 * claim.broker_count > limit:
-            fields = {"message_id": claim.message_id, "destination": str(claim.destination)}
-            fields |= {"deliveries": str(claim.broker_count), "limit": str(limit)}
-            _log.warning("a message comes near the redelivery limit of the broker", extra=fields)
 
     def _end_pending(self, taken: Iterable[Taken]) -> None:
         """Ends the pending commits of messages that have come again: they have not happened."""
@@ -153,15 +151,20 @@ class Transactions:
             if len(ended.decided) + len(ended.returned) < self._sizes[cycle]:
                 continue
             if ended.returned or any(outcome.comes_again for _, outcome in ended.decided):
-                self._gave_back.update(claim.destination for claim in ended.claims)
+                self._note_return(ended.claims[0].destination)
                 ended = self._rolled_back(cycle, ended)
             else:
-                self._gave_back.difference_update(claim.destination for claim in ended.claims)
+                self._gave_back.discard(ended.claims[0].destination)
+                self._pauses.settled(ended.claims[0].destination)
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             del self._ended[cycle], self._sizes[cycle]
             found.decided += ended.decided
             found.returned += ended.returned
         return found
+
+    def _note_return(self, destination: Destination) -> None:
+        self._gave_back.add(destination)
+        self._pauses.gave_back(destination)
 
     def _entry(self, claim: Claim) -> Redelivery:
         """Returns the entry that a claim has used, or a new one."""

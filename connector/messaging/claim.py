@@ -76,9 +76,5 @@ class BrokerClaim(Claim, Protocol):
     def identity(self) -> str:
         """Text that names the stored message, equal for two deliveries of one message."""
 
-    @property
-    def broker_count(self) -> int:
-        """Deliveries that the broker has counted, with this one."""
-
     def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
         """Sets the counted deliveries, and adds properties to the message that a task reads."""

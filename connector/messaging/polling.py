@@ -25,6 +25,9 @@ class Poller(Protocol):
     A message that has expired, or was delivered too often, is put aside before a selector is evaluated.
     """
 
+    wakes: bool = True
+    """Set by the caller: whether a message for this poller ends a wait. A local provider may ignore it."""
+
     @property
     def is_full(self) -> bool:
         """Whether an open transaction of a broker holds as many messages or bytes as it may.

@@ -380,8 +380,22 @@ class TransactionalConnection(Connection, Protocol):
 
     marks_commits: bool
     """Whether commits are marked. Otherwise nobody can tell, and a committed event may run again."""
-    redelivery_limit: int | None
-    """The number of deliveries after which the broker puts a message aside. None = no limit is known."""
+
+    def hold(self, claims: Sequence[Claim]) -> bool:
+        """Moves the messages of a transaction to a queue of the adapter, if the broker soon puts one aside.
+
+        The poller of their input takes them from there first. A claim is then lost. Its message comes again,
+        with the same identity. :meth:`settle` does the same instead of a rollback.
+
+        Args:
+            claims: of one transaction, which is not settled.
+
+        Returns:
+            whether the transaction has ended.
+
+        Raises:
+            ProviderError: the connection has failed.
+        """
 
     def announce(self, directory: str) -> None:
         """Tells the other instances of the application the id of the state that they share.

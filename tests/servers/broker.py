@@ -19,6 +19,8 @@ REFUSED = "blocked"
 KEPT = ("DLQ", "ExpiryQueue", "full")
 SMALL = ".small"
 """A queue with this end of its name takes one message, and refuses more."""
+FEW = ".few"
+"""A queue with this end of its name has a limit of three deliveries. Other queues have ten."""
 IDLE_SECONDS = 5
 """The broker ends a connection that is silent for so long. A busy machine may be silent for some seconds."""
 
@@ -42,6 +44,9 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 </address-setting>
 <address-setting match="*.small">
 <address-full-policy>FAIL</address-full-policy><max-size-bytes>1</max-size-bytes>
+</address-setting>
+<address-setting match="*.few">
+<dead-letter-address>DLQ</dead-letter-address><max-delivery-attempts>3</max-delivery-attempts>
 </address-setting>
 <address-setting match="full">
 <address-full-policy>FAIL</address-full-policy><max-size-bytes>1</max-size-bytes>
@@ -70,8 +75,15 @@ _SMALL_POLICY = {
     "nodeType": "queue",
     "attributes": {"maximumQueueDepthMessages": 1, "overflowPolicy": "REJECT"},
 }
+_FEW_POLICY = {
+    "pattern": f".*\\{FEW}",
+    "createdOnPublish": "true",
+    "createdOnConsume": "true",
+    "nodeType": "queue",
+    "attributes": {"maximumDeliveryAttempts": 3, "alternateBinding": {"destination": "DLQ"}},
+}
 _QUEUE_POLICY = {
-    "pattern": f"(?!({TOPIC}|{REFUSED}|.*\\{SMALL})$).*",
+    "pattern": f"(?!({TOPIC}|{REFUSED}|.*\\{SMALL}|.*\\{FEW})$).*",
     "createdOnPublish": "true",
     "createdOnConsume": "true",
     "nodeType": "queue",
@@ -111,7 +123,7 @@ _BROKER_J = {
             "virtualHostInitialConfiguration": json.dumps(
                 {
                     "type": "DERBY",
-                    "nodeAutoCreationPolicies": [_SMALL_POLICY, _QUEUE_POLICY],
+                    "nodeAutoCreationPolicies": [_SMALL_POLICY, _FEW_POLICY, _QUEUE_POLICY],
                     "exchanges": [{"name": TOPIC, "type": "fanout"}],
                     "queues": [{"name": "DLQ"}],
                 }

@@ -71,6 +71,7 @@ class Deployment:
         in_progress: whether messages in progress are in a queue of their own.
         port: instead of the broker's, for a proxy.
         options: of the URL.
+        ends: end of the name of the input.
         provider, connector: further keys of these sections. None removes a key, and NAME stands for ``name``.
     """
 
@@ -83,11 +84,13 @@ class Deployment:
         in_progress: bool = False,
         port: int | None = None,
         options: str = "",
+        ends: str = ".orders",
         provider: dict[str, Any] | None = None,
         connector: dict[str, Any] | None = None,
     ) -> None:
         self.directory = directory
         self.name = name
+        self._ends = ends
         self._broker = broker
         self._processes: list[ForkedProcess] = []
         directory.mkdir(parents=True)
@@ -137,7 +140,7 @@ class Deployment:
 
     @property
     def input(self) -> str:
-        return f"{self.name}.orders"
+        return f"{self.name}{self._ends}"
 
     @property
     def in_progress(self) -> str:

@@ -32,7 +32,7 @@ class RemoteAccess:
         return reference.message.copy(reference.message.body)
 
     def identity(self, reference: LentReference, message: Message) -> str:
-        return f"{identity_of(message)} {reference.subscription}"
+        return f"{reference.identity or identity_of(message)} {reference.subscription}"
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
         if destination.view:

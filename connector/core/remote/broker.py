@@ -20,6 +20,8 @@ from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
 
 NO_LIMIT: Final = 1 << 40
+ASSUMED_DELIVERIES: Final = 10
+"""Deliveries of a message after which a broker is assumed to put the message aside."""
 
 
 class CommitUnknown(ProviderError):

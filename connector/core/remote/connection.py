@@ -16,6 +16,7 @@ from connector.core.remote.access import RemoteAccess, sendable, unpack
 from connector.core.remote.broker import BrokerConnection, BrokerSession
 from connector.core.remote.claims import LentClaim, original
 from connector.core.remote.commits import CommitMarker, announce, committed_cycles, remove_markers
+from connector.core.remote.held import HeldInput, HeldMessages
 from connector.core.remote.in_progress import InProgress, ProgressClaim
 from connector.core.remote.poller import RemotePoller
 from connector.core.remote.pruning import Pruner
@@ -50,7 +51,6 @@ class RemoteConnection:
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
         records: of the commits of an adapter. None = no adapter.
         commit_queue: shows which transactions were committed. None = commits are not marked.
-        redelivery_limit: deliveries after which the broker puts a message aside. None = unknown.
     """
 
     def __init__(
@@ -62,7 +62,6 @@ class RemoteConnection:
         batch_bytes: int,
         records: CommitRecords | None = None,
         commit_queue: Destination | None = None,
-        redelivery_limit: int | None = None,
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
         self._pollers: set[RemotePoller] = set()
@@ -74,12 +73,15 @@ class RemoteConnection:
         self.records = records
         self._commit_queue = commit_queue
         self.marks_commits = commit_queue is not None
-        self.redelivery_limit = redelivery_limit
         self._session_numbers = itertools.count(1)
         self.in_progress: InProgress | None = None
         """The messages in progress. None = this client is no adapter."""
+        self.held: HeldMessages | None = None
+        """The held messages. None = this client is no adapter, or the broker has no limit of deliveries."""
         self._sending: BrokerSession | None = None
-        self._waiter = RemoteWaiter(lambda: [poller.sessions[0] for poller in list(self._pollers)])
+        self._waiter = RemoteWaiter(
+            lambda: [poller.sessions[0] for poller in list(self._pollers) if poller.wakes]
+        )
         self._pruner = Pruner(broker)
         self._ended = False
 
@@ -103,15 +105,18 @@ class RemoteConnection:
         if isinstance(source, Destination) and source.view:
             raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
 
-        def make() -> ReceivingSession:
+        def make(
+            queue: Destination | TopicSubscription = source, wanted: str = selector_text(selector)
+        ) -> ReceivingSession:
             return ReceivingSession(
                 self.broker,
-                source,
-                selector_text(selector),
+                queue,
+                wanted,
                 limit=self._limit,
                 batch=self._batch,
                 batch_bytes=self._batch_bytes,
                 marker=self._marker if in_progress is None else self._progress_marker,
+                held_for=None if queue is source else source,
             )
 
         def move(session: ReceivingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
@@ -119,7 +124,12 @@ class RemoteConnection:
             return self.in_progress.move(session, claims, in_progress)
 
         poller = RemotePoller(
-            self.client_id, self.check, make, self._leave, None if in_progress is None else move
+            self.client_id,
+            self.check,
+            make,
+            self._leave,
+            None if in_progress is None else move,
+            None if self.held is None else HeldInput(self.held, source, make),
         )
         self._pollers.add(poller)
         return poller
@@ -171,9 +181,25 @@ class RemoteConnection:
         for number, (session, ours) in enumerate(transactions):
             back = [one for one in ours if one.give_back]
             if len(back) == len(ours):
-                session.rollback()
+                self._give_back(session)
                 continue
             self._commit(session, ours, sends if number == 0 else ())
+
+    def _give_back(self, session: ReceivingSession) -> None:
+        if self.held is not None and self.held.must_keep(session.claims):
+            self.held.move(session)
+        else:
+            session.rollback()
+
+    def hold(self, claims: Sequence[Claim]) -> bool:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.hold`."""
+        if self.held is None:
+            return False
+        for session in self._sessions():
+            if any(one is claims[0] for one in session.claims) and self.held.must_move(session.claims):
+                self.held.move(session)
+                return True
+        return False
 
     def _commit(
         self, session: ReceivingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
@@ -202,10 +228,7 @@ class RemoteConnection:
             ClaimLost: a claim was given back before, and the caller wants to know.
             SettlementError: a claim of a transaction is missing, or some of them are given back.
         """
-        sessions = [session for poller in self._pollers for session in poller.sessions if session.claims]
-        self._leaving = [session for session in self._leaving if session.claims]
-        sessions += self._leaving
-        owner = {id(claim): session for session in sessions for claim in session.claims}
+        owner = {id(claim): session for session in self._sessions() for claim in session.claims}
         found: dict[int, tuple[ReceivingSession, list[Settlement]]] = {}
         for settlement in settlements:
             session = owner.get(id(settlement.claim))
@@ -223,6 +246,12 @@ class RemoteConnection:
                     f"transaction of {session.destination} together"
                 )
         return list(found.values())
+
+    def _sessions(self) -> list[ReceivingSession]:
+        """Returns the sessions with an open transaction."""
+        self._leaving = [session for session in self._leaving if session.claims]
+        ours = [session for poller in self._pollers for session in poller.sessions if session.claims]
+        return ours + self._leaving
 
     def _send_alone(self, sends: Sequence[Prepared]) -> None:
         for prepared in sends:

@@ -96,6 +96,7 @@ class InProgress:
         client_id: of the connection.
         instance: name of the adapter.
         commit_queue: shows which transactions have ended. None = transactions are not marked.
+        redelivery_limit: deliveries after which the broker puts a message aside. None = it never does.
     """
 
     def __init__(
@@ -105,7 +106,9 @@ class InProgress:
         client_id: str,
         instance: str,
         commit_queue: Destination | None,
+        redelivery_limit: int | None = None,
     ) -> None:
+        self._redelivery_limit = redelivery_limit
         self._connection = connection
         self._state = state
         self._client_id = client_id
@@ -195,6 +198,7 @@ class InProgress:
         session = self._settling_session()
         keys = [one.published for one in settlements if one.published is not None]
         self._commits += 1
+        received: dict[str, Message] = {}
         try:
             received, lost = self._receive(session, settlements)
             if lost and (fenced or len(settlements) == 1):
@@ -210,18 +214,43 @@ class InProgress:
             raise
         except (ConnectorError, ValueError) as error:
             session.rollback()
+            self._renew(session, settlements, received)
             raise SettlementError(f"nothing was settled: {error}") from error
         faults.point("settle.committing")
         try:
             session.commit()
         except TransactionRolledBack as error:
             self._state.drop(self._client_id, self._commits)
+            self._renew(session, settlements, received)
             raise SettlementError(f"nothing was settled: {error}") from error
         except CommitUnknown:
             self._marker = None  # the message in the queue tells whether the transaction has ended
             raise
         faults.point("settle.finished")
         self._state.confirm(self._client_id, self._commits)
+
+    def _renew(
+        self, session: BrokerSession, settlements: Sequence[Settlement], received: Mapping[str, Message]
+    ) -> None:
+        """Replaces messages that the broker would soon put aside by copies, with a count of their own.
+
+        Args:
+            received: the messages of a transaction that was rolled back, by their tokens.
+        """
+        limit = self._redelivery_limit
+        if limit is None or all(one.delivery_count < limit - 1 for one in received.values()):
+            return
+        try:
+            claims = [one.claim for one in settlements]
+            queues = {one.token: one.queue for one in claims if isinstance(one, ProgressClaim)}
+            for token, message in self._receive(session, settlements)[0].items():
+                session.send(queues[token], sendable(message), copied=message)
+            if self._marker is not None:
+                self._marker.mark(self._commits)
+            session.commit()
+        except (ConnectorError, ValueError) as error:
+            _log.error("messages cannot be held", extra={"reason": str(error)})
+            session.rollback()
 
     def _settling_session(self) -> BrokerSession:
         if self._session is None:

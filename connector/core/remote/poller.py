@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from connector.core.remote.claims import LentClaim
+from connector.core.remote.held import HeldInput
 from connector.core.remote.session import ReceivingSession
 from connector.errors import ProviderError
 from connector.messaging.polling import Poller
@@ -19,6 +20,7 @@ class RemotePoller(Poller):
         make: makes a session that receives from the source.
         ended: called when the poller is closed.
         move: moves claimed messages to an in-progress destination. None = they stay in the transaction.
+        held: the held messages of the source. None = this client is no adapter.
     """
 
     expired = 0
@@ -30,41 +32,59 @@ class RemotePoller(Poller):
         make: Callable[[], ReceivingSession],
         ended: Callable[[RemotePoller], None],
         move: Callable[[ReceivingSession, Sequence[LentClaim]], Sequence[LentClaim]] | None = None,
+        held: HeldInput | None = None,
     ) -> None:
         self._move = move
+        self._held = held
         self._client_id = client_id
         self._check = check
         self._make = make
         self._ended = ended
-        self.sessions = [make()]
-        self.destination = self.sessions[0].destination
+        self._own = [make()]
+        self.destination = self._own[0].destination
         self._closed = False
 
     @property
     def is_full(self) -> bool:
         """See :attr:`connector.messaging.polling.Poller.is_full`."""
-        return any(session.is_full for session in self.sessions)
+        return any(session.is_full or (session.is_held and session.claims) for session in self.sessions)
+
+    @property
+    def sessions(self) -> list[ReceivingSession]:
+        """All sessions. The first one receives from the source."""
+        held = None if self._held is None else self._held.session
+        return self._own if held is None else [*self._own, held]
 
     def claim(self, cycle: int, numbers: range) -> Sequence[LentClaim]:
         if self._closed:
             raise ProviderError(f"the poller of {self.destination} is closed")
         self._check()
-        session = self._session(cycle)
-        taken = session.claim(self._client_id, cycle, numbers)
-        return self._move(session, taken) if taken and self._move is not None else taken
+        session, taken = self._claim(cycle, numbers)
+        if not taken or self._move is None:
+            return taken
+        if self._held is not None and self._held.must_move(taken):
+            self._held.move(session)
+            session, taken = self._claim(cycle, numbers)
+        return self._move(session, taken) if taken else taken
 
-    def _session(self, cycle: int) -> ReceivingSession:
-        """Returns the session with the transaction of a cycle, or else a session without a transaction."""
-        free = None
+    def _claim(self, cycle: int, numbers: range) -> tuple[ReceivingSession, Sequence[LentClaim]]:
+        """Claims in the transaction of a cycle, or else in a new one. Held messages come first."""
         for session in self.sessions:
             if session.cycle == cycle:
+                return session, session.claim(self._client_id, cycle, numbers)
+        if self._held is not None and (taken := self._held.claim(self._client_id, cycle, numbers)):
+            assert self._held.session is not None
+            return self._held.session, taken
+        session = self._free_session()
+        return session, session.claim(self._client_id, cycle, numbers)
+
+    def _free_session(self) -> ReceivingSession:
+        """Returns a session without a transaction."""
+        for session in self._own:
+            if session.cycle is None:
                 return session
-            if session.cycle is None and free is None:
-                free = session
-        if free is None:
-            free = self._make()
-            self.sessions.append(free)
-        return free
+        self._own.append(self._make())
+        return self._own[-1]
 
     def close(self) -> None:
         """Closes the sessions, each at the end of its open transaction."""

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from connector.core.remote.broker import BrokerClient
+from connector.core.remote.broker import ASSUMED_DELIVERIES, BrokerClient
 from connector.core.remote.connection import RemoteConnection
+from connector.core.remote.held import HeldMessages
 from connector.core.remote.in_progress import InProgress
 from connector.core.remote.state import CommitRecords, RemoteState
 from connector.messaging.destination import Destination
@@ -17,6 +18,7 @@ from connector.messaging.provider import Capabilities
 from connector.messaging.subscription import TopicSubscription
 
 COMMIT_QUEUE: Final = "connector.{application}.commits"
+HELD_QUEUE: Final = "connector.{application}.held"
 DEFAULT_BATCH: Final = 250
 DEFAULT_BATCH_BYTES: Final = 16 << 20
 DEFAULT_MAX_BODY: Final = 64 << 20
@@ -32,7 +34,8 @@ class RemoteProvider(ABC):
         max_body: bytes of a body. A larger body is not read.
         commit_queue: name of the queue that shows which transactions were committed, ``{application}``
             replaced. None = commits are not marked. Then a commit whose answer is lost may be repeated.
-        redelivery_limit: deliveries after which the broker puts a message aside. None = unknown.
+        redelivery_limit: deliveries after which the broker puts a message of an input aside. None =
+            the broker never does.
     """
 
     capabilities = Capabilities(
@@ -56,7 +59,7 @@ class RemoteProvider(ABC):
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         max_body: int = DEFAULT_MAX_BODY,
         commit_queue: str | None = COMMIT_QUEUE,
-        redelivery_limit: int | None = None,
+        redelivery_limit: int | None = ASSUMED_DELIVERIES,
     ) -> None:
         self._state_directory = os.path.abspath(state_directory)
         self._batch = batch
@@ -64,11 +67,6 @@ class RemoteProvider(ABC):
         self._max_body = max_body
         self._commit_queue_name = commit_queue
         self._redelivery_limit = redelivery_limit
-
-    @property
-    def redelivery_limit(self) -> int | None:
-        """The number of deliveries after which the broker puts a message of an input aside, if known."""
-        return self._redelivery_limit
 
     @abstractmethod
     def client(self) -> BrokerClient:
@@ -98,14 +96,21 @@ class RemoteProvider(ABC):
             batch=self._batch,
             batch_bytes=self._batch_bytes,
             commit_queue=commit_queue,
-            redelivery_limit=self.redelivery_limit,
         )
         if application:
             state = self.state(application)
             connection.records = CommitRecords(state, connection.client_id)
             connection.in_progress = InProgress(
-                connection.broker, state, connection.client_id, instance, commit_queue
+                connection.broker,
+                state,
+                connection.client_id,
+                instance,
+                commit_queue,
+                self._redelivery_limit,
             )
+            if self._redelivery_limit is not None:
+                queue = Destination("queue", HELD_QUEUE.replace("{application}", application))
+                connection.held = HeldMessages(connection.broker, queue, self._redelivery_limit)
         return connection
 
     def _commit_queue(self, application: str) -> Destination | None:

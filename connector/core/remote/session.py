@@ -12,7 +12,7 @@ from typing import Final
 from connector import faults
 from connector.core.remote.access import sendable, unpack
 from connector.core.remote.broker import BrokerConnection, BrokerSession, CommitUnknown, Received, Receiver
-from connector.core.remote.claims import LentClaim, keep_original
+from connector.core.remote.claims import LentClaim, input_name, keep_original
 from connector.core.remote.commits import CommitMarker
 from connector.errors import ConnectorError, ProviderError, SettlementError, TransactionRolledBack
 from connector.messaging.destination import Destination
@@ -44,6 +44,7 @@ class ReceivingSession:
         batch: messages of a transaction, at most.
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
         marker: makes the marker of the commits of a session, or None if commits are not marked.
+        held_for: the input, if ``source`` is the queue of its held messages.
 
     Raises:
         ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
@@ -60,9 +61,14 @@ class ReceivingSession:
         batch: int,
         batch_bytes: int,
         marker: Callable[[BrokerSession], CommitMarker | None],
+        held_for: Destination | TopicSubscription | None = None,
     ) -> None:
-        self.destination = source if isinstance(source, Destination) else source.topic
-        self._subscription = "" if isinstance(source, Destination) else source.name
+        wanted = source if held_for is None else held_for
+        self.is_held = held_for is not None
+        """Whether this session receives held messages."""
+        self.input_name = input_name(wanted)
+        self.destination = wanted if isinstance(wanted, Destination) else wanted.topic
+        self._subscription = "" if isinstance(wanted, Destination) else wanted.name
         self._batch = batch
         self._batch_bytes = batch_bytes
         self._session: BrokerSession = connection.session()
@@ -122,11 +128,30 @@ class ReceivingSession:
         taken: list[LentClaim] = []
         for sequence, received in zip(numbers, self._receive(len(numbers)), strict=False):
             faults.point("claim")
-            claim = LentClaim(client_id, (cycle, sequence), self.destination, received, self._subscription)
-            self._bytes += len(received.message.body)
-            self.claims.append(claim)
-            taken.append(claim)
+            taken.append(self._claimed(client_id, (cycle, sequence), received))
         return taken
+
+    def _claimed(self, client_id: str, number: tuple[int, int], received: Received) -> LentClaim:
+        claim = LentClaim(
+            client_id, number, self.destination, received, self._subscription, is_held=self.is_held
+        )
+        self._bytes += len(received.message.body)
+        self.claims.append(claim)
+        return claim
+
+    def take_rest(self) -> None:
+        """Adds all messages that still wait to the open transaction, beyond its limits.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        with self._lock:
+            self._check()
+            last = self.claims[-1]
+            while found := self._early or self._receiver.receive(_SECOND_LOOK, self._batch):
+                self._early = []
+                for received in found:
+                    self._claimed(str(last.reference), (last.cycle, len(self.claims)), received)
 
     def _receive(self, most: int) -> list[Received]:
         """Receives messages for claims."""
@@ -202,12 +227,34 @@ class ReceivingSession:
             TransactionRolledBack: the broker has rolled the transaction back.
             CommitUnknown: the commit may have happened.
         """
+        self._finish(lambda: self._send(settlements, sends))
+
+    def move(self, queue: Destination, copies: Sequence[tuple[LentClaim, Message]]) -> None:
+        """Moves all claims of the transaction to a queue.
+
+        Args:
+            queue: for the copies.
+            copies: each claim with its copy.
+
+        Raises:
+            SettlementError, CommitUnknown: as :meth:`settle`.
+        """
+
+        def send() -> None:
+            for claim, copy in copies:
+                self._session.send(queue, copy, copied=claim.reference.message)
+            self._mark()
+
+        self._finish(send)
+
+    def _finish(self, send: Callable[[], None]) -> None:
+        """Sends, and commits."""
         with self._lock:
             self._check()
             try:
                 if self._spoilt:
                     raise ProviderError(self._spoilt)
-                self._send(settlements, sends)
+                send()
             except (ConnectorError, ValueError) as error:
                 self._roll_back()
                 raise SettlementError(f"nothing was settled: {error}") from error
@@ -232,6 +279,9 @@ class ReceivingSession:
             if settlement.copy_to is not None:
                 copied: Message = settlement.claim.reference.message
                 self._session.send(settlement.copy_to, copy_of(settlement), copied=copied)
+        self._mark()
+
+    def _mark(self) -> None:
         if self._marker is not None and self.cycle is not None:
             self._marker.mark(self.cycle)
 

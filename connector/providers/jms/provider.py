@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connector.core.remote.broker import ASSUMED_DELIVERIES
 from connector.core.remote.provider import (
     COMMIT_QUEUE,
     DEFAULT_BATCH,
@@ -70,7 +71,7 @@ class JmsProvider(RemoteProvider):
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         max_body: int = DEFAULT_MAX_BODY,
         commit_queue: str | None = COMMIT_QUEUE,
-        redelivery_limit: int | None = None,
+        redelivery_limit: int | None = ASSUMED_DELIVERIES,
     ) -> None:
         super().__init__(
             state_directory,

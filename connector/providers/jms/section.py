@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from connector.config.section import ProviderSection
 from connector.config.value_types import Size, Text, ValueType, integer, leaf, one_or_list, refuse
+from connector.core.remote.broker import ASSUMED_DELIVERIES
 from connector.errors import DestinationError
 from connector.jars.locked import COORDINATES
 from connector.messaging.destination import parse_destination
@@ -84,10 +85,11 @@ class JmsSection(ProviderSection):
     batch_bytes: Size = Field(
         default=16 << 20, description="Bytes of bodies after which a transaction gets no more messages."
     )
-    redelivery_limit: Annotated[int | None, integer(1, "deliveries")] = Field(
-        default=None,
-        description="Deliveries after which the broker puts a message aside, if you know. From half of "
-        "them on, the adapter warns.",
+    redelivery_limit: Annotated[int | None, integer(1, "deliveries", none="none")] = Field(
+        default=ASSUMED_DELIVERIES,
+        description="Deliveries after which the broker puts a message aside, the lowest limit of all inputs. "
+        "Before the last delivery the adapter moves the message to the queue `connector.APPLICATION.held`, "
+        "and takes it from there. `none`: the broker has no limit.",
     )
     commit_queue: _CommitQueue | None = Field(
         default=None,

@@ -59,6 +59,8 @@ class Broker:
         """Queues to which nothing can be sent."""
         self.unreadable: set[bytes] = set()
         """Bodies of messages that the client's library takes and cannot read."""
+        self.limit: int | None = None
+        """Deliveries after which a message goes to the queue ``DLQ``. None = it never does."""
         self.lost_answers: list[str] = []
         """What becomes of the next commits, whose answers are lost: ``done``, ``undone`` or ``late``.
 
@@ -185,9 +187,13 @@ class BrokerSession:
 
     def _roll_back(self) -> None:
         with self._broker.changed:
-            for _, stored in self._received:
+            limit = self._broker.limit
+            for queue, stored in self._received:
                 stored.session = None
                 stored.message.delivery_count += 1
+                if limit is not None and stored.message.delivery_count > limit:
+                    self._broker.queues[queue].remove(stored)
+                    self._broker.add("DLQ", stored.message)
             self._received, self._sent = [], []
             self._broker.changed.notify_all()
 

@@ -193,19 +193,6 @@ def test_a_poll_goes_on_where_a_transaction_was_full(root: Path, deployment: Dep
     assert ids(provider, "archive") == sent
 
 
-def test_the_adapter_warns_before_the_broker_puts_a_message_aside(
-    root: Path, deployment: Deployment, caplog: pytest.LogCaptureFixture
-) -> None:
-    provider = LentProvider(root / "state", redelivery_limit=6)
-    (identity,) = send(provider, "sleep")
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
-        for _ in range(4):
-            adapter.poll()
-    found = [vars(one) for one in caplog.records if "redelivery limit" in one.getMessage()]
-    assert [(one["message_id"], one["deliveries"]) for one in found] == [(identity, "4")]
-    assert ids(provider, "customers") == [identity]
-
-
 def test_messages_behind_one_whose_process_is_not_active_are_not_delivered_with_it(
     deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
 ) -> None:

@@ -1,0 +1,76 @@
+"""What an adapter gives back never gets into the dead letters of a real broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.servers.broker import FEW
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import Deployment
+
+_FEW: dict[str, Any] = {"ends": FEW, "provider": {"redelivery_limit": 3}}
+
+
+def asked(deployment: Deployment, number: int) -> int:
+    """How often the process was called for a customer."""
+    return sum(customer == str(number) for customer, _ in deployment.calls())
+
+
+def test_an_inactive_process_of_a_service_gets_every_event_when_it_is_active(
+    broker: Broker, deploy: Deploy
+) -> None:
+    deployment = deploy(broker, connector={"PollFrequency": 100}, **_FEW)
+    (deployment.directory / "flag").touch()
+    deployment.send(20)
+    deployment.send(1, first=20, name="inactive:flag")
+    deployment.send(29, first=21)
+    service = deployment.start()
+    deployment.wait_for(lambda: asked(deployment, 20) >= 7, "seven calls")
+    assert deployment.messages("DLQ") == []
+    assert "messages are held, because the broker would soon put them aside" in deployment.log()
+    ended = [line for line in deployment.log().splitlines() if "a poll ended early" in line]
+    assert len(ended) == 1, "one line a minute"
+    (deployment.directory / "flag").unlink()
+    deployment.wait_for_calls(50)
+    deployment.stop(service)
+    deployment.finish(50, twice=20, inactive=[20])
+    assert [name for name in map(str, range(50)) if asked(deployment, int(name)) > 1] == ["20"]
+
+
+@pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+def test_an_inactive_process_costs_no_event_at_a_stock_artemis(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    (deployment.directory / "flag").touch()
+    deployment.send(2)
+    deployment.send(1, first=2, name="inactive:flag")
+    for _ in range(12):
+        assert deployment.start("--once").wait(60) in (0, 1), deployment.log()[-3000:]
+    (deployment.directory / "flag").unlink()
+    deployment.finish(3, twice=12, inactive=[2])
+
+
+def test_kills_cost_no_event(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker, **_FEW)
+    deployment.send(4)
+    for _ in range(7):
+        deployment.start("--drain", fault="claim.noted=killgroup").wait(60)
+    deployment.finish(4)
+
+
+def test_stops_cost_no_event(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(
+        broker, connector={"stop_timeout": "1s", "PollQuantity": 4, "max_attempts": 99}, **_FEW
+    )
+    deployment.send(4, name="gate:a")
+    for number in range(5):
+        service = deployment.start()
+        deployment.wait_for(lambda number=number: len(deployment.calls()) > number, "a call")  # type: ignore[misc]
+        deployment.stop(service)
+    (deployment.directory / "open.a").touch()
+    assert deployment.start("--drain").wait(90) == 0
+    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1", "2", "3"]
+    assert deployment.messages("DLQ") == []
