@@ -14,6 +14,7 @@ from connector.businessobjects.name_handlers import NameHandler, name_handler
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import describe
 from connector.errors import ConfigurationError, MalformedData, Problem
+from connector.messaging.numbers import read_number, read_whole
 from connector.tracebacks import UserCode
 
 ENTRY_POINT_GROUP: Final = "connector.datahandlers"
@@ -97,7 +98,7 @@ class Option:
         elif self.type in (int, float) and not isinstance(value, bool):
             try:
                 if text is not None:
-                    return int(text) if self.type is int else float(text)
+                    return read_whole(text) if self.type is int else read_number(text)
                 if isinstance(value, int) or (isinstance(value, float) and self.type is float):
                     return value if self.type is int else float(value)
             except (ValueError, OverflowError):

@@ -23,7 +23,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import TEXTS, SimpleValue
 from connector.errors import MalformedData
-from connector.messaging.message import Message, PropertyValue, check_property, parse_property
+from connector.messaging.message import Message, PropertyValue, check_property, check_text, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
 
 PROPERTIES: Final = "JMSProperties"
@@ -352,14 +352,9 @@ def sendable_text(value: PropertyValue) -> str:
     """Works like :func:`as_text`, for a header or property of a message.
 
     Raises:
-        ValueError: the text is not valid Unicode.
+        ValueError: the text is not valid Unicode, or has the character U+0000.
     """
-    text = as_text(value)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError("found a text that is not valid Unicode") from None
-    return text
+    return check_text(as_text(value))
 
 
 def _as_property(kind: str, value: SimpleValue) -> PropertyValue:
@@ -371,7 +366,7 @@ def _as_property(kind: str, value: SimpleValue) -> PropertyValue:
     if kind == "string":
         return sendable_text(value)
     if isinstance(value, str):
-        return parse_property(kind, value.strip())
+        return parse_property(kind, value)
     if kind in _INTEGERS and isinstance(value, float) and value.is_integer():
         value = int(value)  # a Double holds a long, because an Integer has 32 bits
     return check_property(kind, value)

@@ -16,13 +16,13 @@ from connector.businessobjects.dynamic import HEADERS, PROPERTIES, property_tags
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import SECRET, SIMPLE_TYPES, SimpleValue, describe
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT
+from connector.messaging.message import HIGHEST_PRIORITY, NON_PERSISTENT, PERSISTENT
+from connector.messaging.numbers import read_whole
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
 
 MAX_TIMEOUT: Final = 2**31 - 1
 """The longest ResponseTimeout in milliseconds, some 24 days: the largest Integer."""
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _MODES: Final = {
     "PERSISTENT": PERSISTENT,
     "NONPERSISTENT": NON_PERSISTENT,
@@ -67,8 +67,8 @@ def read_priority(value: SimpleValue) -> int:
         ValueError: the value is not a whole number from 0 to 9.
     """
     number = _integer(value)
-    if number is None or not 0 <= number <= 9:
-        raise ValueError(f"found {describe(value)}, expected a whole number from 0 to 9")
+    if number is None or not 0 <= number <= HIGHEST_PRIORITY:
+        raise ValueError(f"found {describe(value)}, expected a whole number from 0 to {HIGHEST_PRIORITY}")
     return number
 
 
@@ -242,5 +242,7 @@ def _integer(value: SimpleValue) -> int | None:
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
-    text = value.strip()
-    return int(text) if _INTEGER.fullmatch(text) else None
+    try:
+        return read_whole(value)
+    except ValueError:
+        return None

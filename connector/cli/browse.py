@@ -17,10 +17,12 @@ from connector.cli.common import (
     printable,
     read_destination,
     read_selector,
+    whole_number,
 )
 from connector.cli.messages import show
 from connector.config.loading import load
 from connector.messaging.message import Message
+from connector.messaging.numbers import MAX_INT
 from connector.parts import make_provider
 
 
@@ -30,7 +32,7 @@ def browse(
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     selector: SelectorOption = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Largest number of messages.")] = None,
+    limit: Annotated[int | None, whole_number(0, MAX_INT, "N", "Largest number of messages.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Shows the messages of a queue that wait or are in progress, in the order of taking.

@@ -15,6 +15,7 @@ import typer
 from connector.errors import DestinationError, SelectorError
 from connector.log import JSON_BEGIN, is_json, is_json_line
 from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.numbers import read_whole, shown
 from connector.messaging.selector import Selector, compile_selector, selector_text
 
 ConfigOption = Annotated[
@@ -26,6 +27,27 @@ ConfigOption = Annotated[
 """``-c FILE``. The default to give is :data:`DEFAULT_CONFIG`."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Answers in JSON.")]
+
+
+def whole_number(least: int, most: int, metavar: str, help: str) -> Any:
+    """Returns an option for a whole number, in the notation of all edges.
+
+    Args:
+        least, most: limits.
+        metavar, help: of the option.
+    """
+
+    def read(value: str | int) -> int:
+        try:
+            number = value if isinstance(value, int) else read_whole(value)
+        except ValueError as error:
+            raise typer.BadParameter(f"{shown(str(value))}: {error}") from None
+        if not least <= number <= most:
+            raise typer.BadParameter(f"{number} is not in the range {least} to {most}.")
+        return number
+
+    return typer.Option(metavar=metavar, parser=read, help=help)
+
 
 SelectorOption = Annotated[
     str | None,

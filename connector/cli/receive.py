@@ -25,6 +25,7 @@ from connector.cli.common import (
     read_destination,
     read_selector,
     read_topic,
+    whole_number,
 )
 from connector.cli.destinations import warn_of_new_queue
 from connector.cli.messages import show
@@ -34,6 +35,7 @@ from connector.core.connection import MessagingConnection
 from connector.errors import MalformedData, SubscriptionError
 from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage, Session
 from connector.messaging.destination import Destination
+from connector.messaging.numbers import MAX_INT
 from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 from connector.parts import make_provider, with_poll_quantity
 
@@ -50,10 +52,10 @@ def receive(
         str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME. A bare name is a queue.")
     ],
     config: ConfigOption = DEFAULT_CONFIG,
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="Largest number of messages.")] = 1,
+    count: Annotated[int, whole_number(1, MAX_INT, "N", "Largest number of messages.")] = 1,
     wait: Annotated[
         int,
-        typer.Option(metavar="MS", min=0, help="Milliseconds to wait for each message."),
+        whole_number(0, MAX_INT, "MS", "Milliseconds to wait for each message."),
     ] = 0,
     selector: SelectorOption = None,
     subscription: SubscriptionOption = None,

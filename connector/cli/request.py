@@ -22,10 +22,12 @@ from connector.cli.common import (
     answer_json,
     note,
     printable,
+    whole_number,
 )
 from connector.config.loading import load
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.messaging.numbers import MAX_INT
 from connector.parts import make_requests
 from connector.requests.result import RequestResult
 
@@ -44,12 +46,7 @@ def request(
     ] = None,
     timeout: Annotated[
         int | None,
-        typer.Option(
-            metavar="MS",
-            min=-(2**31),
-            max=2**31 - 1,
-            help="ResponseTimeout of this request. Below 0: no wait.",
-        ),
+        whole_number(-MAX_INT - 1, MAX_INT, "MS", "ResponseTimeout of this request. Below 0: no wait."),
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +16,18 @@ from connector.cli.common import (
     answer,
     answer_json,
     read_destination,
+    whole_number,
 )
 from connector.cli.destinations import warn_of_new_queue
 from connector.config.loading import load
-from connector.messaging.message import PROPERTY_TYPES, Message, parse_property
+from connector.messaging.message import (
+    HIGHEST_PRIORITY,
+    PROPERTY_TYPES,
+    Message,
+    expiration_after,
+    parse_property,
+)
+from connector.messaging.numbers import MAX_INT, MAX_LONG
 from connector.messaging.selectors.identifiers import check_property_name
 from connector.parts import make_provider
 
@@ -43,12 +50,12 @@ def send(
     correlation_id: Annotated[str | None, typer.Option(metavar="C", help="JMSCorrelationID.")] = None,
     reply_to: Annotated[str | None, typer.Option(metavar="D", help="JMSReplyTo, a destination.")] = None,
     priority: Annotated[
-        int | None, typer.Option(metavar="N", min=-(2**31), max=2**31 - 1, help="JMSPriority. Default: 4.")
+        int | None, whole_number(0, HIGHEST_PRIORITY, "N", "JMSPriority, 0 to 9. Default: 4.")
     ] = None,
     expires_in: Annotated[
-        int | None, typer.Option(metavar="MS", min=0, help="Milliseconds until expiration. 0: never.")
+        int | None, whole_number(0, MAX_LONG, "MS", "Milliseconds until expiration. 0: never.")
     ] = None,
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="Number of equal messages.")] = 1,
+    count: Annotated[int, whole_number(1, MAX_INT, "N", "Number of equal messages.")] = 1,
     bytes: Annotated[bool, typer.Option("--bytes", help="A bytes message. Otherwise text in UTF-8.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -60,8 +67,8 @@ def send(
     template = Message(
         body=_read(body),
         message_class="B" if bytes else "T",
-        type=type,
-        correlation_id=correlation_id,
+        type=type or None,
+        correlation_id=correlation_id or None,
     )
     if not bytes:
         try:
@@ -79,8 +86,14 @@ def send(
         raise BadArgument(f"{target} is a view of {target.base}: send to {target.base}")
     if reply_to is not None:
         template.reply_to = str(read_destination(reply_to))
-    if expires_in:
-        template.expiration = time.time_ns() // 1_000_000 + expires_in
+    try:
+        template.expiration = expiration_after(expires_in or 0)
+    except ValueError as error:
+        raise BadArgument(f"--expires-in {expires_in}: {error}") from None
+    try:
+        template.check()
+    except ValueError as error:
+        raise BadArgument(str(error)) from None
     configuration = load(config)
     provider = make_provider(configuration)
     connection = provider.connect()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Protocol
 
 from connector.errors import DestinationError, SessionStateError
 from connector.messaging.bodies import Value, encode_body
 from connector.messaging.client import Body
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
+from connector.messaging.message import (
+    NON_PERSISTENT,
+    PERSISTENT,
+    Message,
+    PropertyValue,
+    check_priority,
+    expiration_after,
+)
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
-
-_HIGHEST_PRIORITY: Final = 9
 
 
 class SendingSession(Protocol):
@@ -68,9 +72,9 @@ class SessionProducer:
             self._time_to_live if time_to_live is None else _check_time(time_to_live),
         )
         if type is not None:
-            message.type = type
+            message.type = type or None
         if correlation_id is not None:
-            message.correlation_id = correlation_id
+            message.correlation_id = correlation_id or None
         if reply_to is not None:
             message.reply_to = str(as_destination(reply_to))
         for name, value in (properties or {}).items():
@@ -120,10 +124,8 @@ class SessionProducer:
             message.delivery_mode = mode
         if priority is not None:
             message.priority = priority
-        if ttl:
-            message.expiration = time.time_ns() // 1_000_000 + ttl
-        elif ttl == 0:
-            message.expiration = 0
+        if ttl is not None:
+            message.expiration = expiration_after(ttl)
         return message
 
     def _make(self, value: Value) -> Message:
@@ -139,10 +141,11 @@ def _copy(message: Message) -> Message:
     message, because other programs may have chosen them. The properties of the provider are left out.
 
     Raises:
-        ValueError: a property that the program has set has an invalid name.
+        ValueError: a property that the program has set has an invalid name, or the priority is not valid.
     """
     names = list(message.properties)
     if message.message_id is None:
+        check_priority(message.priority)
         for name in names:
             check_property_name(name)
     else:
@@ -150,9 +153,9 @@ def _copy(message: Message) -> Message:
     return Message(
         body=message.body,
         message_class=message.message_class,
-        correlation_id=message.correlation_id,
+        correlation_id=message.correlation_id or None,
         reply_to=message.reply_to,
-        type=message.type,
+        type=message.type or None,
         delivery_mode=message.delivery_mode,
         priority=message.priority,
         expiration=message.expiration,
@@ -173,12 +176,10 @@ def _check_mode(mode: int | None) -> int | None:
 
 
 def _check_priority(priority: int | None) -> int | None:
-    if priority is not None and not 0 <= priority <= _HIGHEST_PRIORITY:
-        raise ValueError(f"{priority} is no priority: those are 0 to {_HIGHEST_PRIORITY}")
-    return priority
+    return None if priority is None else check_priority(priority)
 
 
 def _check_time(milliseconds: int | None) -> int | None:
-    if milliseconds is not None and milliseconds < 0:
-        raise ValueError(f"the time to live is {milliseconds} ms, expected 0 (never expires) or more")
+    if milliseconds is not None:
+        expiration_after(milliseconds)
     return milliseconds

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from connector.errors import DestinationError, SubscriptionError
+from connector.messaging.message import check_text
 from connector.messaging.selector import compile_selector
 from connector.messaging.subscription import TopicSubscription
 
@@ -51,6 +52,11 @@ def check(wanted: TopicSubscription) -> None:
     """
     if wanted.topic.kind != "topic":
         raise DestinationError(f"'{wanted.topic}' is no topic: only topics have subscriptions")
+    for what, text in (("name of a subscription", wanted.name), ("client id", wanted.client_id)):
+        try:
+            check_text(text)
+        except ValueError as error:
+            raise SubscriptionError(f"{text!r} is no {what}: {error}") from None
     kind = _kind(wanted)
     if (wanted.durable or wanted.shared) and not wanted.name:
         raise SubscriptionError(f"a {kind} subscription of {wanted.topic} needs a name: give it one")

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connector.messaging.bodies import decode_body
+from connector.messaging.destination import parse_destination
+from connector.messaging.numbers import MAX_LONG, SPACE, read_number, read_whole, shown
 
 PropertyValue = bool | int | float | str
 
@@ -19,6 +21,7 @@ PROPERTY_TYPES: Final = ("boolean", "byte", "short", "int", "long", "float", "do
 _INTEGER_BITS: Final = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
 DEFAULT_PRIORITY: Final = 4
+HIGHEST_PRIORITY: Final = 9
 PERSISTENT: Final = 2
 NON_PERSISTENT: Final = 1
 
@@ -72,21 +75,71 @@ def parse_property(kind: str, text: str) -> PropertyValue:
         ValueError: there is no such type, or the text is no value of the type.
     """
     if kind == "boolean":
-        lowered = text.lower()
+        lowered = text.strip(SPACE).lower()
         if lowered in ("true", "false"):
             return lowered == "true"
         raise ValueError(f"{text!r} is no boolean (true or false)")
     if kind in _INTEGER_BITS:
         try:
-            return check_property(kind, int(text))
+            return check_property(kind, read_whole(text))
         except ValueError as error:
-            raise ValueError(f"{text!r} is no {kind}: {error}") from None
+            raise ValueError(f"{shown(text)} is no {kind}: {error}") from None
     if kind in ("float", "double"):
         try:
-            return check_property(kind, float(text))
+            return check_property(kind, read_number(text, finite=False))
         except ValueError as error:
-            raise ValueError(f"{text!r} is no {kind}: {error}") from None
+            raise ValueError(f"{shown(text)} is no {kind}: {error}") from None
     return check_property(kind, text)
+
+
+def check_text(text: object) -> str:
+    """Returns a text that every provider can keep in a header or property.
+
+    Raises:
+        ValueError: the value is no text, is not valid Unicode, or has the character U+0000.
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"found a {type(text).__name__}, expected a text")
+    if "\0" in text:
+        raise ValueError("found a text with the character U+0000, which no database keeps")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("found a text that is not valid Unicode") from None
+    return text
+
+
+def check_priority(priority: int) -> int:
+    """Returns a JMSPriority that a program sets (JMS 2.0, 3.4.10).
+
+    Raises:
+        ValueError: the value is not a whole number from 0 to 9.
+    """
+    if not isinstance(priority, int) or isinstance(priority, bool) or not 0 <= priority <= HIGHEST_PRIORITY:
+        raise ValueError(f"{priority} is no priority: those are 0 to {HIGHEST_PRIORITY}")
+    return priority
+
+
+def expiration_after(milliseconds: int) -> int:
+    """Returns the JMSExpiration of a message that is sent now. 0 = never.
+
+    Args:
+        milliseconds: the time to live. 0 = the message never expires.
+
+    Raises:
+        ValueError: the value is no whole number, is negative, or is so large that JMSExpiration does not fit
+            a long.
+    """
+    if not isinstance(milliseconds, int) or isinstance(milliseconds, bool) or milliseconds < 0:
+        raise ValueError(f"the time to live is {milliseconds} ms, expected 0 (never expires) or more")
+    if not milliseconds:
+        return 0
+    now = time.time_ns() // 1_000_000
+    if milliseconds > MAX_LONG - now:
+        most = f"{MAX_LONG - now}, because JMSExpiration is a long"
+        raise ValueError(f"the time to live is {milliseconds} ms, expected at most {most}")
+    return now + milliseconds
 
 
 def natural_type(value: PropertyValue) -> str:
@@ -182,20 +235,33 @@ class Message:
         self.property_types[name] = kind
 
     def check(self) -> None:
-        """Checks that a provider can send the message.
+        """Checks that a provider can send the message, and that every provider can read it afterwards.
 
         Raises:
-            ValueError: the class or the priority is not valid, or a property does not fit the type.
+            ValueError: a header is not valid, or a property does not fit its type.
         """
         if self.message_class not in MESSAGE_CLASSES:
             raise ValueError(f"{self.message_class!r} is no message class")
-        if not -(1 << 31) <= self.priority < 1 << 31:
+        if not isinstance(self.priority, int) or not -(1 << 31) <= self.priority < 1 << 31:
             raise ValueError(f"the priority {self.priority} does not fit 32 bits")
+        if self.delivery_mode not in (PERSISTENT, NON_PERSISTENT):
+            raise ValueError(f"{self.delivery_mode!r} is no delivery mode, expected 1 or 2")
+        if not isinstance(self.expiration, int) or not 0 <= self.expiration <= MAX_LONG:
+            raise ValueError(f"the expiration {self.expiration} is no time in milliseconds that fits a long")
+        for header, text in (("JMSType", self.type), ("JMSCorrelationID", self.correlation_id)):
+            if text:
+                _check_text(header, text)
+        if self.reply_to:
+            _check_text("JMSReplyTo", self.reply_to)
+            parse_destination(self.reply_to)
         for name, value in self.properties.items():
             kind = self.property_types.get(name)
             if kind is None:
                 raise ValueError(f"the property {name!r} has no type: set it with set_property")
             check_property(kind, value)
+            _check_text("the name of a property", name)
+            if kind == "string":
+                _check_text(f"the property {name!r}", value)
 
     def headers(self) -> Mapping[str, object]:
         """Returns the headers by their JMS names, in the order of the specification."""
@@ -211,3 +277,10 @@ class Message:
             "JMSExpiration": self.expiration,
             "JMSRedelivered": self.redelivered,
         }
+
+
+def _check_text(what: str, text: object) -> None:
+    try:
+        check_text(text)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import Final
 from connector.errors import ConnectorError, ProviderError, SettlementError
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, expiration_after
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import Prepared
 
@@ -140,7 +139,7 @@ class Sender:
 
     def _prepare(self, outgoing: Outgoing, connection: Connection, access: MessageAccess) -> bool:
         if outgoing.time_to_live:
-            outgoing.message.expiration = time.time_ns() // 1_000_000 + outgoing.time_to_live
+            outgoing.message.expiration = expiration_after(outgoing.time_to_live)
         try:
             outgoing.handle = access.prepare(
                 outgoing.destination, outgoing.message, f"request {next(self._keys)}"

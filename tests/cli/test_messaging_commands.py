@@ -627,6 +627,31 @@ def test_a_look_makes_nothing(call: Call, deployment: Path) -> None:
         (["send", "orders~EXPIRED", "--body", "adapter.yaml"], ["queue://orders"]),
         (["send", "orders", "--body", "adapter.yaml", "--property", "a b=1"], ["--property", "'a b'", "' '"]),
         (["send", "orders", "--body", "adapter.yaml", "--property", "JMSXDeliveryCount:int=7"], ["counts"]),
+        *(
+            (["send", "orders", "--body", "adapter.yaml", *arguments], words)
+            for arguments, words in (
+                (["--expires-in", "99999999999999999999"], ["--expires-in", "64 bits"]),
+                (["--expires-in", "9223372036854775807"], ["--expires-in", "at most 92", "long"]),
+                (["--expires-in", "-1"], ["--expires-in"]),
+                (["--expires-in", "1_000"], ["--expires-in", "digits"]),
+                (["--priority", "10"], ["--priority", "0 to 9"]),
+                (["--priority", "٣"], ["--priority", "digits"]),
+                (["--count", "0x10"], ["--count", "digits"]),
+                (["--property", "n:int=1_000"], ["--property", "digits"]),
+                (["--property", "n:byte=128"], ["--property", "8 bits"]),
+                (["--property", "n:long=9223372036854775808"], ["--property", "64 bits"]),
+                (["--property", "n:float=1e39"], ["--property", "32 bits"]),
+                (["--property", "n:double=inf"], ["--property", "double"]),
+                (["--property", "n:double=1e400"], ["--property", "64 bits"]),
+                (["--property", "n=\udcff"], ["'n'", "Unicode"]),
+                (["--type", "\udcff"], ["JMSType", "Unicode"]),
+                (["--correlation-id", "\udcff"], ["JMSCorrelationID", "Unicode"]),
+                (["--reply-to", "queue:replies"], ["queue://replies"]),
+            )
+        ),
+        (["receive", "orders", "--count", "1e3"], ["--count", "digits"]),
+        (["receive", "orders", "--wait", "99999999999999999999"], ["--wait", "64 bits"]),
+        (["browse", "orders", "--limit", "99999999999999999999"], ["--limit", "64 bits"]),
     ],
 )
 def test_a_wrong_call_has_status_2_and_says_what_to_do(

@@ -30,6 +30,7 @@ from connector.messaging.message import (
     PropertyValue,
     parse_property,
 )
+from connector.messaging.numbers import MAX_LONG
 
 OWN: Final = "JMS_dropboxmq_"
 """Prefix of the properties that the protocol reserves. Never shown to an application."""
@@ -381,7 +382,7 @@ def decode_expiration(field: str) -> int:
     """
     if not field:
         return 0
-    if field.isascii() and field.isdigit() and len(field) < 20:
+    if field.isascii() and field.isdigit() and len(field) < 20 and int(field) <= MAX_LONG:
         return int(field)
     raise MalformedData(
         f"field 4 (expiration) of the file name is {field!r}, expected milliseconds since 1970 or nothing"

@@ -1,0 +1,309 @@
+"""Every edge takes the same numbers, texts and names, and every provider reads what an edge has taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.definition import Attribute, Definition, Definitions
+from connector.businessobjects.dynamic import properties_of, sendable_text
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.metadata import read_priority, read_timeout
+from connector.cli.common import BadArgument
+from connector.cli.send import add_property
+from connector.core.connection import MessagingConnection
+from connector.errors import SubscriptionError
+from connector.messaging.message import PROPERTY_TYPES, Message, PropertyValue, expiration_after
+from connector.messaging.numbers import MAX_LONG, read_whole
+from connector.messaging.provider import Provider
+from connector.providers.dropbox.provider import DropboxProvider
+from connector.providers.memory.provider import MemoryProvider
+from connector.providers.sql.database import Settings
+from connector.providers.sql.provider import SqlProvider
+
+NUMBERS = [kind for kind in PROPERTY_TYPES if kind not in ("string", "boolean")]
+LIMITS = [
+    str(sign * (1 << bits) + more)
+    for bits in (0, 7, 8, 15, 16, 31, 32, 63, 64)
+    for sign in (1, -1)
+    for more in (-1, 0, 1)
+]
+STRANGE = [
+    *(
+        "",
+        " ",
+        "+",
+        "-",
+        "+5",
+        "-0",
+        " 5 ",
+        "\t5\n",
+        "5 5",
+        "007",
+        "0x10",
+        "0b1",
+        "0o7",
+        "1e3",
+        "1E3",
+        "1.",
+        ".5",
+    ),
+    *(
+        "1.5",
+        "-1.5e-3",
+        "1_000",
+        "1__0",
+        "٣",
+        "１",
+        "²",
+        "½",
+        "1,5",
+        "1.5f",
+        "1L",
+        "5\xa0",
+        "\u20035",
+        "5\0",
+        "--5",
+    ),
+    *("nan", "NaN", "+NaN", "NAN", "inf", "Inf", "Infinity", "-Infinity", "+Infinity", "infinity", "INF"),
+    *(
+        "1e400",
+        "-1e400",
+        "1e39",
+        "1e38",
+        "3.5e38",
+        "1e-400",
+        "9" * 30,
+        "9" * 5000,
+        "0" * 5000 + "7",
+        "1e99999999",
+    ),
+    *("true", "TRUE", " false ", "yes", "1", "0", "on"),
+]
+
+
+def by_command(kind: str, text: str) -> PropertyValue:
+    message = Message()
+    add_property(message, f"p:{kind}={text}")
+    return message.properties["p"]
+
+
+def by_meta_object(kind: str, text: str) -> PropertyValue:
+    part = Attribute("p", "String", app_specific_info=f"name=p;type={kind.capitalize()}")
+    of = Definitions({"P": Definition("P", "1.0.0", "", {"p": part}, {})})
+    bo = BusinessObject(of, "P")
+    bo["p"] = text
+    ((_, _, value),) = properties_of(bo, "P")
+    return value
+
+
+EDGES: dict[str, Callable[[str, str], PropertyValue]] = {
+    "command": by_command,
+    "meta-object": by_meta_object,
+}
+
+
+def taken(edge: str, kind: str, text: str) -> PropertyValue | None:
+    """Returns the value that an edge reads. None = refused. NaN becomes a text, because it equals nothing."""
+    try:
+        value = EDGES[edge](kind, text)
+    except (BadArgument, ValueError):
+        return None
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+@pytest.fixture(scope="module")
+def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, MessagingConnection]]:
+    place: Path = tmp_path_factory.mktemp("providers")
+    made: dict[str, Provider] = {
+        "memory": MemoryProvider(accept_persistent=True),
+        "dropbox": DropboxProvider(place / "root", create=True, durable=False),
+        "sql": SqlProvider(Settings(f"sqlite:///{place}/messages.db").at(place)),
+    }
+    connections = {name: MessagingConnection(provider) for name, provider in made.items()}
+    yield connections
+    for connection in connections.values():
+        connection.close()
+
+
+def shown(message: Message) -> object:
+    properties = {
+        name: ("NaN" if isinstance(value, float) and math.isnan(value) else value)
+        for name, value in message.properties.items()
+        if name != "JMSXDeliveryCount"
+    }
+    types = {name: message.property_types[name] for name in properties}
+    return (
+        *(message.type, message.correlation_id, message.reply_to, message.priority, message.expiration),
+        *(message.delivery_mode, properties, types),
+    )
+
+
+def is_read_alike(providers: dict[str, MessagingConnection], message: Message) -> None:
+    """Checks that every provider takes and reads the message alike, or that every provider refuses it."""
+    answers = {}
+    for name, connection in providers.items():
+        session = connection.session()
+        try:
+            session.producer("q").send(message.copy(b"x"))
+        except ValueError as error:
+            answers[name] = (str(error),)
+            continue
+        (browsed,) = session.browser("q")
+        received = session.consumer("q").receive(0)
+        assert received is not None
+        answers[name] = (shown(browsed), shown(received))
+        assert shown(browsed) == shown(received)
+        session.close()
+    assert len({repr(answer) for answer in answers.values()}) == 1, answers
+
+
+@pytest.mark.parametrize("text", [*LIMITS, *STRANGE], ids=lambda text: ascii(text[:20]))
+def test_every_edge_reads_the_same_value_or_none_does(text: str) -> None:
+    for kind in [*NUMBERS, "boolean"]:
+        if not text.strip():  # a blank attribute of a meta-object is undefined
+            assert taken("command", kind, text) is None
+            continue
+        assert taken("command", kind, text) == taken("meta-object", kind, text), kind
+
+
+@given(
+    st.sampled_from(NUMBERS),
+    st.text("0123456789+-._eExX٣１ NaInfity\t", min_size=1, max_size=12).filter(str.strip),
+)
+def test_any_text_is_read_alike_at_every_edge(kind: str, text: str) -> None:
+    assert taken("command", kind, text) == taken("meta-object", kind, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["٣", "1_000", "0x10", "1e3", "５", "", " ", "1 0", "9" * 5000, "inf", "--5"]
+)
+def test_a_whole_number_is_digits_only(text: str) -> None:
+    for kind in ("byte", "short", "int", "long"):
+        assert taken("command", kind, text) is None
+    with pytest.raises(ValueError, match=r"."):
+        read_whole(text)
+    for read in (read_priority, read_timeout):
+        with pytest.raises(ValueError, match=r"."):
+            read(text)
+
+
+@pytest.mark.parametrize("text", ["٣", "1_0.5", "inf", "nan", "infinity", "1e400", "0x1p3", "1.5f"])
+def test_a_number_is_decimal(text: str) -> None:
+    for kind in ("float", "double"):
+        assert taken("command", kind, text) is None
+
+
+@given(
+    st.sampled_from(PROPERTY_TYPES),
+    st.one_of(st.sampled_from([*LIMITS, *STRANGE]), st.text(max_size=20), st.floats().map(repr)),
+)
+@settings(max_examples=60, deadline=None)
+@example("double", "-Infinity")
+@example("double", "NaN")
+@example("float", "1e-60")
+@example("string", "x" * 3000)
+@example("string", "a&b=c%2E.+\n\x07~")
+def test_a_value_that_an_edge_takes_is_read_by_every_provider(
+    providers: dict[str, MessagingConnection], kind: str, text: str
+) -> None:
+    message = Message()
+    try:
+        add_property(message, f"p:{kind}={text}")
+    except BadArgument:
+        return
+    is_read_alike(providers, message)
+
+
+TEXTS = st.one_of(
+    st.text(st.characters(), max_size=30),
+    st.sampled_from(
+        ["", " ", "\0", "a\0b", "\ud83d", "\udcff", "\x07", "a.b~c%2E", "x" * 400, "é" * 300, "a\nb", "."]
+    ),
+)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+@settings(max_examples=60, deadline=None)
+@example("\0", "", "")
+@example("", "\udcff", "")
+@example("", "", "\ud83d")
+@example("", "", "")
+@example("é" * 300, "x" * 400, "\x07" * 300)
+def test_a_text_is_read_by_every_provider_or_refused_by_all(
+    providers: dict[str, MessagingConnection], kind: str, correlation_id: str, value: str
+) -> None:
+    message = Message(type=kind, correlation_id=correlation_id)
+    message.set_property("p", value)
+    try:
+        for text in (kind, correlation_id, value):
+            sendable_text(text)
+        is_taken = True
+    except ValueError:
+        is_taken = False
+    try:
+        message.check()
+        assert is_taken
+    except ValueError:
+        assert not is_taken
+    is_read_alike(providers, message)
+
+
+@pytest.mark.parametrize("reply_to", ["queue:orders", "a/b", "queue://..", "mail://x", "a\0", "\ud83d"])
+def test_a_reply_destination_that_no_edge_reads_is_not_sent(
+    providers: dict[str, MessagingConnection], reply_to: str
+) -> None:
+    for connection in providers.values():
+        with pytest.raises(ValueError, match=r"."):
+            connection.session().producer("q").send(Message(reply_to=reply_to))
+
+
+@given(st.one_of(st.integers(), st.sampled_from([0, 1, MAX_LONG - 1, MAX_LONG, MAX_LONG + 1, -1, 1 << 64])))
+@settings(deadline=None, max_examples=40)
+def test_an_expiration_fits_a_long_at_every_edge(
+    providers: dict[str, MessagingConnection], milliseconds: int
+) -> None:
+    try:
+        expiration_after(milliseconds)
+        is_taken = True
+    except ValueError:
+        is_taken = False
+    assert not is_taken or 0 <= milliseconds < MAX_LONG
+    for connection in providers.values():
+        if is_taken:
+            connection.session().producer("q", time_to_live=milliseconds)
+        else:
+            with pytest.raises(ValueError, match=r"."):
+                connection.session().producer("q", time_to_live=milliseconds)
+    is_read_alike(
+        providers, Message(expiration=milliseconds if milliseconds > expiration_after(60_000) else 0)
+    )
+
+
+@pytest.mark.parametrize("name", ["\0", "a\0", "\udcff"])
+def test_a_name_that_no_provider_keeps_is_refused(
+    providers: dict[str, MessagingConnection], name: str
+) -> None:
+    for connection in providers.values():
+        with pytest.raises(SubscriptionError):
+            connection.session().shared_durable_consumer("topic://t", name)
+
+
+@pytest.mark.parametrize("priority", [-1, 10, 100, 1 << 31, -(1 << 31)])
+def test_a_priority_that_no_edge_takes_is_not_sent(
+    providers: dict[str, MessagingConnection], priority: int
+) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_priority(priority)
+    for connection in providers.values():
+        with pytest.raises(ValueError, match=r"."):
+            connection.session().producer("q", priority=priority)
+        with pytest.raises(ValueError, match=r"."):
+            connection.session().producer("q").send(Message(priority=priority))
+        with pytest.raises(ValueError, match=r"."):
+            connection.session().producer("q").send("x", priority=priority)
