@@ -146,7 +146,7 @@ class Handlers:
             try:
                 handler.use_handlers(lambda inner: self.get(inner, config), name)
             except ValueError as error:
-                raise _broken(spec, f"cannot be made: {error}") from error
+                raise _refused(spec, str(error)) from error
         return handler
 
 
@@ -213,8 +213,16 @@ def _instantiate(
 ) -> DataHandler:
     try:
         return handler_class(options, definitions)
+    except ValueError as error:  # the form of a constructor for options that it cannot use
+        raise _refused(spec, failure_text(error, None, str(base)).removeprefix("ValueError: ")) from error
     except (Exception, SystemExit) as error:  # a user's constructor may raise any exception
-        raise _broken(spec, f"cannot be made: {failure_text(error, None, str(base))}") from error
+        raise _refused(spec, f"cannot be made: {failure_text(error, None, str(base))}") from error
+
+
+def _refused(spec: HandlerSpec, reason: str) -> ConfigurationError:
+    """Returns the error for a handler that cannot be made with its options."""
+    where = f"{spec.config}.handlers.{spec.mime_type}" if spec.config else ""
+    return ConfigurationError([Problem(f"data handler {spec.reference}", 0, 0, where, reason, "")])
 
 
 def _broken(spec: HandlerSpec, found: str) -> ConfigurationError:

@@ -74,7 +74,7 @@ def convert(
         raise BadArgument("--verb needs --object")
     if json and to is not None:
         raise BadArgument("--json and --to: the answer is a body of that format")
-    configuration = load(config, in_process=True)
+    configuration = load(config, in_process=True, makes_handlers=True)
     handlers, default = make_handlers(configuration)
     reader = from_ or default
     with user_code(configuration.directory):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from connector.businessobjects.catalogue import SHIPPED, Catalogue
-from connector.businessobjects.datahandler import all_options
-from connector.businessobjects.definition import Definition
-from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS, normal_mime_type
+from connector.businessobjects.datahandler import Option, all_options
+from connector.businessobjects.definition import Definition, Definitions
+from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS, Handlers, normal_mime_type
 from connector.businessobjects.single_attribute import ATTRIBUTE, holds_one_attribute, unfit
-from connector.config.metaobjects import Collected
+from connector.config.metaobjects import Collected, Document
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import nearest, shown
-from connector.config.python_names import LookupProblem, check_class, missing_methods
+from connector.config.python_names import LookupProblem, check_class, check_function, missing_methods
 from connector.config.reading import Location
+from connector.errors import ConfigurationError
 
 
 def check_handlers(
@@ -110,6 +111,101 @@ def check_single_attribute(
         if not separator:
             found, _, expected = reason.partition("; ")
         reporter.add(location, found, expected, at_key=True)
+
+
+def check_made(
+    collected: Collected, catalogue: Catalogue | None, definitions: Definitions, directory: Path
+) -> None:
+    """Makes each shipped data handler that has options, and reports what it refuses: files among others.
+
+    Other handlers are code of users, which is never run here. Their files are looked for.
+
+    Args:
+        catalogue: the data handlers. None = not known, so nothing is checked.
+        definitions: the business objects.
+        directory: of ``adapter.yaml``.
+    """
+    if catalogue is None or collected.incomplete:
+        return
+    for name, handlers in collected.handler_options.items():
+        document = collected.documents[name]
+        for mime_type, given in handlers.items():
+            info = catalogue.find(mime_type)
+            texts = {key: str(text) for key, text in given.items()}
+            if info is None or not texts or info.problems(texts):
+                continue  # reported already, or nothing to refuse
+            location = ("handlers", mime_type)
+            function = texts.get("NameHandlerClass", "")
+            if _is_function(function):
+                _check_name_handler(function, (*location, "NameHandlerClass"), directory, document)
+                del texts["NameHandlerClass"]
+            if info.origin != SHIPPED:
+                _check_files(info.options or (), texts, location, directory, document)
+            elif not _needs_others(texts, catalogue):
+                _check_made(mime_type, texts, definitions, directory, catalogue, document)
+
+
+def _is_function(text: str) -> bool:
+    """Tells whether a name handler is a function of the deployment, ``module:function``."""
+    kind, separator, _ = text.partition(":")
+    return bool(separator) and kind not in ("key", "jmespath", "xpath")
+
+
+def _check_name_handler(function: str, location: Location, directory: Path, document: Document) -> None:
+    try:
+        check_function(function, directory)
+    except LookupProblem as error:
+        document.add(location, error.found, error.expected, error.near)
+
+
+def _check_files(
+    options: Iterable[Option],
+    texts: Mapping[str, str],
+    location: Location,
+    directory: Path,
+    document: Document,
+) -> None:
+    for option in options:
+        text = texts.get(option.name)
+        if option.type is Path and text and not (directory / text).exists():
+            where = (*location, option.name)
+            document.add(where, f"there is no {text}", "a file of the deployment", warning=True)
+
+
+def _needs_others(texts: Mapping[str, str], catalogue: Catalogue) -> bool:
+    """Tells whether a handler would make other handlers that are code of users."""
+    return any(_origin(catalogue, text) not in ("", SHIPPED) for text in texts.values() if "/" in text)
+
+
+def _check_made(
+    mime_type: str,
+    texts: Mapping[str, str],
+    definitions: Definitions,
+    directory: Path,
+    catalogue: Catalogue,
+    document: Document,
+) -> None:
+    shipped = [one for one in catalogue.mime_types if _origin(catalogue, one) == SHIPPED]
+    specs = [catalogue.spec(mime_type, texts), *(catalogue.spec(one) for one in shipped if one != mime_type)]
+    try:
+        Handlers(specs, definitions, directory).get(mime_type)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            option = _named_option(problem.found, texts)
+            at = ("handlers", mime_type, option) if option is not None else ("handlers", mime_type)
+            document.add(at, problem.found, problem.expected, problem.nearest, at_key=option is None)
+
+
+def _origin(catalogue: Catalogue, mime_type: str) -> str:
+    info = catalogue.find(mime_type)
+    return "" if info is None else info.origin
+
+
+def _named_option(reason: str, texts: Mapping[str, str]) -> str | None:
+    """Returns the option that an error of a handler is about. None = not known."""
+    by_name = [key for key in texts if reason.startswith(f"{key}:")]
+    by_file = [key for key, text in texts.items() if Path(text).name and Path(text).name in reason]
+    return next(iter([*by_name, *by_file]), None)
 
 
 def check_options(collected: Collected, catalogue: Catalogue | None) -> None:

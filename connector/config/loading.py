@@ -10,6 +10,7 @@ from typing import Final
 
 from connector.businessobjects.catalogue import Catalogue, discover
 from connector.config.environment import fill_in
+from connector.config.handler_lint import check_made
 from connector.config.hidden_modules import check_hidden_modules
 from connector.config.homes import home_of
 from connector.config.http_model import Http
@@ -75,6 +76,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     *,
     in_process: bool = False,
+    makes_handlers: bool = False,
 ) -> Configuration:
     """Reads a deployment. Runs no user code and makes no file.
 
@@ -83,12 +85,13 @@ def load(
         environment: for ``${NAME}``. None = the environment of the process.
         in_process: whether the deployment will run in this process, without Spark. A provider that lives in
             one process needs that.
+        makes_handlers: whether data handlers will be made. Then the files of their options are checked, too.
 
     Raises:
         ConfigurationError: with every mistake. Warnings alone do not raise.
     """
     problems = Problems()
-    configuration = _read(path, environment, problems, in_process=in_process)
+    configuration = _read(path, environment, problems, in_process=in_process, makes_handlers=makes_handlers)
     if configuration is None or problems.errors:
         raise ConfigurationError(problems.sorted())
     return configuration
@@ -126,7 +129,7 @@ def _without_owned(spark: Spark) -> Spark:
 def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> list[Problem]:
     """Returns every mistake and every warning in a deployment, by file and place. Reads like :func:`load`."""
     problems = Problems()
-    _read(path, environment, problems)
+    _read(path, environment, problems, makes_handlers=True)
     return problems.sorted()
 
 
@@ -136,6 +139,7 @@ def _read(
     problems: Problems,
     *,
     in_process: bool = False,
+    makes_handlers: bool = False,
 ) -> Configuration | None:
     display = str(path)
     documents = read_file(Path(path), display, problems)
@@ -182,6 +186,8 @@ def _read(
     check_hidden_modules(directory, display, read.spark.ship or (), problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
+    if makes_handlers:
+        check_made(collected, catalogue, metaobjects.definitions, directory)
     if provider is None:
         return None
     master = read.spark.master or "local[*]"

@@ -59,11 +59,8 @@ def check_process(reference: str, directory: Path) -> None:
     Raises:
         LookupProblem: there is no such function, or the arguments do not fit.
     """
-    module, name = _split(reference, "module:function")
-    names = _names_of(module, directory)
-    function = names.functions.get(name)
+    function, name = check_function(reference, directory), reference.partition(":")[2]
     if function is None:
-        _expect(name, names, module, [*names.functions, *sorted(names.others)], "function")
         return
     if isinstance(function, ast.AsyncFunctionDef):
         raise LookupProblem(f"{reference!r} is a coroutine function", "a plain function (def, not async def)")
@@ -79,6 +76,23 @@ def check_process(reference: str, directory: Path) -> None:
             f"{reference!r} cannot be called with two arguments",
             f"def {name}(business_object, event)",
         )
+
+
+def check_function(reference: str, directory: Path) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Checks that ``module:function`` names a function.
+
+    Returns:
+        the definition of the function. None when the name may stand for another object.
+
+    Raises:
+        LookupProblem: there is no such function.
+    """
+    module, name = _split(reference, "module:function")
+    names = _names_of(module, directory)
+    function = names.functions.get(name)
+    if function is None:
+        _expect(name, names, module, [*names.functions, *sorted(names.others)], "function")
+    return function
 
 
 def check_class(reference: str, directory: Path) -> ast.ClassDef | None:
