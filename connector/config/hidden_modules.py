@@ -13,8 +13,12 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Final
 
 from connector.config.problems import Position, Problems
+
+_CONNECTOR: Final = Path(__file__).resolve().parents[1]
+"""The package itself. In a clone of the project, the package lies beside the project's own deployment."""
 
 
 def check_hidden_modules(directory: Path, display: str, ship: Sequence[Path], problems: Problems) -> None:
@@ -29,7 +33,7 @@ def check_hidden_modules(directory: Path, display: str, ship: Sequence[Path], pr
     beside = os.path.dirname(display)
     for path in _modules(directory, ship):
         hidden = _hidden_by(path.stem)
-        if hidden is not None:
+        if hidden is not None and not path.samefile(_CONNECTOR):
             shown = os.path.relpath(path, directory)
             file = path if shown.startswith(os.pardir) else Path(beside, shown)
             place = Position(str(file), 1, 1)
