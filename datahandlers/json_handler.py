@@ -6,6 +6,7 @@ import codecs
 import json
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +44,7 @@ class _Named(msgspec.Struct):
     name: str = msgspec.field(name=_TYPE_KEY)
 
 
+_decode_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _decode_name: Final = msgspec.json.Decoder(_Named).decode
 
 
@@ -95,7 +97,8 @@ class JsonHandler:
     def read(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Reads a body in UTF-8, without a byte order mark, as :meth:`to_business_object` does."""
         if self._schema is not None:
-            document = _parse(body)
+            _parse(body)
+            document = _parse_exactly(body)
             with self._at_schema:
                 self._schema.check(document, "the body")
         bo = self._decoded(body, hint)
@@ -182,7 +185,9 @@ def _parse(body: bytes) -> dict[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise _not_json(body, error) from None
+        if "infinity" not in error.msg:
+            raise _not_json(body, error) from None
+        document = _parse_exactly(body)  # beyond the numbers of that parser, and JSON for all that
     if type(document) is not dict:
         raise MalformedData(f"the body is {describe(document)}, expected a JSON object")
     keys = _count_keys(document, 1)
@@ -190,6 +195,20 @@ def _parse(body: bytes) -> dict[str, Any]:
     if body.count(b":") != keys and count_members(body) != keys:
         raise MalformedData(_duplicate_key(body.decode("utf-8")))
     return document
+
+
+def _parse_exactly(body: bytes) -> Any:
+    """Returns the value in a body that is JSON. Numbers keep all digits: integers, and Decimals.
+
+    Raises:
+        MalformedData: a number has more digits than Python takes.
+    """
+    try:
+        return _decode_exactly(body)
+    except (msgspec.MsgspecError, ArithmeticError, ValueError):
+        raise MalformedData(
+            "the body has an integer of more than 4300 digits, or an exponent of more than 18"
+        ) from None
 
 
 def utf8(body: bytes | str, charset: str = "") -> bytes:

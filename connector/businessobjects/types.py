@@ -29,6 +29,7 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
@@ -99,6 +100,8 @@ def describe(value: object) -> str:
         except ValueError:  # an integer with more digits than Python writes
             return "a huge number"
         return f"the number {_shorten(shown)}"
+    if isinstance(value, Decimal):
+        return "a huge number"
     if isinstance(value, str):
         return f"the text {_shorten(value)!r}"
     if isinstance(value, dict):
@@ -160,10 +163,12 @@ def _typed_double(value: Any) -> SimpleValue:
     if type(value) is not float:
         if isinstance(value, str) and not value:
             return ""
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise ValueError(f"found {describe(value)}, expected a number")
     try:
         number = float(value)
+        if isinstance(value, Decimal) and not math.isfinite(number):
+            raise OverflowError
     except OverflowError:
         raise ValueError("found a huge number, expected one within the range of 64 bits") from None
     if not math.isfinite(number):
