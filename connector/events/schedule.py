@@ -3,6 +3,9 @@
 A claim waits in the group of an ``order`` key while a batch with this key runs. A second copy of an id waits
 until the first copy has its outcome. All other claims are collected into the next batch. A destination with
 slow events gets batches of its own, so that it delays no other destination.
+
+A task runs its events by the numbers of their claims. So on a single core the events that share a batch are
+published in the order in which the poll visited the inputs.
 """
 
 from __future__ import annotations
@@ -233,6 +236,9 @@ class Schedule:
         found: list[Hashable] = []
         cycle, work, events, slow = 0, 0.0, 0, None
         in_order = in_all = MOST_EVENTS
+        # On a single core all events wait for each other anyway. So a destination that is not known shares
+        # its batch with the quick ones, and all of them get as many rounds of the poll.
+        unknown = self._unknown() if cores == 1 else 0
         for key, order_group in self._order_groups.items():
             if key in self._busy:
                 continue
@@ -244,13 +250,17 @@ class Schedule:
             elif first.cycle != cycle or first.sequence in self._cycles[cycle].attempts:
                 continue
             seconds = self._durations.seconds(first.destination)
+            if unknown and not self._durations.is_known(first.destination):
+                seconds = 0.0
             is_slow = self._waiting[first.destination] * seconds > MOST_SECONDS
             if not found and is_slow:
                 slow, in_order = first.destination, self._slice(first.destination)
                 in_all = min(MOST_EVENTS, in_order * free)
+            elif not found and unknown:
+                in_order = max(1, _FIRST_EVENTS // unknown)
             elif found and first.destination != slow and (is_slow or slow is not None):
                 continue  # a slow destination shares its batch with no other destination
-            number = min(len(order_group), in_order if _is_ordered(key) else in_all)
+            number = min(len(order_group), in_order if unknown or _is_ordered(key) else in_all)
             if found and (events + number > in_all or (slow is None and work > MOST_SECONDS * cores)):
                 break
             found.append(key)
@@ -259,9 +269,15 @@ class Schedule:
         if not found:
             return None
         order_groups = [
-            (key, self._take(key, cycle, in_order if _is_ordered(key) else in_all)) for key in found
+            (key, self._take(key, cycle, in_order if unknown or _is_ordered(key) else in_all))
+            for key in found
         ]
         return self._begin(cycle, order_groups, max(1, min(free, int(work / _TASK_SECONDS))))
+
+    def _unknown(self) -> int:
+        """Returns the number of order groups that may begin and have a destination that is not known."""
+        firsts = (group[0] for key, group in self._order_groups.items() if key not in self._busy)
+        return sum(not self._durations.is_known(first.destination) for first in firsts)
 
     def _slice(self, destination: Destination) -> int:
         """Returns the number of events of a slow destination for one task of a batch.

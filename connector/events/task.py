@@ -1,4 +1,4 @@
-"""A task: converts and publishes the events of one assignment, one after the other.
+"""A task: converts and publishes the events of one assignment, one after the other, by their numbers.
 
 Apart from the deliveries, a task has no effects: it turns references into outcomes. A mistake in one event is
 an outcome and never raises.
@@ -6,11 +6,13 @@ an outcome and never raises.
 
 from __future__ import annotations
 
+import heapq
 import logging
 import re
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from itertools import count, islice
 from typing import Any, Final, Protocol
 
 from connector import faults, stages
@@ -47,6 +49,14 @@ _PUBLISHED = OutcomeKind.PUBLISHED.value
 _UNSUBSCRIBED = OutcomeKind.UNSUBSCRIBED.value
 _GIVEN_BACK = OutcomeKind.GIVEN_BACK.value
 _ROLLED_BACK = OutcomeKind.ROLLED_BACK.value
+
+
+def _numbered(number: int, order_group: list[WorkItem]) -> list[tuple[WorkItem, int]]:
+    return [(item, number) for item in order_group]
+
+
+def _sequence(numbered: tuple[WorkItem, int]) -> int:
+    return numbered[0][0]
 
 
 class TaskControl(CallTimer, ConversionTimer, Protocol):
@@ -123,41 +133,37 @@ class Task:
     def _run(
         self, order_groups: list[list[WorkItem]], journal: TaskJournal, outcomes: dict[bytes, list[int]]
     ) -> None:
-        """Runs all order groups and adds the outcomes."""
+        """Runs the events by their numbers, whatever their order groups are, and adds the outcomes."""
         before, data = None, b""
         is_noted = False  # whether the journal names the next event
-        for number, group in enumerate(order_groups):
-            for place, item in enumerate(group, 1):
-                if not is_noted:
-                    if self._control.stopping or (outcomes and self._control.is_full):
-                        return
-                    journal.at(item[0])
-                is_noted = False
-                outcome, begun = self._event(item, journal)
-                if self._task_settings.managed and outcome.kind == _FAILED:
-                    outcome = self._rolled_back(item, outcome)
-                if outcome != before:  # most outcomes are equal
-                    before, data = outcome, outcome.to_json()
-                if begun:
-                    following = self._following(order_groups, number, place, outcome.kind)
-                    is_noted = following is not None
-                    journal.done(item[0], data, following)
-                    faults.point("done")
-                outcomes.setdefault(data, []).append(item[0])
-                if outcome.kind == _GIVEN_BACK:
+        items = list(heapq.merge(*map(_numbered, count(), order_groups), key=_sequence))
+        stopped: set[int] = set()
+        for place, (item, group) in enumerate(items, 1):
+            if group in stopped:
+                continue
+            if not is_noted:
+                if self._control.stopping or (outcomes and self._control.is_full):
                     return
-                if outcome.kind == _ROLLED_BACK:
-                    break
-
-    def _following(
-        self, order_groups: list[list[WorkItem]], number: int, place: int, kind: str
-    ) -> int | None:
-        """Returns the sequence of the next event after ``place`` events of a group, or None."""
-        if kind == _GIVEN_BACK or self._control.stopping or self._control.is_full:
-            return None
-        if kind != _ROLLED_BACK and place < len(order_groups[number]):
-            return order_groups[number][place][0]
-        return next((group[0][0] for group in order_groups[number + 1 :] if group), None)
+                journal.at(item[0])
+            is_noted = False
+            outcome, begun = self._event(item, journal)
+            if self._task_settings.managed and outcome.kind == _FAILED:
+                outcome = self._rolled_back(item, outcome)
+            if outcome.kind == _ROLLED_BACK:
+                stopped.add(group)
+            if outcome != before:  # most outcomes are equal
+                before, data = outcome, outcome.to_json()
+            if begun:
+                following = None
+                if not (outcome.kind == _GIVEN_BACK or self._control.stopping or self._control.is_full):
+                    rest = islice(items, place, None)
+                    following = next((item[0] for item, group in rest if group not in stopped), None)
+                is_noted = following is not None
+                journal.done(item[0], data, following)
+                faults.point("done")
+            outcomes.setdefault(data, []).append(item[0])
+            if outcome.kind == _GIVEN_BACK:
+                return
 
     def _rolled_back(self, item: WorkItem, failed: Outcome) -> Outcome:
         """Rolls back a failed event (ContainerManagedEvents) until its last attempt."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.schedule import EventDurations, Schedule
@@ -17,6 +19,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.settlement import Settlement
 from connector.status import ReturnCode
+from tests.events.conftest import Bench as BenchOf
 
 Bench = Any
 
@@ -54,6 +57,46 @@ def test_a_poll_takes_one_of_each_in_turn(
     assert (report.code, report.claimed, report.settled) == (ReturnCode.SUCCEED, len(order), len(order))
 
 
+def test_events_are_published_in_the_order_of_the_poll(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b", "queue://c"], PollQuantity=2)
+    fill(deployment, a=2, b=1, c=5)
+    with deployment.running() as adapter:
+        adapter.drain()
+    called = [identity.removeprefix("ID:") for identity in bench.called()]
+    assert called == ["a1", "b1", "c1", "a2", "c2", "c3", "c4", "c5"]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    first=st.tuples(*[st.integers(0, 25)] * 3),
+    second=st.tuples(*[st.integers(0, 12)] * 3),
+    quantity=st.integers(1, 25),
+    order=st.sampled_from(["destination", "none", "group"]),
+)
+def test_whatever_waits_is_published_in_the_order_in_which_it_was_taken(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: tuple[int, ...],
+    second: tuple[int, ...],
+    quantity: int,
+    order: str,
+) -> None:
+    """Also in a second poll, where only some of the destinations are known."""
+    directory = tmp_path_factory.mktemp("order")
+    bench = BenchOf(directory, directory / "data")
+    deployment = bench.deploy(
+        InputDestination=["queue://a", "queue://b", "queue://c"], PollQuantity=quantity, order=order
+    )
+    with deployment.running() as adapter:
+        for waiting in (first, second):
+            fill(deployment, **dict(zip("abc", waiting, strict=True)))
+            adapter.poll()
+            for queue in "abc":
+                shutil.rmtree(deployment.folders(queue).target)
+                Path(deployment.folders(queue).target).mkdir()
+    taken = [event["id"] for event in adapter.summary.as_dict()["events"]]
+    assert bench.called() == taken
+
+
 def test_a_poll_of_empty_queues_runs_no_job_and_returns_at_once(bench: Bench) -> None:
     deployment = bench.deploy(PollQuantity=1000)
     with deployment.running() as adapter:
@@ -69,9 +112,12 @@ def test_a_destination_whose_pace_is_not_known_has_a_job_of_its_own_and_quick_on
 ) -> None:
     deployment = bench.deploy(InputDestination=["queue://a", "queue://b"], PollQuantity=3)
     fill(deployment, a=3, b=2)
-    with deployment.running() as adapter:
+    with deployment.running(parallelism=2) as adapter:
         adapter.poll()
-        assert adapter.pipeline.jobs == ["poll 1, 3 events of queue://a", "poll 1, 2 events of queue://b"]
+        assert sorted(adapter.pipeline.jobs) == [
+            "poll 1, 2 events of queue://b",
+            "poll 1, 3 events of queue://a",
+        ]
         fill(deployment, a=3, b=2)
         adapter.poll()
         assert adapter.pipeline.jobs[2:] == ["poll 2, 5 events of queue://a, queue://b"]
