@@ -13,8 +13,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from connector.tracebacks import error_text
-
 STAGES: Final = {
     "rule": "rule",
     "name_handler": "name handler",
@@ -85,9 +83,3 @@ def tell(note: Note | None) -> None:
 def is_interrupt(error: BaseException) -> bool:
     """Whether an exception is Ctrl-C of a person, and no exception of code of the deployment."""
     return isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) != signal.SIG_IGN
-
-
-def failure(error: BaseException) -> str:
-    """Returns the text of an exception that ended a conversion."""
-    text = error_text(error)
-    return f"{text}: the memory of a worker ends at worker_memory" if isinstance(error, MemoryError) else text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -41,6 +42,10 @@ def error_text(error: BaseException) -> str:
         text = str(error).strip()
     except BaseException:  # the exception of a stranger's code may raise any other
         return kind
+    if isinstance(error, MemoryError):
+        limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+        if limit != resource.RLIM_INFINITY:
+            text = f"{text}{', ' if text else ''}{limit >> 20} MiB are the limit of a worker (worker_memory)"
     return f"{kind}: {text}" if text else kind
 
 

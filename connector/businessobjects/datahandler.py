@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from connector import stages
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.name_handlers import NameHandler, name_handler
@@ -15,7 +14,7 @@ from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import describe
 from connector.errors import ConfigurationError, MalformedData, Problem
 from connector.messaging.numbers import read_number, read_whole
-from connector.tracebacks import UserCode
+from connector.tracebacks import UserCode, error_text
 
 ENTRY_POINT_GROUP: Final = "connector.datahandlers"
 """The entry-point group of installed handlers: ``"text/csv" = "my_package.csv:CsvHandler"``."""
@@ -143,7 +142,7 @@ class HandlerFailed(MalformedData):
     """
 
     def __init__(self, handler: object, error: BaseException) -> None:
-        super().__init__(f"the data handler {type(handler).__name__} raised {stages.failure(error)}")
+        super().__init__(f"the data handler {type(handler).__name__} raised {error_text(error)}")
         self.handler = handler
         self.__cause__ = error
 

@@ -26,7 +26,7 @@ from connector import stages
 from connector.businessobjects.encoding import decode
 from connector.errors import ConfigurationError, MalformedData, Problem, UnknownBusinessObject
 from connector.modules import find_module, load_file
-from connector.tracebacks import failure_text
+from connector.tracebacks import error_text, failure_text
 
 NameHandler = Callable[[bytes | str], str]
 """Returns the name of the business object in a body.
@@ -106,7 +106,7 @@ def make_name_handler(text: str, prefix: str, base: Path) -> NameHandler:
         except BaseException as error:
             if stages.is_interrupt(error):
                 raise
-            raise MalformedData(f"the name handler {text}: {stages.failure(error)}") from error
+            raise MalformedData(f"the name handler {text}: {error_text(error)}") from error
         if found is None or found == "":
             raise UnknownBusinessObject(f"the name handler {text} finds no business object in the body")
         if not isinstance(found, str):

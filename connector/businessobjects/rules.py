@@ -18,6 +18,7 @@ from connector.errors import MalformedData
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.selectors.identifiers import check_property_name
+from connector.tracebacks import error_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +65,20 @@ class Rule:
         Raises:
             MalformedData: selector or expression cannot be evaluated for the message.
         """
+        return self._holds(message, self.selector, self.jmespath)
+
+    def _holds(self, message: SeenMessage, selector: str | None, expression: str | None) -> bool:
         try:
             with stages.Stage("rule", self.name):
-                return (self.selector is None or message.fits_selector(self.selector)) and (
-                    self.jmespath is None or message.fits_expression(self.jmespath)
+                return (selector is None or message.fits_selector(selector)) and (
+                    expression is None or message.fits_expression(expression)
                 )
         except MalformedData:
             raise
         except BaseException as error:
             if stages.is_interrupt(error):
                 raise
-            raise MalformedData(f"rule {self.name}: {stages.failure(error)}") from error
+            raise MalformedData(f"rule {self.name}: {error_text(error)}") from error
 
     def mismatches(
         self, message_format: str | None, destination: Destination, message: SeenMessage
@@ -88,10 +92,13 @@ class Rule:
             found.append(f"InputFormat is {self.input_format!r}, the message has {has}")
         if self.input_destination is not None and self.input_destination != destination:
             found.append(f"InputDestination is {self.input_destination}, the message is from {destination}")
-        if self.selector is not None and not message.fits_selector(self.selector):
-            found.append(f"the message does not fit the selector {self.selector}")
-        if self.jmespath is not None and not message.fits_expression(self.jmespath):
-            found.append(f"the body does not fit the expression {self.jmespath}")
+        try:
+            if self.selector is not None and not self._holds(message, self.selector, None):
+                found.append(f"the message does not fit the selector {self.selector}")
+            if self.jmespath is not None and not self._holds(message, None, self.jmespath):
+                found.append(f"the body does not fit the expression {self.jmespath}")
+        except MalformedData as error:
+            found.append(str(error))
         return found
 
 

@@ -6,7 +6,7 @@ import json as json_module
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -34,7 +34,16 @@ from connector.cli.common import (
 from connector.config.loading import load
 from connector.config.model import Connector
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.events.limited_call import ConversionEnded, call_limited
 from connector.parts import make_handlers
+from connector.stages import Stage
+from connector.tracebacks import message_of
+
+
+class _Refusal(NamedTuple):
+    """Why a body or an object cannot be converted."""
+
+    text: str
 
 
 class _Refused(typer.TyperException):
@@ -83,24 +92,40 @@ def convert(
     if object is not None:
         _check(object, verb, configuration.metaobjects.definitions)
     source, body = _read(file)
+    settings = configuration.connector
+    is_list = getattr(handler, "splits", False)
+
+    def work() -> bytes | list[str] | _Refusal:
+        """Returns the body, the objects as JSON, or why there are none."""
+        try:
+            hint = None if object is None else Hint(object, verb)
+            objects = _objects(handler, body, hint, handlers.name_handler(reader), settings)
+            if writer is not None:
+                return _written(writer, objects, cast(str, to))
+        except MalformedData as error:
+            unknown = object is None and isinstance(error, UnknownBusinessObject)
+            advice = "; --object names it" if unknown else ""
+            place = error.place(str(configuration.directory)) if isinstance(error, HandlerFailed) else ""
+            return _Refusal(f"{printable(message_of(error))}{place}{advice}")
+        return [_document(bo, indent=None if is_list or json else 2) for bo in objects]
+
     try:
         with user_code(configuration.directory):
-            hint = None if object is None else Hint(object, verb)
-            name = handlers.name_handler(reader)
-            objects = _objects(handler, body, hint, name, configuration.connector)
-            written = None if writer is None else _written(writer, objects, cast(str, to))
-    except MalformedData as error:
-        unknown = object is None and isinstance(error, UnknownBusinessObject)
-        advice = "; --object names it" if unknown else ""
-        place = error.place(str(configuration.directory)) if isinstance(error, HandlerFailed) else ""
-        raise _Refused(f"{source}: {printable(str(error))}{place}{advice}") from error
-    if written is not None:
-        answer_bytes(written)
+            result = call_limited(work, settings.convert_timeout, settings.worker_memory)
+    except ConversionEnded as ended:
+        result = _Refusal(str(ended))
+    if isinstance(result, _Refusal):
+        raise _Refused(f"{source}: {result.text}")
+    if isinstance(result, bytes):
+        answer_bytes(result)
         return
-    is_list = getattr(handler, "splits", False)
-    for bo in objects:
-        document: dict[str, Any] = {"BusinessObject": bo.type, "Verb": bo.verb, **bo.as_dict()}
-        answer(json_module.dumps(document, ensure_ascii=False, indent=None if is_list or json else 2))
+    for text in result:
+        answer(text)
+
+
+def _document(bo: BusinessObject, indent: int | None) -> str:
+    document: dict[str, Any] = {"BusinessObject": bo.type, "Verb": bo.verb, **bo.as_dict()}
+    return json_module.dumps(document, ensure_ascii=False, indent=indent)
 
 
 def _check(name: str, verb: str | None, definitions: Definitions) -> None:
@@ -135,26 +160,27 @@ def _objects(
     """
     is_split = getattr(handler, "splits", False)
     objects = []
+    if hint is None and name is not None:
+        hint = Hint(name(body))
     try:
-        if hint is None and name is not None:
-            hint = Hint(name(body))
-        if is_split:
-            found = cast(SplittingHandler, handler).to_business_objects(body, hint)
-        else:
-            found = iter([handler.to_business_object(body, hint)])
-        for number, bo in enumerate(found, 1):
-            if not isinstance(bo, BusinessObject):
-                raise MalformedData(
-                    f"{type(handler).__name__} returned {type(bo).__name__}, no BusinessObject"
-                )
-            try:
-                finish(bo, default_verb=settings.default_verb or None, use_defaults=settings.use_defaults)
-            except MalformedData as error:
-                raise MalformedData(f"record {number}: {error}" if is_split else str(error)) from None
-            objects.append(bo)
+        with Stage("data_handler", type(handler).__name__):
+            if is_split:
+                found = cast(SplittingHandler, handler).to_business_objects(body, hint)
+            else:
+                found = iter([handler.to_business_object(body, hint)])
+            for number, bo in enumerate(found, 1):
+                if not isinstance(bo, BusinessObject):
+                    raise MalformedData(
+                        f"{type(handler).__name__} returned {type(bo).__name__}, no BusinessObject"
+                    )
+                try:
+                    finish(bo, default_verb=settings.default_verb or None, use_defaults=settings.use_defaults)
+                except MalformedData as error:
+                    raise MalformedData(f"record {number}: {error}" if is_split else str(error)) from None
+                objects.append(bo)
     except MalformedData:
         raise
-    except (Exception, SystemExit) as error:  # code of a user may raise any exception
+    except BaseException as error:  # code of a user may raise any exception
         raise HandlerFailed(handler, error) from error
     if not objects:
         raise MalformedData("the body holds no record")
@@ -172,10 +198,11 @@ def _written(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: 
     if len(objects) > 1 and not splits:
         raise MalformedData(f"the body holds {len(objects)} objects, and a body of {mime_type} holds one")
     try:
-        if splits:
-            return message_body(cast(SplittingHandler, writer).to_joint_body(objects))[1]
-        return message_body(writer.to_body(objects[0]))[1]
+        with Stage("data_handler", type(writer).__name__):
+            if splits:
+                return message_body(cast(SplittingHandler, writer).to_joint_body(objects))[1]
+            return message_body(writer.to_body(objects[0]))[1]
     except MalformedData:
         raise
-    except (Exception, SystemExit) as error:  # code of a user may raise any exception
+    except BaseException as error:  # code of a user may raise any exception
         raise HandlerFailed(writer, error) from error

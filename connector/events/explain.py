@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,14 +14,16 @@ from connector.businessobjects.datahandler import COMMON_OPTIONS, HandlerFailed,
 from connector.businessobjects.handlers import HANDLER_KEYS, normal_mime_type
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
-from connector.businessobjects.rules import Rule, message_format
+from connector.businessobjects.rules import StaticMetaObject, message_format
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.convert import Choice, Converter
+from connector.events.limited_call import ConversionEnded, call_limited
 from connector.events.outcome import history
 from connector.events.settling import CopyDestinations
 from connector.events.task_settings import TaskSettings
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
+from connector.stages import is_interrupt
 from connector.status import OutcomeKind
 from connector.trace import masked
 from connector.tracebacks import UserCode, error_text
@@ -169,11 +172,37 @@ class Explainer:
         return cast(PreparedSink, subscription.sink.open(context))
 
     def explain(self, message: Message, destination: str) -> Explanation:
-        """Returns the way of a message that is taken from ``destination``."""
+        """Returns the way of a message that is taken from ``destination``.
+
+        A child process converts the message, under the limits of the adapter.
+        """
         settings = self._task_settings
         message = message.copy(message.body)
         message.destination = destination
         message.delivery_count = max(message.delivery_count, history(message)[0] + 1)
+        explain = partial(self._explain, message, destination)
+        try:
+            return call_limited(explain, settings.convert_timeout, settings.worker_memory)
+        except ConversionEnded as ended:
+            copy = self._copies.of(OutcomeKind.FAILED.value)
+            return Explanation(
+                message.message_id,
+                destination,
+                message_format(message, settings.format_property),
+                rules=(),
+                rule=None,
+                why="the conversion did not come to its end",
+                data_handler="",
+                mime_type="",
+                config="",
+                named_by="",
+                reason=str(ended),
+                outcome=OutcomeKind.FAILED.value,
+                settled=None if copy is None else str(copy),
+            )
+
+    def _explain(self, message: Message, destination: str) -> Explanation:
+        settings = self._task_settings
         found_format = message_format(message, settings.format_property)
         where = parse_destination(destination)
         rules: tuple[RuleFinding, ...] = ()
@@ -185,7 +214,7 @@ class Explainer:
                 for rule in settings.rules.rules
                 for reasons in [rule.mismatches(found_format, where, seen)]
             )
-            why = _why(settings.rules.match(found_format, where, message), settings.rules.name)
+            why = _why(settings.rules, found_format, where, message)
         choice: Choice | None = None
         objects: Sequence[BusinessObject] = ()
         kind, reason = OutcomeKind.FAILED, ""
@@ -259,7 +288,9 @@ class Explainer:
         try:
             sent = sink.prepare(bo, event)
             sent.check()
-        except (Exception, SystemExit) as error:  # a sink or a data handler may raise any exception
+        except BaseException as error:  # a sink or a data handler may raise any exception
+            if is_interrupt(error):
+                raise
             return SubscriptionFinding(
                 name, True, f"{error_text(error)}{self._place(error, sink)}", sends_to=sends_to
             )
@@ -294,7 +325,12 @@ class Explainer:
         return f"the rule {choice.rule.name}" if choice.rule.names_handler else "Default"
 
 
-def _why(matching: Sequence[Rule], name: str) -> str:
+def _why(rules: StaticMetaObject, found_format: str | None, where: Destination, message: Message) -> str:
+    name = rules.name
+    try:
+        matching = rules.match(found_format, where, message)
+    except MalformedData:
+        return "a rule cannot be evaluated for the message"
     if len(matching) == 1:
         return f"only the rule {matching[0].name} counts"
     if not matching:

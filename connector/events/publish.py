@@ -41,7 +41,7 @@ from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.state.store import TaskJournal
 from connector.trace import CONVERSION, DETAILS, HANDOVER
-from connector.tracebacks import log_failure
+from connector.tracebacks import error_text, log_failure
 
 if TYPE_CHECKING:
     from connector.broker.transactional import TransactionalCalls
@@ -487,4 +487,4 @@ def _event_for(subscription: str, event: Event) -> Event:
 
 
 def _reason(name: str, error: BaseException) -> str:
-    return f"{name}: {stages.failure(error)}"
+    return f"{name}: {error_text(error)}"

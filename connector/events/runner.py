@@ -10,7 +10,6 @@ import ctypes
 import gc
 import io
 import logging
-import mmap
 import os
 import pickle
 import signal
@@ -19,10 +18,10 @@ import sys
 import time
 import traceback
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
-from connector import stages
 from connector.errors import ConnectorError
+from connector.events.runner_control import RunnerControl
 from connector.events.task import Task
 from connector.events.task_answer import pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
@@ -33,71 +32,7 @@ _log: Final = logging.getLogger("connector.events")
 
 _PR_SET_PDEATHSIG: Final = 1
 _LENGTH: Final = struct.Struct("<Q")
-_DEADLINE: Final = struct.Struct("<d")
-_TEXT: Final = struct.Struct("<?H")
-_TEXT_AT: Final = _DEADLINE.size + _TEXT.size
 _TWICE: Final = "was given the task twice; the first run counts"
-_MAX_TEXT: Final = 1000
-
-
-class Deadline(NamedTuple):
-    """The deadline of a runner.
-
-    Args:
-        at: in monotonic seconds. 0 = there is none.
-        converts: whether a conversion runs, and no call of a sink.
-        text: the stage of the conversion, or the name of the subscription that is being called.
-    """
-
-    at: float
-    converts: bool
-    text: str
-
-
-class RunnerControl:
-    """The deadline of a runner's current work, in memory that the runner shares with its watcher."""
-
-    def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, mmap.PAGESIZE)
-        self.stopping = False
-        self.memory: WorkerMemory | None = None
-        """Of the runner, set in the runner itself."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a new runner should go on with the next event, because this runner keeps much memory."""
-        return self.memory is not None and self.memory.is_full()
-
-    def arm(self, seconds: float, what: str) -> None:
-        self._write(what, converts=False)
-        _DEADLINE.pack_into(self._shared, 0, time.monotonic() + seconds)
-
-    def limit(self, seconds: float) -> None:
-        """Arms the deadline of a conversion. The conversion tells its stages."""
-        self.note("")
-        stages.tell(self.note)
-        _DEADLINE.pack_into(self._shared, 0, time.monotonic() + seconds)
-
-    def note(self, stage: str) -> None:
-        """Notes the stage of the conversion."""
-        self._write(stage, converts=True)
-
-    def disarm(self) -> None:
-        _DEADLINE.pack_into(self._shared, 0, 0.0)
-
-    def read(self) -> Deadline:
-        (at,) = _DEADLINE.unpack_from(self._shared, 0)
-        converts, length = _TEXT.unpack_from(self._shared, _DEADLINE.size)
-        return Deadline(at, converts, self._shared[_TEXT_AT : _TEXT_AT + length].decode("utf-8", "replace"))
-
-    def give_up(self) -> None:
-        """Ends the runner, as the kernel would. The event at work runs again in a new runner."""
-        os._exit(1)
-
-    def _write(self, text: str, *, converts: bool) -> None:
-        data = text.encode("utf-8", "replace")[:_MAX_TEXT]
-        _TEXT.pack_into(self._shared, _DEADLINE.size, converts, len(data))
-        self._shared[_TEXT_AT : _TEXT_AT + len(data)] = data
 
 
 def follow_commands(

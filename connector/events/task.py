@@ -31,7 +31,7 @@ from connector.messaging.settlement import Prepared
 from connector.state.store import JournalHandle, TaskJournal
 from connector.status import OutcomeKind
 from connector.trace import DETAILS, STEPS, dump
-from connector.tracebacks import log_failure, message_of
+from connector.tracebacks import error_text, log_failure, message_of
 
 _log: Final = logging.getLogger("connector.events")
 
@@ -97,7 +97,7 @@ class Task:
         self._control = control
         spec = task_settings.requests
         self.events = 0
-        """Number of events that this task has converted."""
+        """Number of events that this task has taken."""
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
     def run(
@@ -179,6 +179,7 @@ class Task:
         confirmed: tuple[str, ...] = ()
         message: Message | None = None
         self._limit.begin()
+        self.events += 1
         try:
             try:
                 message = self._access.load(reference, self._task_settings.max_body)
@@ -220,6 +221,9 @@ class Task:
             if message is not None and not confirmed:  # subscriptions that have confirmed have replied
                 outcome = self._refused(outcome, message, reference)
             return outcome, False
+        except MemoryError as error:
+            self._give_up_memory()
+            return Outcome(_FAILED, None, None, error_text(error), attempts, not_read=True), False
         except ProviderError as error:
             reason = shorten(str(error))
             return Outcome(
@@ -238,7 +242,6 @@ class Task:
         Raises:
             MalformedData: the conversion raised any exception.
         """
-        self.events += 1
         try:
             with self._limit:
                 if self._trace.level >= STEPS:
@@ -251,14 +254,18 @@ class Task:
                     objects = self._converter.convert(message, destination)
                 return self._deliveries(objects, message, destination)
         except BaseException as error:
-            cause = error.__cause__ if isinstance(error, HandlerFailed) else error
+            cause = error.__cause__ or error
             if isinstance(cause, MemoryError):
                 traceback.clear_frames(cause.__traceback__)  # they hold the memory
-                if self.events > 1:
-                    self._control.give_up()
+                self._give_up_memory()
             if isinstance(error, MalformedData) or stages.is_interrupt(error):
                 raise
-            raise MalformedData(f"the conversion raised {stages.failure(error)}") from error
+            raise MalformedData(f"the conversion raised {error_text(error)}") from error
+
+    def _give_up_memory(self) -> None:
+        """Lets another process try an event without enough memory, unless the event was the first here."""
+        if self.events > 1:
+            self._control.give_up()
 
     def _deliveries(
         self, objects: Sequence[BusinessObject], message: Message, destination: str

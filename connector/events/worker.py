@@ -22,7 +22,9 @@ from typing import Final
 
 from connector.errors import PipelineError
 from connector.events.probe import versions
-from connector.events.runner import RunnerControl, close, follow_commands, receive, send
+from connector.events.process_end import how_it_ended
+from connector.events.runner import close, follow_commands, receive, send
+from connector.events.runner_control import RunnerControl
 from connector.events.task_answer import pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
 
@@ -141,11 +143,7 @@ class Runner:
                 os.close(descriptor)
             except OSError:
                 pass
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            known = {one.value: one.name for one in signal.Signals}  # real-time signals have no name
-            return f"was ended by {known.get(number, f'signal {number}')}"
-        return f"ended with status {os.waitstatus_to_exitcode(status)}"
+        return how_it_ended(status)
 
 
 class _Runners(threading.local):

@@ -7,7 +7,8 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -25,10 +26,29 @@ def call(
         data: its standard input.
         environment: variables that it has besides those of the test.
     """
-    streams = [io.TextIOWrapper(io.BytesIO(text), "utf-8") for text in (data.encode(), b"", b"")]
+    with contextlib.ExitStack() as files:
+        streams = [_stream(files, text) for text in (data, "", "")]
+        return _call(directory, arguments, streams, environment or {})
+
+
+def _stream(files: contextlib.ExitStack, text: str) -> io.TextIOWrapper:
+    """Returns a file that processes of the command write to, too."""
+    file = tempfile.TemporaryFile("w+b")  # noqa: SIM115  # the stack closes it
+    files.push(file)
+    file.write(text.encode())
+    file.seek(0)
+    return io.TextIOWrapper(file, "utf-8")
+
+
+def _call(
+    directory: Path,
+    arguments: Sequence[str],
+    streams: Sequence[io.TextIOWrapper],
+    environment: Mapping[str, str],
+) -> subprocess.CompletedProcess[str]:
     with (
         contextlib.chdir(directory),
-        mock.patch.dict(os.environ, environment or {}),
+        mock.patch.dict(os.environ, environment),
         mock.patch.multiple(sys, stdin=streams[0], stdout=streams[1], stderr=streams[2]),
     ):
         status = app.run(arguments)
@@ -37,5 +57,6 @@ def call(
 
 
 def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
     stream.seek(0)
     return stream.read()
