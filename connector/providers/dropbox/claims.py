@@ -150,7 +150,7 @@ class DropboxClaim(LocalClaim):
             return key
         try:  # a bare name may be used again for another message: the file itself tells them apart
             status = os.lstat(self._layout.absolute(self.path))
-        except FileNotFoundError:
+        except OSError:
             return key
         return f"{key}|{status.st_ino}:{status.st_mtime_ns}"
 

@@ -88,6 +88,8 @@ class DropboxTaskStore:
                 "(umask, group); then it can be moved back to where it came from"
             ) from None
         except OSError as error:
+            if files.is_of_one_file(error, self._layout.clients):
+                raise MalformedData(f"the message cannot be read: {error.strerror}: {path}") from None
             raise ProviderError(f"cannot read {path}: {error.strerror}") from error
         if not message.timestamp:
             message.timestamp = status.st_mtime_ns // 1_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import weakref
@@ -11,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
@@ -20,6 +18,7 @@ from connector.databases.urls import at, network_options, reason_of, title_of
 from connector.errors import ProviderError
 from connector.providers.sql import schema as tables
 from connector.providers.sql.dialects import READ_ONLY, Dialect, dialect_of
+from connector.providers.sql.json_columns import read_json, write_json
 from connector.providers.sql.statements import statements_of
 
 _NETWORK_SECONDS: Final = 10.0
@@ -94,7 +93,7 @@ class Database:
             pool_pre_ping=False,
             hide_parameters=True,
             json_serializer=write_json,
-            json_deserializer=orjson.loads,
+            json_deserializer=read_json,
             **options,
         )
         self.dialect: Dialect = dialect_of(self.engine.dialect.name)
@@ -222,11 +221,6 @@ def _after_fork() -> None:
 os.register_at_fork(before=_before_fork, after_in_parent=_forks.release, after_in_child=_after_fork)
 
 # -- texts -----------------------------------------------------------------------------------------
-
-
-def write_json(value: object) -> str:
-    """Returns a value as JSON text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def is_passing(error: ProviderError) -> bool:

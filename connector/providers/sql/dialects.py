@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import ARRAY, ColumnElement, Engine, FromClause, bindparam, cast, column, event, func, select
@@ -59,6 +60,10 @@ def held(source: FromClause) -> ColumnElement[bool]:
     return (reference.c.id == source.c.id) & (reference.c.version == source.c.version)
 
 
+_read_text: Final = partial(str, encoding="utf-8", errors="surrogateescape")
+"""Reads a text of SQLite, where other programs may have stored any bytes as text."""
+
+
 class SqliteDialect:
     """SQLite: one writer at a time. A transaction begins with the lock.
 
@@ -87,6 +92,7 @@ class SqliteDialect:
         @event.listens_for(engine, "connect")
         def tell(connection: Any, record: Any) -> None:
             connection.isolation_level = None  # the driver begins no transactions of its own
+            connection.text_factory = _read_text
             connection.execute(f"PRAGMA busy_timeout = {int(busy * 1000)}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")

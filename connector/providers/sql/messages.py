@@ -1,4 +1,4 @@
-"""Messages as rows of the tables: headers, properties, and the changes of a copy."""
+"""Messages as rows of the tables: claims, channels, and the changes of a copy."""
 
 from __future__ import annotations
 
@@ -13,22 +13,10 @@ from connector.core.local.changes import Edit
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import PERSISTENT, Message, PropertyValue, natural_type
-from connector.providers.sql.database import write_json
+from connector.messaging.message import Message, PropertyValue, natural_type
+from connector.providers.sql.json_columns import write_json
+from connector.providers.sql.message_columns import HEADERS, read_message
 from connector.providers.sql.schema import message as messages
-
-_HEADERS: Final = {
-    "message_class": ("MessageClass", "T"),
-    "message_id": ("JMSMessageID", None),
-    "timestamp": ("JMSTimestamp", 0),
-    "correlation_id": ("JMSCorrelationID", None),
-    "reply_to": ("JMSReplyTo", None),
-    "type": ("JMSType", None),
-    "delivery_mode": ("JMSDeliveryMode", PERSISTENT),
-}
-"""Field of a message -> its name in the column ``headers``, and its default."""
-
-_FIELDS: Final = {name: field for field, (name, _) in _HEADERS.items()}
 
 Patch = Mapping[str, PropertyValue | None]
 """Properties of one copy that replace the properties of its message. None removes a property."""
@@ -48,7 +36,8 @@ class SqlClaim(LocalClaim):
     __slots__ = ("patch",)
 
     def __init__(self, row: Any, source: Destination | None = None) -> None:
-        self.patch: Patch | None = row.properties
+        patch = row.properties
+        self.patch: Patch | None = patch if isinstance(patch, dict) else None
         owner = Owner(row.owner, row.cycle, row.sequence) if row.owner else None
         home = channel_of(row.channel, row.part) if row.home is None else channel_of(row.home, row.home_part)
         if source is None and row.taken_from is not None:
@@ -106,7 +95,7 @@ def write_key(key: str) -> bytes:
 def write_message(message: Message) -> dict[str, Any]:
     """Returns the row of a message."""
     headers = {}
-    for field, (name, default) in _HEADERS.items():
+    for field, (name, default) in HEADERS.items():
         value = getattr(message, field)
         if value != default:
             headers[name] = value
@@ -133,30 +122,6 @@ def write_reference(message: Message) -> dict[str, Any]:
         "expiration": message.expiration,
         "delivery_count": message.delivery_count - 1,
     }
-
-
-def read_message(row: Any, body: bytes = b"") -> Message:
-    """Returns the message of a row of :func:`.statements.select_claims`."""
-    properties: dict[str, Any] = row.given_properties
-    types: dict[str, str] = row.property_types or {}
-    for name, kind in types.items():
-        if kind in ("float", "double"):
-            properties[name] = float(properties[name])
-    found = Message(body, priority=row.priority, expiration=row.expiration, properties=properties)
-    found.delivery_count = row.delivery_count + 1
-    for name, value in row.headers.items():
-        if name in _FIELDS:
-            setattr(found, _FIELDS[name], value)
-    if found.message_id is None:
-        found.message_id = f"ID:{row.message}"
-    for name, value in (row.properties or {}).items():
-        if value is None:
-            properties.pop(name, None)
-            types.pop(name, None)
-        else:
-            properties[name] = value
-    found.property_types = {name: types.get(name) or natural_type(properties[name]) for name in properties}
-    return found
 
 
 _INSERT: Final = insert(messages).returning(messages.c.id, sort_by_parameter_order=True)

@@ -181,8 +181,8 @@ class SqlProvider:
             return WaitingNote(0, None)
         of_oldest = reference.c.message == message.c.id, reference.c.id == oldest
         headers = db.first(select(message.c.headers).where(*of_oldest))
-        sent = (headers or {}).get("JMSTimestamp")
-        return WaitingNote(number, sent / 1000 if sent else None)
+        sent = headers.get("JMSTimestamp") if isinstance(headers, dict) else None
+        return WaitingNote(number, sent / 1000 if isinstance(sent, int | float) and sent > 0 else None)
 
     def declare_dead(self, client_id: str) -> ClientState | None:
         """See :meth:`connector.messaging.provider_kind.AdapterProvider.declare_dead`.

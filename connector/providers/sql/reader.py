@@ -16,7 +16,8 @@ from connector.core.local.headers import counted_anew
 from connector.core.local.store import Judge, Verdict
 from connector.messaging.destination import Destination
 from connector.providers.sql.database import DatabaseClient
-from connector.providers.sql.messages import SqlClaim, channel_name, patched, read_message
+from connector.providers.sql.message_columns import read_message
+from connector.providers.sql.messages import SqlClaim, channel_name, patched
 
 
 class _Candidate(NamedTuple):
@@ -184,8 +185,9 @@ class SqlReader:
             now = connection.execute(self._statements.now).scalar_one()
         self._mark = mark
         for row in rows:
-            if self._judge(read_message(row), now) is not Verdict.LEAVE:
-                candidate = _Candidate(-row.priority, row.id, row.version, row.group_id)
+            found = read_message(row)
+            if self._judge(found, now) is not Verdict.LEAVE:
+                candidate = _Candidate(-found.priority, row.id, row.version, row.group_id)
                 heapq.heappush(self._candidates, candidate)
                 self._has_come = self._has_come or row.returned_by != self._db.client_id
 

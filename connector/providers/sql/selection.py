@@ -10,7 +10,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Text, and_, case, cast, or_, true
+from sqlalchemy import Boolean, ColumnElement, and_, case, or_, true
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
 
 from connector.messaging.selectors.nodes import (
     And,
@@ -83,7 +85,28 @@ def _of_text(name: Identifier, test: Any) -> ColumnElement[bool] | None:
     return or_(changed, _safely((message.c.properties,), test(message.c.properties[name.name].as_string())))
 
 
+class _has_no_value(GenericFunction[bool]):
+    """Whether an operator of JSON would raise an error for a column: no value can be had with SQL.
+
+    SQLite keeps any text of another program as JSON. PostgreSQL cannot decode a null character, nor half of a
+    surrogate pair.
+    """
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_has_no_value, "sqlite")
+def _compile_for_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    return f"NOT json_valid({compiler.process(element.clauses, **options)})"
+
+
+@compiles(_has_no_value)
+def _compile(element: Any, compiler: Any, **options: Any) -> str:
+    column = compiler.process(element.clauses, **options)
+    return rf"CAST({column} AS text) ~* '\\u(0000|d[89a-f])'"
+
+
 def _safely(columns: Sequence[Any], condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Returns a condition that is also true of JSON with a character that PostgreSQL cannot decode."""
-    undecodable = [cast(column, Text).contains("\\u0000") for column in columns]
-    return case((or_(*undecodable), true()), else_=condition)
+    """Returns a condition that is also true of columns whose values cannot be had with SQL."""
+    return case((or_(*map(_has_no_value, columns)), true()), else_=condition)

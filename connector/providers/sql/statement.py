@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import JSON, Connection
 from sqlalchemy.dialects.postgresql.psycopg import dialect as postgresql
 from sqlalchemy.dialects.sqlite import dialect as sqlite
 from sqlalchemy.exc import DBAPIError
+
+from connector.providers.sql.json_columns import read_json
 
 _WRITERS: Final[dict[str, Any]] = {
     "sqlite": sqlite(paramstyle="named"),
@@ -54,7 +55,7 @@ class Statement:
             values = list(row)
             for index in is_json:
                 if values[index] is not None:
-                    values[index] = orjson.loads(values[index])
+                    values[index] = read_json(values[index])
             return make(values)
 
         return read

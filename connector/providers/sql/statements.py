@@ -96,7 +96,7 @@ def _claim(dialect: Dialect, candidates: Rows | None = None, *, by_group: bool =
     own = (client.c.id == bindparam("owner_"), client.c.taken_by.is_(None), ~client.c.declared_dead)
     # No other client takes over in the middle of a claim. Afterwards the claim finds nothing.
     is_known = select(SOME).select_from(client).where(*own).with_for_update(read=True).exists()
-    numbered = (_picked_by_group if by_group else _picked)(candidates, is_known)
+    numbered = _picked_by_group(candidates, is_known) if by_group else _picked(dialect, candidates, is_known)
     columns = [column.label(name) for name, column in _OF_MESSAGE.items()]
     of_group: ColumnElement[Any] = message.c.group_id
     of_message = message.c.id == reference.c.message
@@ -124,9 +124,14 @@ def _claim(dialect: Dialect, candidates: Rows | None = None, *, by_group: bool =
     return statement.returning(*_OF_CLAIM, *columns, dialect.now.label("now"))
 
 
-def _picked(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
-    """The references to claim, locked, with their ``place``."""
-    found = select(reference.c.id, reference.c.priority).where(*_WAITING, is_known)
+def _picked(dialect: Dialect, candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
+    """The references to claim, locked, with their ``place``.
+
+    A reference whose message another program has removed is left out on PostgreSQL, where the claim would not
+    return it. On SQLite its event fails.
+    """
+    source = JOINED if dialect.name == "postgresql" else reference
+    found = select(reference.c.id, reference.c.priority).select_from(source).where(*_WAITING, is_known)
     if candidates is not None:
         found = found.where(held(candidates.source))
     found = found.order_by(*ORDER).limit(bindparam("limit")).with_for_update(skip_locked=True, of=reference)
@@ -247,7 +252,9 @@ class Statements:
         self.put_exhausted = put_exhausted.values(
             part=literal("'ERROR'"), properties=bindparam("patch"), delivery_count=0
         )
-        self.some = select(SOME).select_from(reference).where(*_WAITING).limit(1)
+        # PostgreSQL claims no reference without its message, which another program may have removed.
+        source = JOINED if dialect.name == "postgresql" else reference
+        self.some = select(SOME).select_from(source).where(*_WAITING).limit(1)
         self.some_free = select(SOME).select_from(JOINED).where(*_WAITING, _is_free()).limit(1)
         self.some_expired = self.some.where(expired)
         self.some_new = self.some.where(is_new)

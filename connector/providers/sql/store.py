@@ -19,17 +19,17 @@ from connector.core.local.claims import LocalClaim
 from connector.core.local.client import has_ended
 from connector.core.local.headers import ORIGIN, origin_queue
 from connector.core.local.store import Counts, Judge, Unreadable
-from connector.errors import ClaimLost, ProviderError, SettlementError
+from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
 from connector.providers.sql.changes import Settlement, move_to_in_progress, open_channels
 from connector.providers.sql.database import CommitUnknown, DatabaseClient
+from connector.providers.sql.message_columns import read_body, read_message
 from connector.providers.sql.messages import (
     SqlClaim,
     add_messages,
     channel_name,
-    read_message,
     write_reference,
 )
 from connector.providers.sql.reader import SqlReader
@@ -121,8 +121,19 @@ class SqlStore:
             wanted.append(self._pages(_in(channel) & IS_NEW & (reference.c.part == channel.part.value)))
         if claimed:
             wanted.append(self._pages(_in(channel) & IS_CLAIMED))
-        for row in heapq.merge(*wanted, key=lambda row: (-row.priority, row.id)):
-            found = read_message(row, bytes(row.body))
+        for row in heapq.merge(*wanted, key=_order):
+            reasons: list[str] = []
+            found = read_message(row, unreadable=reasons.append)
+            is_whole = True
+            try:
+                found.body = read_body(row)
+            except MalformedData as error:
+                reasons.append(str(error))
+                is_whole = False
+            if reasons and unreadable is not None:
+                unreadable(found, reasons[0])
+            if not is_whole:
+                continue
             if row.home is not None and row.taken_from != row.channel:
                 found.set_property(ORIGIN, row.taken_from)
             yield found
@@ -293,6 +304,12 @@ class SqlStore:
 
     def tasks(self) -> SqlTaskSpec:
         return SqlTaskSpec(self._db.database.settings, self._db.client_id)
+
+
+def _order(row: Any) -> tuple[bool, Any, int]:
+    """Returns the sort key of a row. SQLite orders a number before a text of another program."""
+    priority = row.priority
+    return (False, -priority, row.id) if isinstance(priority, int | float) else (True, "", row.id)
 
 
 def _in(channel: Channel) -> ColumnElement[bool]:

@@ -17,7 +17,8 @@ from connector.messaging.message import Message
 from connector.providers.sql.changes import open_channels
 from connector.providers.sql.database import Database, DatabaseClient, Settings, is_passing
 from connector.providers.sql.liveness import liveness_of
-from connector.providers.sql.messages import add_messages, read_message, write_reference
+from connector.providers.sql.message_columns import read_body, read_message
+from connector.providers.sql.messages import add_messages, write_reference
 from connector.providers.sql.schema import client
 from connector.providers.sql.statements import SOME
 
@@ -62,9 +63,10 @@ class SqlTaskStore:
             rows = self._statements.read.rows(connection, {"number": number, "seen": version})
         if not rows:
             raise LookupError(f"message {number} is gone")
-        if rows[0].size > max_body:
-            raise MalformedData(f"the body has {rows[0].size} bytes, more than max_body ({max_body} bytes)")
-        return read_message(rows[0], bytes(rows[0].body))
+        (row,) = rows
+        if row.size is not None and row.size > max_body:
+            raise MalformedData(f"the body has {row.size} bytes, more than max_body ({max_body} bytes)")
+        return read_message(row, read_body(row), _refuse)
 
     def identity(self, reference: tuple[int, int], message: Message) -> str:
         """See :meth:`connector.core.local.store.TaskStore.identity`."""
@@ -113,6 +115,10 @@ class SqlTaskStore:
             faults.point("prepare.uncommitted")
         faults.point("prepare")
         self._prepared.clear()
+
+
+def _refuse(reason: str) -> None:
+    raise MalformedData(reason)
 
 
 def has_channel(db: DatabaseClient, destination: Destination) -> bool:

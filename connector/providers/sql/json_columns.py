@@ -1,0 +1,30 @@
+"""JSON in the tables. Another program may have written what is no JSON, so to read never fails."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+_SHOWN: Final = 40
+
+
+class NoJson(NamedTuple):
+    """Stands for the value of a column that is no JSON."""
+
+    reason: str
+
+
+def read_json(stored: Any) -> Any:
+    """Returns the value of a JSON column. :class:`NoJson` if the column has no JSON."""
+    try:
+        return orjson.loads(stored)
+    except (ValueError, TypeError):
+        shown = repr(stored)
+        return NoJson(shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}...")
+
+
+def write_json(value: object) -> str:
+    """Returns a value as JSON text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
