@@ -80,7 +80,7 @@ class SoapHandler:
         if len(elements) > 1 and not self._ignore_undefined:
             name = shown(local_name(elements[1].tag))
             raise error_at(f"found a second element {name} in the Body, expected one", elements[1], "")
-        name = hint.object if hint is not None else self._prefix + local_name(elements[0].tag)
+        name = hint.object if hint is not None else self._shapes.object_of(elements[0].tag, self._prefix)
         bo = self._reader.read(self._definitions.schema(name), elements[0])
         if hint is not None and hint.verb:
             bo.verb = hint.verb
@@ -201,7 +201,7 @@ class SoapHandler:
         return self._writer.encoded(bo, text, self._charset)
 
     def _element(self, bo: BusinessObject, without: set[str]) -> str:
-        if not bo.type.startswith(self._prefix):
+        if not bo.type.startswith(self._prefix) and not self._shapes.named(bo.type).element_name:
             raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
         if without & set(bo):
             body = BusinessObject(bo.definitions, bo.type, bo.verb)
@@ -209,7 +209,8 @@ class SoapHandler:
                 if name not in without:
                     body[name] = bo[name]
             bo = body
-        return self._writer.element(bo, bo.type[len(self._prefix) :])
+        given = self._shapes.named(bo.type).element_name
+        return self._writer.element(bo, given or bo.type.removeprefix(self._prefix))
 
     def _headers(self, bo: BusinessObject, fields: list[Field]) -> str:
         names = {part.field.name: part.name for part in self._shapes.named(bo.type).parts}

@@ -13,7 +13,7 @@ from connector import stages
 from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.xml_parser import local_name, parse_xml
+from connector.businessobjects.xml_parser import parse_xml
 from connector.businessobjects.xml_reader import XmlReader
 from connector.businessobjects.xml_shape import Shapes
 from connector.businessobjects.xml_validation import DtdValidator, SchemaValidator
@@ -48,6 +48,13 @@ class XmlHandler:
         Option("DefaultEscapeBehavior", bool, True, "Escape & < > and quotes where no tag `escape` says so."),
         Option("Validation", bool, False, "Validate against `schema`, else against a DTD in DTDPath."),
         Option("schema", Path, "", "An XML Schema."),
+        Option(
+            "schema_directory",
+            Path,
+            ".",
+            "Files that the schema includes or imports lie in this directory or below. Left out: the "
+            "directory of adapter.yaml.",
+        ),
         Option("DTDPath", Path, "", "The directory with DTDs."),
         Option("EntityResolver", str, "", "In settings of WBI Adapter for JMS. Without effect."),
         Option("Parser", str, "", "In settings of WBI Adapter for JMS. Without effect."),
@@ -72,7 +79,7 @@ class XmlHandler:
         self._at_schema = stages.Stage("schema", os.path.basename(options["schema"] or options["DTDPath"]))
         if options["Validation"]:
             if options["schema"]:
-                self._schema = SchemaValidator(options["schema"])
+                self._schema = SchemaValidator(options["schema"], options["schema_directory"])
             elif options["DTDPath"]:
                 self._dtds = DtdValidator(options["DTDPath"])
             else:
@@ -98,7 +105,7 @@ class XmlHandler:
         return root
 
     def _object_name(self, root: etree._Element, hint: Hint | None) -> str:
-        return hint.object if hint is not None else self._prefix + local_name(str(root.tag))
+        return hint.object if hint is not None else self._shapes.object_of(str(root.tag), self._prefix)
 
     def _object(self, root: etree._Element, hint: Hint | None) -> BusinessObject:
         name = self._object_name(root, hint)
@@ -111,6 +118,8 @@ class XmlHandler:
         return self._validated(self._writer.document(bo, self._name(bo), self._charset))
 
     def _name(self, bo: BusinessObject) -> str:
+        if name := self._shapes.named(bo.type).element_name:
+            return name
         if not bo.type.startswith(self._prefix):
             raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
         return bo.type[len(self._prefix) :]

@@ -51,7 +51,7 @@ class Option:
         name: the name in WBI Adapter for JMS if there is one, else lower_snake_case.
         type: ``str``, ``int``, ``float`` or ``bool``. ``Path`` for a file of the deployment: the handler gets
             an absolute path as text. A relative path counts from the directory of adapter.yaml. The default
-            of a path is ``""``, which stays empty.
+            of a path is ``""``, which stays empty, or ``"."``, the directory of adapter.yaml.
         default: the value when the configuration gives none.
         doc: one line: the effect of the option, with the unit.
         check: returns a text with the expected values when a value is not valid, else None. An example is

@@ -29,6 +29,11 @@ def local_name(tag: str) -> str:
     return tag.rpartition("}")[2] if tag[0] == "{" else tag
 
 
+def has_no_namespace(element: etree._Element) -> bool:
+    """Tells whether an element, or one within, has no namespace."""
+    return any(not str(one.tag).startswith("{") for one in element.iter("*"))
+
+
 def parse_xml(
     body: bytes | str, charset: str = "", *, keeps_specials: bool = False, may_have_doctype: bool = False
 ) -> etree._Element:

@@ -11,13 +11,24 @@ from connector.businessobjects.definition import Schema
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, object_of
 from connector.businessobjects.names import shown
 from connector.businessobjects.types import Converter, SimpleValue
-from connector.businessobjects.xml_parser import local_name
-from connector.businessobjects.xml_shape import COMMENT, DOCTYPE, PI, Part, Shape, Shapes
+from connector.businessobjects.xml_parser import has_no_namespace, local_name
+from connector.businessobjects.xml_shape import (
+    BLANK,
+    COMMENT,
+    DOCTYPE,
+    MARKUP,
+    PI,
+    XSI,
+    XSI_TYPE,
+    Part,
+    Shape,
+    Shapes,
+)
 from connector.errors import MalformedData
 
 MAX_DEPTH: Final = 200
 VERB: Final = "verb"
-_NIL: Final = "{http://www.w3.org/2001/XMLSchema-instance}nil"
+_NIL: Final = f"{{{XSI}}}nil"
 _SPACE: Final = " \t\r\n"
 _SPACES: Final = re.compile(f"[{_SPACE}]+")
 
@@ -48,7 +59,7 @@ class XmlReader:
         else:
             self._document(shape, inner, root, values)
         bo = object_of(schema, values)
-        bo.verb = root.get(VERB) or None
+        bo.verb = (root.get(VERB) or None) if shape.has_verb else None
         return bo
 
     def _document(self, shape: Shape, inner: Part, root: etree._Element, values: dict[str, Any]) -> None:
@@ -109,12 +120,11 @@ class XmlReader:
                 except ValueError as error:
                     raise error_at(str(error), inner, f"{path}{name}") from None
                 continue
+            if part.kind == MARKUP:
+                self._markup(part, inner, values, path)
+                continue
             if inner.attrib and inner.get(_NIL, "").strip(_SPACE) in ("true", "1"):
-                if len(inner) or inner.text:
-                    raise error_at("xsi:nil is true, but the element is not empty", inner, f"{path}{name}")
-                if field.is_list:
-                    place = f"{path}{name}[{len(values.get(name, ()))}]"
-                    raise error_at("xsi:nil is true, but each value of a list has to be set", inner, place)
+                self._nil(part, inner, values, path)
                 continue
             if field.child is None:
                 self._simple(part, inner, values, path)
@@ -133,17 +143,39 @@ class XmlReader:
                 values[name] = object_of(field.child, child)
                 self._object(self._shapes.of(field.child), inner, child, f"{path}{name}.", depth + 1)
 
-    def _simple(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
-        field = part.field
-        name = field.name
-        text = element.text
-        if len(element):
-            text = self._text_around(part, element, f"{path}{name}")
-        if element.attrib and not self._ignore_undefined:
-            self._refuse_attributes(element, f"{path}{name}.")
+    def _nil(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
+        """Reads an element that says of itself that it has no value."""
+        name = part.field.name
+        if len(element) or element.text:
+            raise error_at("xsi:nil is true, but the element is not empty", element, f"{path}{name}")
+        if not self._ignore_undefined:
+            for key in element.attrib:
+                if str(key)[0] != "{":
+                    reason = f"the XML attribute {shown(str(key))} beside xsi:nil cannot be kept"
+                    raise error_at(reason, element, f"{path}{name}")
+        if part.nil == BLANK and part.field.child is None:
+            self._value(part, "", element, values, path)
+        elif part.field.is_list:
+            place = f"{path}{name}[{len(values.get(name, ()))}]"
+            raise error_at("xsi:nil is true, but each value of a list has to be set", element, place)
+
+    def _markup(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
+        """Reads an element with all that is in it as a text."""
+        check_depth(element, 1)
+        text: str = etree.tostring(element, encoding="unicode", with_tail=False)
+        if None not in element.nsmap or not has_no_namespace(element):  # canonical XML loses some xmlns=""
+            used = [prefix for prefix in element.nsmap if prefix and f"{prefix}:" in text]
+            text = etree.tostring(element, method="c14n", exclusive=True, inclusive_ns_prefixes=used).decode()
+        self._value(part, text, element, values, path)
+
+    def _value(
+        self, part: Part, text: str, element: etree._Element, values: dict[str, Any], path: str
+    ) -> None:
+        """Sets an attribute that is an element, or adds a value to its list."""
+        field, name = part.field, part.field.name
         assert field.value_from_text is not None
         try:
-            value = field.value_from_text(text or "")
+            value = field.value_from_text(text)
         except ValueError as error:
             index = f"[{len(values.get(name, ()))}]" if field.many else ""
             raise error_at(str(error), element, f"{path}{name}{index}") from None
@@ -153,6 +185,14 @@ class XmlReader:
             raise error_at("found a second time, expected one", element, f"{path}{name}")
         else:
             values[name] = value
+
+    def _simple(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
+        name, text = part.field.name, element.text
+        if len(element):
+            text = self._text_around(part, element, f"{path}{name}")
+        if element.attrib and not self._ignore_undefined:
+            self._refuse_attributes(element, f"{path}{name}.")
+        self._value(part, text or "", element, values, path)
 
     def _text_around(self, part: Part, element: etree._Element, path: str) -> str:
         """Returns the text of an element that contains comments or processing instructions."""
@@ -201,8 +241,13 @@ class XmlReader:
             name = str(key)
             part = shape.attributes.get(name)
             if part is not None:
-                self._text(part, element.get(name, ""), element, values, path)
-            elif not (name[0] == "{" or (name == VERB and depth == 1) or self._ignore_undefined):
+                text = element.get(name, "")
+                if part.kind == XSI_TYPE:
+                    text = _type_name(text, part, element, path)
+                self._text(part, text, element, values, path)
+            elif not (
+                name[0] == "{" or (name == VERB and depth == 1 and shape.has_verb) or self._ignore_undefined
+            ):
                 raise error_at(f"the XML attribute {shown(name)} is not known", element, path[:-1])
 
     def _refuse_attributes(self, element: etree._Element, path: str) -> None:
@@ -255,6 +300,15 @@ class XmlReader:
 
 def _instruction(one: Any) -> str:
     return f"{one.target} {one.text}" if one.text else str(one.target)
+
+
+def _type_name(text: str, part: Part, element: etree._Element, path: str) -> str:
+    """Returns the name of a type without its prefix, which means something in this document only."""
+    prefix, _, name = text.strip(_SPACE).rpartition(":")
+    if prefix and prefix not in element.nsmap:
+        raise error_at(f"the prefix of {shown(text)} is not declared", element, f"{path}{part.field.name}")
+    uri = element.nsmap.get(prefix or None, "")
+    return name if uri == part.types or not name else f"{{{uri}}}{name}"
 
 
 def check_depth(element: etree._Element, depth: int) -> None:

@@ -13,8 +13,14 @@ The application-specific information of an attribute has these tags (WBI Data Ha
 ``type=doctype``          a document type declaration
 ``type=xsischemalocation``  ``xsi:schemaLocation`` of the object's element
 ``type=xsinonslocation``  ``xsi:noNamespaceSchemaLocation`` of the object's element
+``type=xsitype``          ``xsi:type`` of the object's element. A type that is not in ``ns`` is ``{URI}NAME``
+``type=xml``              an element as XML text, with all that is in it
 ``escape=true|false``     whether ``& < > " '`` are escaped on writing
+``nil=unset|blank``       whether an attribute that is not set, or a blank, is written as ``xsi:nil``
 ``ns=URI``                the namespace of the element or XML attribute. Of an object: of all its elements
+``elem_name=NAME``        of an object: the name of its element, where the object is the root element
+``verb=false``            of an object: its element has no XML attribute ``verb``
+``xmlns:PREFIX=URI``      of an object: the prefix of a namespace, where the object is the root element
 ========================  ==================================================================================
 
 A list of values (cardinality n) is a repeated element. As an XML attribute, or as the text of the object's
@@ -28,6 +34,7 @@ from typing import Final
 
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Definitions, Field, Schema
+from connector.businessobjects.xml_parser import local_name
 from connector.errors import MalformedData
 
 XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
@@ -40,6 +47,8 @@ PI: Final = "pi"
 DOCTYPE: Final = "doctype"
 SCHEMA_LOCATION: Final = "xsischemalocation"
 NO_NAMESPACE_LOCATION: Final = "xsinonslocation"
+XSI_TYPE: Final = "xsitype"
+MARKUP: Final = "xml"
 TEXT: Final = "notag"
 """The text of the object's own element."""
 
@@ -52,14 +61,25 @@ _KINDS: Final = (
     DOCTYPE,
     SCHEMA_LOCATION,
     NO_NAMESPACE_LOCATION,
+    XSI_TYPE,
+    MARKUP,
 )
-SINGLE: Final = (COMMENT, PI, DOCTYPE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION)
+ELEMENTS: Final = (ELEMENT, CDATA, MARKUP)
+"""Kinds that are elements."""
+IN_TAG: Final = (ATTRIBUTE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION, XSI_TYPE)
+"""Kinds that are XML attributes."""
+UNSET: Final = "unset"
+BLANK: Final = "blank"
+_NILS: Final = (UNSET, BLANK)
+SINGLE: Final = (COMMENT, PI, DOCTYPE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION, XSI_TYPE)
 """The kinds that no list of values can be."""
 _XSI_NAMES: Final = {
     SCHEMA_LOCATION: "schemaLocation",
     NO_NAMESPACE_LOCATION: "noNamespaceSchemaLocation",
+    XSI_TYPE: "type",
 }
 _NAME: Final = re.compile(r"[^\W\d][\w.\-]*")
+_PREFIX: Final = re.compile(r"(?:^|;)\s*xmlns:([^\W\d][\w.\-]*)\s*=([^;]*)")
 
 
 class Part:
@@ -71,19 +91,44 @@ class Part:
         name: the local name of the element or XML attribute.
         namespace: the namespace. Empty = none.
         escapes: whether special characters are escaped.
+        nil: the values that are written as ``xsi:nil``: :data:`UNSET`, :data:`BLANK` or none.
+        types: the namespace of the values of ``xsi:type``.
     """
 
-    __slots__ = ("escapes", "field", "from_text", "is_list_text", "is_plain", "kind", "name", "namespace")
+    __slots__ = (
+        "escapes",
+        "field",
+        "from_text",
+        "is_list_text",
+        "is_plain",
+        "kind",
+        "name",
+        "namespace",
+        "nil",
+        "types",
+    )
 
-    def __init__(self, field: Field, kind: str, name: str, namespace: str, escapes: bool) -> None:
+    def __init__(
+        self,
+        field: Field,
+        kind: str,
+        name: str,
+        namespace: str,
+        escapes: bool,
+        nil: str = "",
+        types: str = "",
+    ) -> None:
         self.field = field
         self.kind = kind
         self.name = name
         self.namespace = namespace
         self.escapes = escapes
-        self.is_plain = kind == ELEMENT and field.child is None and not field.many and escapes
+        self.nil = nil
+        self.types = types
+        is_single = field.child is None and not field.many
+        self.is_plain = kind == ELEMENT and is_single and escapes and nil != BLANK
         """Whether this is an element with escaped text, as most attributes are."""
-        self.is_list_text = field.is_list and kind not in (ELEMENT, CDATA)
+        self.is_list_text = field.is_list and kind not in ELEMENTS
         """Whether this is one text with the values of a list, and white space between them."""
         self.from_text = field.from_text if kind in (ELEMENT, CDATA) else None
         """Reads the text of an element. None for a child and for an element that is repeated."""
@@ -105,25 +150,40 @@ class Shape:
         MalformedData: the tags contradict each other, or name no XML name.
     """
 
-    __slots__ = ("attributes", "by_tag", "names", "namespace", "parts", "schema", "specials", "text")
+    __slots__ = (
+        "attributes",
+        "by_tag",
+        "element_name",
+        "has_verb",
+        "names",
+        "namespace",
+        "parts",
+        "prefixes",
+        "schema",
+        "specials",
+        "text",
+    )
 
     def __init__(self, schema: Schema, escapes: bool) -> None:
+        info = schema.definition.app_specific_info
         self.schema = schema
-        self.namespace = tags(schema.definition.app_specific_info).get("ns", "")
+        self.namespace = tags(info).get("ns", "")
+        self.element_name = tags(info).get("elem_name", "")
+        """The name of the root element. Empty = as the object."""
+        self.has_verb = tags(info).get("verb", "").lower() != "false"
+        """Whether the XML attribute ``verb`` of the root element is the verb."""
+        self.prefixes = {uri.strip(): prefix for prefix, uri in _PREFIX.findall(info)}
+        """The prefixes of namespaces, by namespace."""
         self.parts = tuple(self._parts(schema, escapes))
         """All attributes that a body may have, in their order."""
         self.names = [part.field.name for part in self.parts]
         self.text = next((part for part in self.parts if part.kind == TEXT), None)
-        self.attributes = {
-            part.tag: part
-            for part in self.parts
-            if part.kind in (ATTRIBUTE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION)
-        }
-        self.by_tag = {part.tag: part for part in self.parts if part.kind in (ELEMENT, CDATA)}
+        self.attributes = {part.tag: part for part in self.parts if part.kind in IN_TAG}
+        self.by_tag = {part.tag: part for part in self.parts if part.kind in ELEMENTS}
         self.specials = {
             kind: tuple(part for part in self.parts if part.kind == kind) for kind in (COMMENT, PI, DOCTYPE)
         }
-        names = [part.tag for part in self.parts if part.kind in (ELEMENT, CDATA)]
+        names = [part.tag for part in self.parts if part.kind in ELEMENTS]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise MalformedData(f"{schema.name}: two attributes are the element {twice}")
@@ -132,7 +192,7 @@ class Shape:
         fields = [field for field in schema.fields.values() if field.in_body]
         kinds = {field.name: self._kind(field) for field in fields}
         # beside XML attributes only, a plain pcdata is the text of the element: nothing else can be
-        elements = [field for field in fields if kinds[field.name] in (ELEMENT, CDATA, TEXT)]
+        elements = [field for field in fields if kinds[field.name] in (*ELEMENTS, TEXT)]
         if len(elements) == 1 and ATTRIBUTE in kinds.values():
             info = tags(elements[0].attribute.app_specific_info)
             is_single = elements[0].child is None and not elements[0].many
@@ -156,9 +216,17 @@ class Shape:
             )
             if field.is_list and kind in SINGLE:
                 raise MalformedData(f"{schema.name}: {field.name}: a list of values cannot be a {kind}")
-            escape = info.get("escape")
+            escape, nil = info.get("escape"), info.get("nil", "").lower()
             found.append(
-                Part(field, kind, name, namespace, escapes if escape is None else escape.lower() == "true")
+                Part(
+                    field,
+                    kind,
+                    name,
+                    namespace,
+                    escapes if escape is None else escape.lower() == "true",
+                    nil if nil in _NILS and kind in (ELEMENT, CDATA) else "",
+                    info.get("ns", "") if kind == XSI_TYPE else "",
+                )
             )
         if sum(part.kind == TEXT for part in found) > 1:
             raise MalformedData(f"{schema.name}: two attributes are the text of the element (notag)")
@@ -201,6 +269,7 @@ class Shapes:
         self._escapes = escapes
         self._made: dict[str, Shape] = {}
         self._special: dict[str, bool] = {}
+        self._roots: dict[str, str] | None = None
 
     def has_specials(self, name: str) -> bool:
         """Whether an object or a descendant has a comment, a processing instruction or a document type."""
@@ -209,6 +278,22 @@ class Shapes:
             shapes = self.reachable(self.named(name)) if name in self._definitions else []
             found = self._special[name] = any(any(shape.specials.values()) for shape in shapes)
         return found
+
+    def object_of(self, tag: str, prefix: str = "") -> str:
+        """Returns the name of the object whose element a root element is.
+
+        Args:
+            tag: of the root element, as lxml writes it.
+            prefix: stands before the name of the element, where no object has a tag with that name.
+        """
+        if self._roots is None:
+            self._roots = {}
+            for name, definition in self._definitions.items():
+                info = tags(definition.app_specific_info)
+                if element := info.get("elem_name", ""):
+                    namespace = info.get("ns", "")
+                    self._roots.setdefault(f"{{{namespace}}}{element}" if namespace else element, name)
+        return self._roots.get(tag) or prefix + local_name(tag)
 
     def of(self, schema: Schema) -> Shape:
         """Returns the shape of an object.

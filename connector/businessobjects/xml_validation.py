@@ -9,10 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from lxml import etree
 
+from connector.businessobjects.xml_schema_documents import OnlyThese, SchemaDocuments
 from connector.errors import MalformedData
 
-_XSD: Final = "{http://www.w3.org/2001/XMLSchema}"
-_REFERENCES: Final = tuple(f"{_XSD}{name}" for name in ("include", "import", "redefine", "override"))
 _MOST: Final = 5
 """Mistakes that an error names."""
 
@@ -21,19 +20,31 @@ class SchemaValidator:
     """Validates against an XML Schema 1.0.
 
     Args:
-        path: the file. Schemas that it includes or imports lie in the same directory or below.
+        path: the file.
+        directory: schemas that the file includes or imports lie here or below, or in the directory of the
+            file or below.
 
     Raises:
         ValueError: the schema cannot be used. The text names the file.
     """
 
-    def __init__(self, path: str) -> None:
-        file = Path(path)
-        _check_references(file, file.parent.resolve(), set())
+    def __init__(self, path: str, directory: str) -> None:
+        documents = SchemaDocuments(Path(path), Path(directory))
+        if documents.not_found:
+            raise ValueError(
+                f"{documents.not_found[0]} is not in the directory of the schemas: no address is fetched, so "
+                "put a file of that name beside the schema"
+            )
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+        parser.resolvers.add(OnlyThese(documents.serialised))
+        main = documents.main
         try:
-            self._schema = etree.XMLSchema(_tree(file))
+            text = documents.serialised(main.url) or b""
+            self._schema = etree.XMLSchema(etree.fromstring(text, parser, base_url=main.url))
         except etree.XMLSchemaParseError as error:
-            raise ValueError(f"{file.name} is no XML Schema: {_words(error)}") from None
+            wrong = next((entry.filename for entry in error.error_log or ()), "")
+            name = documents.documents.get(wrong, main).file.name
+            raise ValueError(f"{name} is no XML Schema: {_words(error)}") from None
 
     def check(self, root: etree._Element) -> None:
         """Raises MalformedData with the first mistakes, each with its line, if the document is not valid."""
@@ -80,32 +91,6 @@ class DtdValidator:
                 return etree.DTD(source)
         except etree.DTDParseError as error:
             raise MalformedData(f"the DTD {name} cannot be read: {_words(error)}") from None
-
-
-def _tree(file: Path) -> Any:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
-    try:
-        return etree.parse(str(file), parser)
-    except (OSError, etree.XMLSyntaxError) as error:
-        raise ValueError(f"{file.name} cannot be read: {_words(error)}") from None
-
-
-def _check_references(file: Path, directory: Path, seen: set[Path]) -> None:
-    """Refuses schemas that refer to files elsewhere, before libxml2 would read them."""
-    if file.resolve() in seen:
-        return
-    seen.add(file.resolve())
-    for element in _tree(file).getroot().iter(*_REFERENCES):
-        location = element.get("schemaLocation")
-        if location is None:
-            continue
-        parts = urlsplit(location)
-        target = (file.parent / unquote(parts.path)).resolve()
-        if parts.scheme or parts.netloc or not target.is_relative_to(directory):
-            raise ValueError(
-                f"{file.name}:{element.sourceline}: {location!r} is not in the directory of the schema"
-            )
-        _check_references(target, directory, seen)
 
 
 def _invalid(log: Any) -> MalformedData:

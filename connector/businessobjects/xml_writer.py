@@ -6,19 +6,28 @@ import re
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
+from lxml import etree
+
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.names import shown
 from connector.businessobjects.special_values import text_of
 from connector.businessobjects.types import SimpleValue
-from connector.businessobjects.xml_parser import parse_xml
+from connector.businessobjects.xml_parser import has_no_namespace, local_name, parse_xml
 from connector.businessobjects.xml_reader import MAX_DEPTH, VERB
+from connector.businessobjects.xml_schema_documents import XML_NAMESPACE
 from connector.businessobjects.xml_shape import (
-    ATTRIBUTE,
+    BLANK,
     CDATA,
     COMMENT,
     DOCTYPE,
+    ELEMENTS,
+    IN_TAG,
+    MARKUP,
     PI,
     TEXT,
+    UNSET,
     XSI,
+    XSI_TYPE,
     Part,
     Shape,
     Shapes,
@@ -86,13 +95,15 @@ class XmlWriter:
         if names is None:
             names = self._prepared[bo.type] = _Names(self._shapes.reachable(shape))
         out: list[str] = []
-        verb = f" {VERB}={quoteattr(bo.verb)}" if bo.verb and VERB not in shape.attributes else ""
+        verb = ""
+        if bo.verb and shape.has_verb and VERB not in shape.attributes:
+            verb = f" {VERB}={quoteattr(bo.verb)}"
+        tag = names.tag(shape.namespace, name)
         try:
-            self._write(
-                bo, shape, names, names.tag(shape.namespace, name), f"{names.declarations}{verb}", out, 1
-            )
+            self._write(bo, shape, names, tag, verb, out, 1)
         except RecursionError:
             raise MalformedData(f"{bo.type} is nested too deeply for XML") from None
+        out[0] = f"<{tag}{names.declarations(out)}{out[0][len(tag) + 1 :]}"
         return "".join(out)
 
     def encoded(self, bo: BusinessObject, text: str, charset: str) -> bytes:
@@ -137,11 +148,16 @@ class XmlWriter:
                 if value is not None:
                     name = names.attribute(part)
                     text = _list_text(part, value, bo) if part.is_list_text else text_of(value)
+                    if part.kind == XSI_TYPE:
+                        text, declaration = names.type_name(part, text)
+                        out.append(declaration)
                     out.append(f" {name}={quoteattr(text, _IN_ATTRIBUTES)}")
         out.append(">")
         begin, tags = len(out), names.tags
         for part, value in zip(shape.parts, bo.values_of(shape.names), strict=True):
             if value is None:
+                if part.nil == UNSET and not part.field.many:
+                    out.append(names.nil(part))
                 continue
             if part.is_plain:
                 if type(value) is not str:
@@ -161,57 +177,112 @@ class XmlWriter:
                 if part.is_list_text:
                     value = _list_text(part, value, bo)
                 out.append(_content(part, value, bo))
-            elif part.kind not in _IN_TAG:
+            elif part.kind not in IN_TAG:
                 inner = tags[part]
                 for one in value if field.many else (value,):
-                    out.append(f"<{inner}>{_content(part, one, bo)}</{inner}>")
+                    if part.kind == MARKUP:
+                        out.append(_markup(part, one, bo, names.default))
+                    elif one == "" and part.nil == BLANK:
+                        out.append(names.nil(part))
+                    else:
+                        out.append(f"<{inner}>{_content(part, one, bo)}</{inner}>")
         if len(out) == begin:
             out[-1] = "/>"
         else:
             out.append(f"</{tag}>")
 
 
-_IN_TAG: Final = (ATTRIBUTE, "xsischemalocation", "xsinonslocation")
-
-
 class _Names:
     """The names of elements below one root: which namespaces have which prefixes.
 
-    A single namespace of all elements is the default one.
+    The namespace of the root element is the default one, unless it has a prefix or an element has none.
 
     Args:
         shapes: of the root and its descendants.
     """
 
     def __init__(self, shapes: list[Shape]) -> None:
-        in_elements = dict.fromkeys(
-            [shapes[0].namespace, *(p.namespace for shape in shapes for p in shape.by_tag.values())]
-        )
-        in_attributes = dict.fromkeys(p.namespace for shape in shapes for p in shape.attributes.values())
-        only = next(iter(in_elements)) if len(in_elements) == 1 else ""
-        self._default = only
-        wanted = dict.fromkeys([*in_elements, *in_attributes])
-        self._prefixes = {
-            uri: "xsi" if uri == XSI else f"ns{number}"
-            for number, uri in enumerate(uri for uri in wanted if uri)
-            if uri != only or uri in in_attributes
-        }
-        declared = [f"xmlns:{prefix}={quoteattr(uri)}" for uri, prefix in self._prefixes.items()]
-        if only:
-            declared.insert(0, f"xmlns={quoteattr(only)}")
-        self.declarations = "".join(f" {one}" for one in declared)
-        self.tags = {
-            part: self.tag(part.namespace, part.name) for shape in shapes for part in shape.by_tag.values()
-        }
+        parts = [part for shape in shapes for part in shape.parts]
+        elements = [part for part in parts if part.kind in ELEMENTS]
+        in_elements = dict.fromkeys([shapes[0].namespace, *(part.namespace for part in elements)])
+        in_attributes = dict.fromkeys(part.namespace for part in parts if part.kind in IN_TAG)
+        wanted = dict.fromkeys([*in_elements, *in_attributes, *(part.types for part in parts)])
+        if any(part.nil for part in parts):
+            wanted[XSI] = None
+        given = shapes[0].prefixes
+        root = shapes[0].namespace
+        only = root if "" not in in_elements and root not in given else ""
+        self.default = only
+        """The namespace of elements without a prefix. Empty = none."""
+        self._prefixes = {XML_NAMESPACE: "xml"}
+        """Those that an attribute needs, for the default namespace, too."""
+        self._declarations: dict[str, str] = {}
+        for uri in wanted:
+            if not uri or uri == XML_NAMESPACE or (uri == only and uri not in in_attributes):
+                continue
+            prefix = "xsi" if uri == XSI else given.get(uri, "")
+            number = len(self._declarations)
+            while not prefix or prefix in self._declarations or prefix in ("xml", "xmlns"):
+                prefix, number = f"ns{number}", number + 1
+            self._prefixes[uri] = prefix
+            self._declarations[prefix] = f" xmlns:{prefix}={quoteattr(uri)}"
+        self.tags = {part: self.tag(part.namespace, part.name) for part in elements}
         """The names of the elements."""
 
+    def declarations(self, out: list[str]) -> str:
+        """Returns the declarations of the namespaces that a document uses."""
+        default = f" xmlns={quoteattr(self.default)}" if self.default else ""
+        if not self._declarations:
+            return default
+        text = "".join(out)
+        used = [
+            declaration
+            for prefix, declaration in self._declarations.items()
+            if f"<{prefix}:" in text or f" {prefix}:" in text or f'"{prefix}:' in text
+        ]
+        return default + "".join(used)
+
     def tag(self, namespace: str, name: str) -> str:
-        if not namespace or namespace == self._default:
+        if not namespace or namespace == self.default:
             return name
         return f"{self._prefixes[namespace]}:{name}"
 
     def attribute(self, part: Part) -> str:
         return f"{self._prefixes[part.namespace]}:{part.name}" if part.namespace else part.name
+
+    def nil(self, part: Part) -> str:
+        """Returns an element that says of itself that it has no value."""
+        return f'<{self.tags[part]} {self._prefixes[XSI]}:nil="true"/>'
+
+    def type_name(self, part: Part, text: str) -> tuple[str, str]:
+        """Returns the value of ``xsi:type``, and the declaration of its prefix, if any."""
+        uri, brace, name = text.rpartition("}")
+        uri = uri[1:] if brace else part.types
+        if uri == self.default:
+            return name, ""
+        if not uri:  # no document has a prefix for no namespace
+            return name, ' xmlns=""' if self.default else ""
+        prefix = self._prefixes.get(uri)
+        return (f"{prefix}:{name}", "") if prefix else (f"type:{name}", f" xmlns:type={quoteattr(uri)}")
+
+
+def _markup(part: Part, value: SimpleValue, bo: BusinessObject, default: str) -> str:
+    """Returns the text of an element with all that is in it, as it stands below a default namespace."""
+    if value == "":
+        return ""
+    text = text_of(value)
+    place = f"{bo.type}: {part.field.name}"
+    try:
+        root = parse_xml(text)
+    except MalformedData as error:
+        raise MalformedData(f"{place} has type=xml, and is no XML: {error}") from None
+    if root.tag != part.tag:
+        raise MalformedData(f"{place}: found the element {shown(str(root.tag))}, expected {part.tag}")
+    whole: str = etree.tostring(root, encoding="unicode")
+    if default and None not in root.nsmap and has_no_namespace(root):
+        end = len(f"<{root.prefix}:{local_name(part.tag)}")
+        whole = f'{whole[:end]} xmlns=""{whole[end:]}'  # what has no namespace keeps having none
+    return whole
 
 
 def _list_text(part: Part, values: list[SimpleValue], bo: BusinessObject) -> str:

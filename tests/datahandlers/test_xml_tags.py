@@ -228,10 +228,10 @@ def test_a_body_is_validated_against_a_schema_on_reading_and_writing(tmp_path: P
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        (XSD.replace("part.xsd", "../part.xsd"), "note.xsd:2: '../part.xsd' is not in the directory"),
+        (XSD.replace("part.xsd", "../../part.xsd"), "note.xsd:2: '../../part.xsd' is not in the directory"),
         (XSD.replace("part.xsd", "http://127.0.0.1:9/part.xsd"), "is not in the directory of the schema"),
         (XSD.replace("part.xsd", "missing.xsd"), "missing.xsd cannot be read"),
-        ("<xs:schema", "note.xsd cannot be read"),
+        ("<xs:schema", "note.xsd is no XML"),
         ("<a/>", "note.xsd is no XML Schema"),
     ],
 )
@@ -243,6 +243,66 @@ def test_a_schema_that_cannot_be_used_is_told_at_the_start(tmp_path: Path, schem
         xml(sample_definitions(), tmp_path, Validation=True, schema="inner/note.xsd")
     with pytest.raises(ValueError, match="Validation needs schema or DTDPath"):
         xml(sample_definitions(), Validation=True)
+
+
+SIGNATURES = """<?xml version="1.0"?>
+<!DOCTYPE schema PUBLIC "-//W3C//DTD XMLSchema 200102//EN" "http://127.0.0.1:9/XMLSchema.dtd" [
+  <!ATTLIST schema xmlns:sig CDATA #FIXED "urn:sig">
+  <!ENTITY name 'urn:sig'> <!ENTITY % p ''> <!ENTITY far SYSTEM "secret.txt">
+]>
+<schema xmlns="http://www.w3.org/2001/XMLSchema" targetNamespace="&name;" elementFormDefault="qualified">
+<element name="Seal" type="sig:SealType"/>
+<simpleType name="SealType"><restriction base="string"><maxLength value="3"/></restriction></simpleType>
+</schema>"""
+SEALED = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:s="urn:sig">
+<xs:import namespace="urn:sig" schemaLocation="../common/seal.xsd"/>
+<xs:import namespace="http://www.w3.org/XML/1998/namespace" schemaLocation="http://127.0.0.1:9/xml.xsd"/>
+<xs:element name="Note"><xs:complexType><xs:sequence><xs:element ref="s:Seal"/></xs:sequence>
+<xs:attribute ref="xml:lang"/></xs:complexType></xs:element></xs:schema>"""
+
+
+def test_a_schema_may_lie_in_several_directories_below_one_and_have_a_document_type(tmp_path: Path) -> None:
+    known = definitions(define("Note", attribute("Seal")))
+    for name in ("deployment/maindoc", "deployment/common", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    deployment = tmp_path / "deployment"
+    (deployment / "maindoc/note.xsd").write_text(SEALED)
+    (deployment / "common/seal.xsd").write_text(SIGNATURES)
+    (deployment / "common/secret.txt").write_text("secret")
+    handler = xml(known, deployment, Validation=True, schema="maindoc/note.xsd")
+    body = "<Note xml:lang='de'><s:Seal xmlns:s='urn:sig'>{}</s:Seal></Note>"
+    assert handler.to_business_object(body.format("abc"), None)["Seal"] == "abc"
+    with pytest.raises(MalformedData, match="maxLength"):
+        handler.to_business_object(body.format("abcd"), None)
+    xml(known, deployment, Validation=True, schema="maindoc/note.xsd", schema_directory=".")
+    with pytest.raises(ValueError, match=r"'\.\./common/seal\.xsd' is not in the directory of the schemas"):
+        xml(known, deployment, Validation=True, schema="maindoc/note.xsd", schema_directory="maindoc")
+    # a schema outside of the directory brings those beside it, and no others
+    (tmp_path / "elsewhere/note.xsd").write_text(SEALED.replace("../common/", ""))
+    (tmp_path / "elsewhere/seal.xsd").write_text(SIGNATURES)
+    xml(known, deployment, Validation=True, schema="../elsewhere/note.xsd")
+    (tmp_path / "elsewhere/note.xsd").write_text(SEALED.replace("../common", "../deployment/common"))
+    xml(known, deployment, Validation=True, schema="../elsewhere/note.xsd")
+    with pytest.raises(ValueError, match="is not in the directory of the schemas"):
+        xml(known, deployment, Validation=True, schema="../elsewhere/note.xsd", schema_directory="maindoc")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<documentation>&far;</documentation>",
+        "<documentation>&b9;</documentation>",
+    ],
+)
+def test_no_entity_of_another_file_and_no_flood_of_entities_is_expanded(tmp_path: Path, part: str) -> None:
+    floods = "".join(f"<!ENTITY b{n} '{f'&b{n - 1};' * 20}'>" for n in range(1, 10))
+    schema = SIGNATURES.replace("<!ENTITY far", f"<!ENTITY b0 'bbbbbbbbbb'>{floods}<!ENTITY far")
+    schema = schema.replace("<element", f"<annotation>{part}</annotation><element", 1)
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "seal.xsd").write_text(schema)
+    with pytest.raises(ValueError, match=r"seal\.xsd is no XML: .*[Ee]ntity") as refused:
+        xml(sample_definitions(), tmp_path, Validation=True, schema="seal.xsd")
+    assert "secret" not in str(refused.value)
 
 
 def test_a_body_is_validated_against_the_dtd_that_it_names(tmp_path: Path) -> None:
