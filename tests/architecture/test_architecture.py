@@ -181,7 +181,13 @@ def test_nobody_names_a_concrete_sink() -> None:
 
 def test_shipped_data_handlers_use_the_public_contract_only() -> None:
     handlers = ("connector.datahandlers",)
-    allowed = ("connector.businessobjects", "connector.errors", "connector.messaging", *handlers)
+    allowed = (
+        "connector.businessobjects",
+        "connector.errors",
+        "connector.messaging",
+        "connector.stages",
+        *handlers,
+    )
     beyond = [
         f"{name} imports {imported}"
         for name, imports in GRAPH.items()

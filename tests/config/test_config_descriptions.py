@@ -46,6 +46,8 @@ connector:
   order: group
   max_body: 16MiB
   max_attempts: 5
+  convert_timeout: 20s
+  worker_memory: 1GiB
   ArchiveDestination: queue://archive
   ErrorDestination: queue://error
   UnsubscribedDestination: queue://unsubscribed
