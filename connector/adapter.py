@@ -102,7 +102,7 @@ class Adapter:
         Raises:
             ConfigurationError: with every mistake.
         """
-        return cls(load(path, makes_handlers=True), spark=spark)
+        return cls(load(path, thorough=True), spark=spark)
 
     def __enter__(self) -> Self:
         return self

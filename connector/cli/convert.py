@@ -83,7 +83,7 @@ def convert(
         raise BadArgument("--verb needs --object")
     if json and to is not None:
         raise BadArgument("--json and --to: the answer is a body of that format")
-    configuration = load(config, in_process=True, makes_handlers=True)
+    configuration = load(config, in_process=True, thorough=True)
     handlers, default = make_handlers(configuration)
     reader = from_ or default
     with user_code(configuration.directory):

@@ -63,7 +63,7 @@ def explain(
     --destination. A copy is explained as a message of the input that it came from.
     Exit status 1 when the message would fail.
     """
-    configuration = load(config, in_process=True, makes_handlers=True)
+    configuration = load(config, in_process=True, thorough=True)
     target = None if destination is None else read_destination(destination)
     path = Path(what)
     if path.is_file():

@@ -56,7 +56,7 @@ def request(
     meta-object is part of the object, in the attribute that holds it.
     Exit status 0 for SUCCEED, VALCHANGE and MULTIPLE_HITS, 1 for any other answer, 2 for a wrong call.
     """
-    configuration = load(config, makes_handlers=True)
+    configuration = load(config, thorough=True)
     try:
         configuration.metaobjects.definitions.find(name)
     except UnknownBusinessObject as error:  # checked before the command waits for a body

@@ -60,7 +60,7 @@ def run(
     if once and drain:
         raise typer.BadParameter("--once and --drain exclude each other")
     began = time.monotonic()
-    configuration = load(config, makes_handlers=True)
+    configuration = load(config, thorough=True)
     settings = LogSettings(configuration.logging.level, configuration.logging.format, bool(context.obj))
     set_up_logging(settings)
     if is_json():

@@ -53,7 +53,7 @@ def test(
     sent. With --json each case is an object on a separate line. Exit status 1 when a case fails, 2 when a
     case cannot be read.
     """
-    configuration = load(config, in_process=True, makes_handlers=True)
+    configuration = load(config, in_process=True, thorough=True)
     places = paths or [Path(os.path.relpath(configuration.directory))]
     root = getattr(configuration.provider, "root", None)  # where a provider keeps its messages
     problems = Problems()

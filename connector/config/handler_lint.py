@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -203,9 +204,9 @@ def _origin(catalogue: Catalogue, mime_type: str) -> str:
 
 def _named_option(reason: str, texts: Mapping[str, str]) -> str | None:
     """Returns the option that an error of a handler is about. None = not known."""
-    by_name = [key for key in texts if reason.startswith(f"{key}:")]
+    by_name = [key for key in texts if re.search(rf"\b{re.escape(key)}\b", reason)]
     by_file = [key for key, text in texts.items() if Path(text).name and Path(text).name in reason]
-    return next(iter([*by_name, *by_file]), None)
+    return next(iter([*by_file, *by_name]), None)
 
 
 def check_options(collected: Collected, catalogue: Catalogue | None) -> None:

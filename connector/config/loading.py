@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connector.businessobjects.catalogue import Catalogue, discover
+from connector.config.capability_lint import check_capabilities
 from connector.config.environment import fill_in
 from connector.config.handler_lint import check_made
 from connector.config.hidden_modules import check_hidden_modules
@@ -30,7 +31,8 @@ from connector.config.subscription_reading import SubscriptionReader
 from connector.config.tree import Items, Leaf, Table, is_absent, kind_of, read_file
 from connector.config.value_types import resolve
 from connector.databases.settings import DatabaseSettings
-from connector.errors import ConfigurationError, Problem
+from connector.errors import ConfigurationError, PipelineError, Problem
+from connector.java import find_java
 from connector.messaging.provider_kind import DeploymentPaths
 
 
@@ -76,7 +78,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     *,
     in_process: bool = False,
-    makes_handlers: bool = False,
+    thorough: bool = False,
 ) -> Configuration:
     """Reads a deployment. Runs no user code and makes no file.
 
@@ -85,13 +87,14 @@ def load(
         environment: for ``${NAME}``. None = the environment of the process.
         in_process: whether the deployment will run in this process, without Spark. A provider that lives in
             one process needs that.
-        makes_handlers: whether data handlers will be made. Then the files of their options are checked, too.
+        thorough: whether the deployment will be started. Then the files that options of data handlers name
+            and the abilities of the provider are checked, too.
 
     Raises:
         ConfigurationError: with every mistake. Warnings alone do not raise.
     """
     problems = Problems()
-    configuration = _read(path, environment, problems, in_process=in_process, makes_handlers=makes_handlers)
+    configuration = _read(path, environment, problems, in_process=in_process, thorough=thorough)
     if configuration is None or problems.errors:
         raise ConfigurationError(problems.sorted())
     return configuration
@@ -127,9 +130,12 @@ def _without_owned(spark: Spark) -> Spark:
 
 
 def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> list[Problem]:
-    """Returns every mistake and every warning in a deployment, by file and place. Reads like :func:`load`."""
+    """Returns every mistake and every warning in a deployment, by file and place.
+
+    Reads like :func:`load`, and also looks for the Java that Spark needs.
+    """
     problems = Problems()
-    _read(path, environment, problems, makes_handlers=True)
+    _read(path, environment, problems, thorough=True, java=True)
     return problems.sorted()
 
 
@@ -139,7 +145,8 @@ def _read(
     problems: Problems,
     *,
     in_process: bool = False,
-    makes_handlers: bool = False,
+    thorough: bool = False,
+    java: bool = False,
 ) -> Configuration | None:
     display = str(path)
     documents = read_file(Path(path), display, problems)
@@ -186,13 +193,23 @@ def _read(
     check_hidden_modules(directory, display, read.spark.ship or (), problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
-    if makes_handlers:
+    if thorough:
         check_made(collected, catalogue, metaobjects.definitions, directory)
+    if java and read.connector.inputs:
+        try:
+            find_java()
+        except PipelineError as error:
+            reporter.add(("connector", "InputDestination"), f"Spark cannot be started: {error}", "")
     if provider is None:
         return None
     master = read.spark.master or "local[*]"
     paths = _paths(directory, read.state, read.connector)
-    check_provider(provider, paths, reporter, master=master, in_process=in_process)
+    capabilities = check_provider(
+        provider, paths, reporter, master=master, in_process=in_process, makes=thorough
+    )
+    if capabilities is not None:
+        static = metaobjects.static.get(read.connector.configuration_meta_object or "")
+        check_capabilities(provider.section.type, capabilities, read, reading, static, collected, reporter)
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries

@@ -15,7 +15,9 @@ from connector.config.section import DEFAULT_PROVIDER, ProviderSection
 from connector.config.tree import Leaf, Table
 from connector.config.value_types import as_found
 from connector.errors import ConnectorError
+from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import DeploymentPaths, InstalledProvider, installed_providers
+from connector.state.file_systems import obstacle
 
 _log = logging.getLogger("connector.config")
 
@@ -129,7 +131,8 @@ def check_provider(
     *,
     master: str,
     in_process: bool,
-) -> None:
+    makes: bool,
+) -> Capabilities | None:
     """Reports the mistakes that the model of the section cannot see.
 
     Args:
@@ -138,6 +141,10 @@ def check_provider(
         reporter: gets the mistakes.
         master: of Spark.
         in_process: whether the deployment runs in one process, without Spark.
+        makes: whether the provider is made, to know its capabilities. It connects to nothing.
+
+    Returns:
+        the capabilities of the provider. None = the provider was not made.
     """
     name = provider.installed.name
     try:
@@ -145,7 +152,7 @@ def check_provider(
         found = provider.installed.check(provider.section, paths)
     except ConnectorError as error:
         reporter.add(("provider", "type"), str(error), "")
-        return
+        return None
     if kind.one_process and not in_process:
         reporter.add(
             ("provider", "type"),
@@ -166,8 +173,8 @@ def check_provider(
             "it left out",
             position=reporter.key_position("state"),
         )
-    elif paths.state is not None and paths.state.exists() and not paths.state.is_dir():
-        reporter.add(("state", "directory"), f"{paths.state} is not a directory", "a directory")
+    elif paths.state is not None and (reason := obstacle(paths.state)):
+        reporter.add(("state", "directory"), reason, "a directory, or a place for a new one")
     for problem in found:
         reporter.add(
             ("provider", *problem.location),
@@ -176,3 +183,10 @@ def check_provider(
             problem.nearest,
             warning=problem.warning,
         )
+    if not makes or any(not problem.warning for problem in found):
+        return None
+    try:
+        return provider.installed.make(provider.section, paths).capabilities
+    except ConnectorError as error:
+        reporter.add(("provider", "type"), str(error), "")
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -57,9 +57,7 @@ def check_spark(spark: Spark, directory: Path, reporter: ProblemReporter) -> Non
     _check_memory(right, reporter)
     _check_together(right, master, reporter)
     _check_files(right, directory, reporter)
-    for index, path in enumerate(spark.ship or ()):
-        if not path.exists():
-            reporter.add(("spark", "ship", index), f"there is no {path}", "a file or directory")
+    _check_ship(spark.ship or (), directory, reporter)
     if spark.python is not None and (master is None or master.local):
         _check_python(spark.python, directory, reporter)
 
@@ -228,6 +226,21 @@ def _local_path(name: str, directory: Path) -> Path | None:
     if url.scheme == "file" and url.netloc in ("", "localhost"):
         return Path(unquote(url.path))
     return None if url.scheme else directory / name
+
+
+def _check_ship(ship: Sequence[Path], directory: Path, reporter: ProblemReporter) -> None:
+    """Checks the files for workers. A path outside of the deployment is put directly into it."""
+    places: dict[Path, Path] = {}
+    for index, path in enumerate(ship):
+        location = ("spark", "ship", index)
+        if not path.exists():
+            reporter.add(location, f"there is no {path}", "a file or directory")
+            continue
+        source, base = path.resolve(), directory.resolve()
+        place = source.relative_to(base) if source.is_relative_to(base) else Path(source.name)
+        other = places.setdefault(place, source)
+        if other != source:
+            reporter.add(location, f"{path} has the place of {other} in the workers", "another name")
 
 
 def _check_python(python: str, directory: Path, reporter: ProblemReporter) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 from typing import Final
 
 _STATFS_BYTES: Final = 512
@@ -34,6 +35,19 @@ _SHARED: Final = frozenset(
 """Types of file systems (statfs(2)) that other machines may change."""
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def obstacle(directory: Path) -> str | None:
+    """Returns why a directory cannot be there or be made: a file is in the way. None = nothing is."""
+    for place in (directory, *directory.parents):
+        try:
+            is_there = os.path.lexists(place)
+        except ValueError as error:  # a null character
+            return f"{str(place)!r}: {error}"
+        if not is_there:
+            continue
+        return None if place.is_dir() else f"{place} is not a directory"
+    return None
 
 
 def is_shared(path: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from connector.messaging.provider_kind import AcceptedRoot, DeploymentPaths, ProviderKind, SectionProblem
 from connector.providers.dropbox import open_provider
+from connector.state.file_systems import obstacle
 
 if TYPE_CHECKING:
     from connector.providers.dropbox.provider import DropboxProvider
@@ -36,8 +37,8 @@ def _make(section: DropboxSection, paths: DeploymentPaths) -> DropboxProvider:
 
 
 def _check(section: DropboxSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
-    if section.root.exists() and not section.root.is_dir():
-        yield SectionProblem(("root",), f"{section.root} is not a directory", "a directory")
+    if (section.create or section.root.exists()) and (reason := obstacle(section.root)):
+        yield SectionProblem(("root",), reason, "a directory, or a place for a new one")
     incoming, outgoing = section.incoming_directory, section.outgoing_directory
     if outgoing is not None and (incoming == "") != (outgoing == ""):
         yield SectionProblem(

@@ -77,7 +77,7 @@ def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProbl
     if not _is_sqlite(section):
         return
     from connector.providers.sql.database import Settings
-    from connector.state.file_systems import is_shared
+    from connector.state.file_systems import is_shared, obstacle
 
     if section.schema_ is not None:
         yield SectionProblem(("schema",), "a schema with SQLite, which has none", "no schema")
@@ -86,6 +86,9 @@ def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProbl
     if os.path.isdir(file):
         yield SectionProblem(("url",), f"{file} is a directory", "a file")
     directory = Path(file).parent
+    if reason := obstacle(directory):
+        yield SectionProblem(("url",), reason, "a directory, or a place for a new one")
+        return
     while not directory.exists():
         directory = directory.parent
     if is_shared(str(directory)):

@@ -1,0 +1,333 @@
+# ruff: noqa: E501  # a row of the table reads best as one line
+"""``connector check`` finds what a start refuses without a connection.
+
+The first test walks over the sources for everything that refuses. A new refusal has to be in the table: with
+a case below, or with the reason why ``check`` cannot know.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import connector
+from connector.config.loading import Configuration, check, load
+from connector.errors import ConfigurationError, ConnectorError, PipelineError
+from connector.java import find_java
+from connector.parts import make_handlers, make_provider, make_requests
+
+if TYPE_CHECKING:
+    from conftest import Deployment
+
+SOURCES = Path(connector.__file__).parent
+REFUSALS = ("ConfigurationError", "PipelineError", "CapabilityError")
+FILES = (
+    *("*.py", "spark/*.py", "businessobjects/*.py", "config/*.py", "core/remote/*.py", "core/local/*.py"),
+    *("providers/*/registration.py", "providers/*/jvm.py", "broker/**/*.py", "databases/*.py", "events/*.py"),
+)
+
+LATER = "after the start"
+CONNECTS = "needs a connection"
+USER_CODE = "runs code of users, which check only looks up by name"
+COMMAND = "of a command that is no start"
+PROGRAM = "of a program that uses the API"
+MACHINE = "depends on the process or on Spark while it starts"
+
+KNOWN = {
+    # found by check, by the cases of that name
+    "businessobjects/catalogue.py Catalogue.spec": ("option", "unknown type"),
+    "businessobjects/catalogue.py _bad_class": ("class without a module", "no reference to a class"),
+    "businessobjects/catalogue.py discover": ("no plug-ins", "two plug-ins of one type"),
+    "businessobjects/datahandler.py resolve_options": ("option", "number of an option"),
+    "businessobjects/handlers.py Handlers._make": ("part of a pair",),
+    "businessobjects/handlers.py Handlers.load_all": ("schema that is missing",),
+    "businessobjects/handlers.py _broken": ("class without methods",),
+    "businessobjects/handlers.py _refused": (
+        *("schema that is missing", "schema that is no JSON", "template that is missing", "wrong template"),
+        *("DTD that is missing", "XML Schema that is missing", "wrong XML Schema", "no schema at all"),
+        *("two delimiters", "fault of nothing", "pair of itself"),
+    ),
+    "businessobjects/name_handlers.py _load": ("name handler of nothing", "function of nothing"),
+    "config/loading.py load": ("unknown key",),
+    "java.py find_java": ("no Java",),
+    "java.py _java_of_home": ("no Java",),
+    "core/remote/connection.py RemoteConnection.poller": ("view at a broker",),
+    "core/remote/connection.py RemoteConnection._begin_progress": ("topic in progress", "view in progress"),
+    "core/local/connection.py LocalConnection._queue_poller": (
+        "input that is claimed",
+        "topic without a name",
+    ),
+    "core/local/connection.py LocalConnection.poller": ("topic in progress",),
+    "spark/launcher.py Launcher._properties": ("owned setting",),
+    "spark/launcher.py _java_options": ("quotes of Java",),
+    "spark/shipping.py _add": ("shipped file that is missing", "two files in one place"),
+    # not found by check
+    "config/sinks.py Sinks.all": "of the reference page; check reports the sink itself",
+    "config/metaobject_files.py surroundings": COMMAND,
+    "spark/archive.py make_archive": COMMAND,
+    "businessobjects/handlers.py Handlers.get": USER_CODE,
+    "broker/lazy_requests.py LazyRequests._opened": LATER,
+    "core/remote/commits.py _announced": CONNECTS,
+    "core/remote/connection.py RemoteConnection.sent_ids": LATER,
+    "events/job.py EventJobs._answers": LATER,
+    "events/job.py EventJobs._result": LATER,
+    "events/worker.py Runner.run": LATER,
+    "events/worker.py _task_settings": LATER,
+    "events/worker.py check_worker": USER_CODE,
+    "inbound_connection.py InboundConnection._check_workers": USER_CODE,
+    "providers/jms/jvm.py check_installed": "a test of the provider jms has it",
+    "providers/jms/jvm.py start": "a test of the provider jms has it",
+    "providers/jms/registration.py _open": PROGRAM,
+    "spark/fast_start.py FastStart._gateway": MACHINE,
+    "spark/fast_start.py FastStart.launch": MACHINE,
+    "spark/launcher.py Launcher.make": MACHINE,
+    "spark/launcher.py spark_jars": "PySpark is a dependency of the connector",
+    "spark/pipeline.py SparkPipeline._await_executors": CONNECTS,
+    "spark/pipeline.py SparkPipeline._bounded": LATER,
+    "spark/pipeline.py SparkPipeline._context": LATER,
+    "spark/pipeline.py SparkPipeline._explained": LATER,
+    "spark/pipeline.py SparkPipeline._job": LATER,
+    "spark/pipeline.py SparkPipeline._run": LATER,
+    "spark/session.py context_of": PROGRAM,
+    "spark/session.py reach": CONNECTS,
+    "spark/shipping.py build_archive": "a file that cannot be read by this user",
+}
+
+
+def refusals() -> set[str]:
+    """Returns the functions that raise a refusal, ``FILE FUNCTION``."""
+    found = set()
+
+    def walk(node: ast.AST, file: str, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = name
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inner = f"{name}.{child.name}".strip(".")
+            if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id in REFUSALS:
+                found.add(f"{file} {name}")
+            walk(child, file, inner)
+
+    for pattern in FILES:
+        for path in sorted(SOURCES.glob(pattern)):
+            walk(ast.parse(path.read_text("utf-8")), str(path.relative_to(SOURCES)), "")
+    return found
+
+
+@dataclass
+class Case:
+    """A deployment with one mistake.
+
+    Args:
+        name: of the mistake.
+        path: the path that check names.
+        words: words of the mistake.
+        edits: file, text and replacement. An empty text = a new file.
+        environment: variables of the process.
+    """
+
+    name: str
+    path: str
+    words: str
+    edits: list[tuple[str, str, str]]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+A, R = "adapter.yaml", "metaobjects/rules.yaml"
+OPTIONS = '  text/xml: {BOPrefix: "", IgnoreUndefinedAttributes: false}'
+MIME = "DataHandlerMimeType: application/json\n  DefaultVerb"
+INPUTS = "InputDestination:\n    - queue://orders\n    - queue://customers"
+HANDLERS = "MO_DataHandler_Default.handlers"
+JMS = (
+    "type: jms\n  factory: org.apache.qpid.jms.JmsConnectionFactory\n  url: amqp://127.0.0.1:1\n"
+    '  classpath: ["client.jar"]'
+)
+
+
+def option(name: str, mime_type: str, options: str, key: str, words: str, *files: tuple[str, str]) -> Case:
+    edits = [(R, OPTIONS, f"  {mime_type}: {options}"), *((file, "", text) for file, text in files)]
+    return Case(name, f"{HANDLERS}.{mime_type}{key and '.'}{key}", words, edits)
+
+
+CASES = [
+    Case("unknown key", "connector.PollQuanity", "unknown key", [(A, "PollQuantity", "PollQuanity")]),
+    # data handlers
+    option("schema that is missing", "application/json", "{schema: nope.json}", "schema", "nope.json"),
+    option("schema that is no JSON", "application/json", "{schema: s.json}", "schema", "s.json", ("s.json", "{")),
+    option("schema that is no schema", "application/json", "{schema: s.json}", "schema", "s.json", ("s.json", '{"type": 1}')),
+    option("schema of JSON Lines", "application/jsonl", "{schema: nope.json}", "schema", "nope.json"),
+    option("template that is missing", "text/template", "{template: nope.j2}", "template", "nope.j2"),
+    option("wrong template", "text/template", "{template: t.j2}", "template", "t.j2:1", ("t.j2", "{{ x")),
+    option("template without a text", "text/template", "{charset: UTF-8}", "", "one of the options template and text"),
+    option("DTD that is missing", "text/xml", "{Validation: true, DTDPath: nope.dtd}", "DTDPath", "nope.dtd"),
+    option("XML Schema that is missing", "text/xml", "{Validation: true, schema: nope.xsd}", "schema", "nope.xsd"),
+    option("wrong XML Schema", "text/xml", "{Validation: true, schema: s.xsd}", "schema", "s.xsd", ("s.xsd", "<a>")),
+    option("no XML Schema", "text/xml", "{Validation: true, schema: s.xsd}", "schema", "s.xsd", ("s.xsd", "<a/>")),
+    option("no schema at all", "text/xml", "{Validation: true}", "Validation", "needs schema or DTDPath"),
+    option("two delimiters", "text/delimited", '{Delimiter: ""}', "Delimiter", "at least one character"),
+    option("widths", "text/fixedwidth", "{BONameSize: 0}", "BONameSize", "at least 1"),
+    option("fault of nothing", "application/soap+xml", "{FaultObject: Nothing}", "FaultObject", "no business object"),
+    option("pair of itself", "text/requestresponse", "{RequestDataHandlerMimeType: text/requestresponse}", "RequestDataHandlerMimeType", "part of itself"),
+    option("part of a pair", "text/requestresponse", "{RequestDataHandlerMimeType: text/nothing}", "RequestDataHandlerMimeType", "text/nothing"),
+    option("option", "text/xml", "{BOPrefx: A}", "BOPrefx", "no such option"),
+    option("number of an option", "text/fixedwidth", "{BONameSize: 1_0}", "BONameSize", "an integer"),
+    option("unknown type", "text/nothing", "{a: b}", "", "no data handler"),
+    option("name handler of nothing", "text/csv", "{NameHandlerClass: 'nothing:here'}", "NameHandlerClass", "no module 'nothing'"),
+    option("function of nothing", "text/csv", "{NameHandlerClass: 'processes:nothing'}", "NameHandlerClass", "no function 'nothing'"),
+    option("wrong expression", "text/csv", "{NameHandlerClass: 'jmespath:a['}", "NameHandlerClass", "JMESPath"),
+    Case("class without a module", "connector.DataHandlerClassName", "no module 'nothing'", [(A, MIME, "DataHandlerClassName: nothing:Csv\n  DefaultVerb")]),
+    Case("no reference to a class", "connector.DataHandlerClassName", "'Csv'", [(A, MIME, "DataHandlerClassName: Csv\n  DefaultVerb")]),
+    Case("class without methods", "connector.DataHandlerClassName", "no method", [(A, MIME, "DataHandlerClassName: own:Csv\n  DefaultVerb"), ("own.py", "", "class Csv: pass\n")]),
+    Case("no plug-ins", "datahandlers", "there is no", [(A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\ndatahandlers: ./nothing")]),
+    Case(
+        "two plug-ins of one type",
+        "datahandlers",
+        "text/own",
+        [
+            (A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\ndatahandlers: ./own"),
+            *((f"own/{name}.py", "", f'class {name}:\n    mime_types = ("text/own",)\n    options = ()\n    def to_business_object(self, body, hint): ...\n    def to_body(self, bo): ...\n') for name in ("One", "Two")),
+        ],
+    ),
+    # processes, sinks and databases
+    Case("process of nothing", "subscriptions[0].process", "no function", [(A, "processes:store_customer", "processes:nothing")]),
+    Case("process with an error", "subscriptions[0].process", "has an error in line 1", [(A, "processes:store_customer", "own:f"), ("own.py", "", "def f(:\n")]),
+    Case("hidden module", "", "hides the module queue", [("queue.py", "", "")]),
+    Case("driver that is missing", "databases.shop.url", "driver cannot be imported", [(A, '"sqlite:///./shop.db"', '"mysql+pymysql://h/d"')]),
+    Case("state in the place of a file", "state.directory", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./m.db"), (A, "spark:\n", "state: {directory: adapter.yaml/state}\nspark:\n")]),
+    Case("root in the place of a file", "provider.root", "is not a directory", [(A, "root: ./data", "root: ./adapter.yaml/data\n  create: true")]),
+    Case("messages in the place of a file", "provider.url", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./adapter.yaml/m.db")]),
+    # inputs
+    Case("view at a broker", "connector.InputDestination[0]", "has no views of queues", [(A, "type: dropbox\n  root: ./data", JMS), ("client.jar", "", ""), (A, "- queue://orders", "- orders~EXPIRED")]),
+    Case("topic in progress", "connector.InputDestination[0]", "a topic", [(A, "- queue://orders", "- {destination: topic://t, subscription: s}"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
+    Case("view in progress", "connector.InputDestination[0]", "a view of a queue", [(A, "- queue://orders", "- orders~EXPIRED"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
+    Case("input that is claimed", "connector.InputDestination[0]", "no input", [(A, "- queue://orders", "- orders~PROCESSING")]),
+    Case("topic without a name", "connector.InputDestination[0]", "without a subscription", [(A, "- queue://orders", "- topic://t")]),
+    # Spark
+    Case("no Java", "connector.InputDestination", "JAVA_HOME is '/nonexistent'", [], {"JAVA_HOME": "/nonexistent"}),
+    Case("owned setting", "spark.conf.spark.app.name", "owns this setting", [(A, "master: local[*]", "conf: {spark.app.name: x}")]),
+    Case("quotes of Java", "spark.conf.spark.driver.extraJavaOptions", "quotation", [(A, "master: local[*]", "conf: {spark.driver.extraJavaOptions: '-Da=\"b'}")]),
+    Case("shipped file that is missing", "spark.ship[0]", "there is no", [(A, "master: local[*]", "ship: [nothing.py]")]),
+    Case("two files in one place", "spark.ship[1]", "has the place of", [(A, "master: local[*]", "ship: [../one/own.py, ../two/own.py]"), ("../one/own.py", "", ""), ("../two/own.py", "", "")]),
+]  # fmt: skip
+BY_NAME = {case.name: case for case in CASES}
+
+
+def test_every_refusal_of_a_start_is_known() -> None:
+    found = refusals()
+    assert found - KNOWN.keys() == set(), "say which case of check finds it, or why check cannot"
+    assert {key for key in KNOWN if isinstance(KNOWN[key], tuple)} - found == set()
+    for cases in KNOWN.values():
+        if isinstance(cases, tuple):
+            assert set(cases) <= BY_NAME.keys()
+
+
+def begin(configuration: Configuration) -> None:
+    """Makes what a start makes before it connects."""
+    make_provider(configuration)
+    handlers, _ = make_handlers(configuration)
+    handlers.load_all()
+    make_requests(configuration)
+    find_java()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_check_finds_it_first_with_its_place(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, case: Case
+) -> None:
+    for name, value in case.environment.items():
+        monkeypatch.setenv(name, value)
+    for file, old, new in case.edits:
+        if old:
+            deployment.replace(file, old, new)
+        else:
+            deployment.files[file] = new
+    file = deployment.write()
+    before = sorted(path for path in file.parent.rglob("*"))
+    modules = set(sys.modules)
+    found = [problem for problem in check("adapter.yaml", {}) if not problem.warning]
+    assert [problem.path for problem in found] == [case.path], found
+    assert case.words in str(found[0])
+    assert found[0].line
+    assert found[0].column
+    assert sorted(path for path in file.parent.rglob("*")) == before
+    assert not {name for name in set(sys.modules) - modules if name.startswith("_connector_user")}
+    # A start refuses it as well: with the same words, or later and without a place.
+    with pytest.raises(ConnectorError) as refused:
+        begin(load("adapter.yaml", {}, thorough=True))
+    if isinstance(refused.value, ConfigurationError):
+        assert str(found[0]) in str(refused.value)
+    else:
+        assert isinstance(refused.value, PipelineError)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.path.startswith(HANDLERS)], ids=lambda case: case.name
+)
+def test_a_start_would_have_refused_it_without_a_place(deployment: Deployment, case: Case) -> None:
+    """So that a case of a data handler shows what a worker refuses, and not only what check invents."""
+    for file, old, new in case.edits:
+        if old:
+            deployment.replace(file, old, new)
+        else:
+            deployment.files[file] = new
+    deployment.write()
+    try:
+        configuration = load("adapter.yaml", {})
+    except ConfigurationError:
+        return  # refused by every command
+    with pytest.raises(ConfigurationError) as refused:
+        begin(configuration)
+    assert "expected a class with mime_types" not in str(refused.value)
+
+
+@pytest.mark.parametrize("section", ["provider", "databases"])
+def test_the_driver_of_postgresql_is_looked_for(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, section: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)  # as if the extra were not installed
+    url = "postgresql+psycopg://u:secret@127.0.0.1:1/d"
+    if section == "provider":
+        deployment.replace(A, "type: dropbox\n  root: ./data", f"type: sql\n  url: {url}")
+    else:
+        deployment.replace(A, "sqlite:///./shop.db", url)
+    (problem,) = deployment.check()
+    assert problem.path == f"{section}.url" if section == "provider" else "databases.shop.url"
+    assert problem.line
+    assert "driver cannot be imported" in problem.found
+    assert "pip install 'event-connector[postgresql]'" in problem.expected
+    assert "secret" not in str(problem)
+
+
+def test_requests_of_a_provider_that_makes_none_are_told(deployment: Deployment) -> None:
+    deployment.replace(A, "type: dropbox\n  root: ./data", JMS)
+    deployment.files["client.jar"] = ""
+    deployment.replace(
+        A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\nhttp: {listen: 127.0.0.1:0}"
+    )
+    found = [problem for problem in deployment.check() if "cannot make requests" in problem.found]
+    assert [problem.path for problem in found] == [
+        "http",
+        "MO_Config.rules.Customer_Create.OutputDestination",
+    ]
+    assert all(problem.warning and problem.line and problem.column for problem in found)
+
+
+def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(deployment: Deployment) -> None:
+    deployment.files["datahandlers/own.py"] = (
+        "from pathlib import Path\nfrom connector.businessobjects.datahandler import Option\n"
+        "class Own:\n    mime_types = ('text/own',)\n"
+        "    options = (Option('table', Path, '', 'A file.'),)\n"
+        "    def to_business_object(self, body, hint): ...\n    def to_body(self, bo): ...\n"
+        "raise SystemExit('this code runs')\n"
+    )
+    deployment.replace(R, OPTIONS, "  text/own: {table: nope.csv}")
+    deployment.replace(
+        A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\ndatahandlers: ./datahandlers"
+    )
+    (problem,) = deployment.check()
+    assert problem.warning
+    assert (problem.path, problem.found) == (f"{HANDLERS}.text/own.table", "there is no nope.csv")
