@@ -16,7 +16,7 @@ from connector.businessobjects.dynamic import HEADERS, PROPERTIES, property_tags
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import SECRET, SIMPLE_TYPES, SimpleValue, describe
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import HIGHEST_PRIORITY, NON_PERSISTENT, PERSISTENT
+from connector.messaging.message import HIGHEST_PRIORITY, NON_PERSISTENT, PERSISTENT, expiration_after
 from connector.messaging.numbers import read_whole
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
 
@@ -87,6 +87,19 @@ def read_timeout(value: SimpleValue) -> int:
     return max(number, -1)
 
 
+def read_time_to_live(value: SimpleValue) -> int:
+    """Returns TimeToLive in milliseconds. 0 = the message never expires.
+
+    Raises:
+        ValueError: the value is not a whole number from 0, or a message that is sent now cannot live so long.
+    """
+    number = _integer(value)
+    if number is None or number < 0:
+        raise ValueError(f"found {describe(value)}, expected milliseconds: a whole number from 0")
+    expiration_after(number)
+    return number
+
+
 def read_boolean(value: SimpleValue) -> bool:
     """Returns TimeoutFatal.
 
@@ -125,6 +138,7 @@ READERS: Final[dict[str, Callable[[SimpleValue], Any]]] = {
     "Priority": read_priority,
     "DeliveryMode": read_delivery_mode,
     "ResponseTimeout": read_timeout,
+    "TimeToLive": read_time_to_live,
     "TimeoutFatal": read_boolean,
 }
 """The reader of every property that both a rule and a dynamic meta-object may have."""
@@ -137,6 +151,7 @@ _FITTING: Final = {
     "Priority": _NUMBERS,
     "DeliveryMode": _NUMBERS,
     "ResponseTimeout": _NUMBERS,
+    "TimeToLive": _NUMBERS,
     "TimeoutFatal": _TEXTS | {"Boolean"},
 }
 

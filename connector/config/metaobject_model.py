@@ -12,7 +12,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from connector.businessobjects.metadata import MAX_TIMEOUT, read_delivery_mode, read_timeout
+from connector.businessobjects.metadata import (
+    MAX_TIMEOUT,
+    read_delivery_mode,
+    read_time_to_live,
+    read_timeout,
+)
 from connector.config.destinations import ANY_DESTINATION, REPLIES, SELECTOR, SINK
 from connector.config.section import Section
 from connector.config.value_types import (
@@ -109,6 +114,12 @@ RESPONSE_TIMEOUT: Final = _read_as(
     "milliseconds",
     {"anyOf": [{"type": "integer", "maximum": MAX_TIMEOUT}, {"type": "string", "pattern": r"^[+-]?[0-9]+$"}]},
 )
+TIME_TO_LIVE: Final = _read_as(
+    read_time_to_live,
+    "a whole number of milliseconds from 0; 0: the message never expires",
+    "milliseconds",
+    {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^[+]?[0-9]+$"}]},
+)
 
 
 Name = Annotated[str, ValueType(_read_name, str, {"type": "string"}, "name")]
@@ -195,6 +206,13 @@ class DefaultEntry(Section):
     )
     response_timeout: Annotated[int, RESPONSE_TIMEOUT] | None = Field(
         default=None, alias="ResponseTimeout", description="Longest wait for the reply. -1: no wait."
+    )
+    time_to_live: Annotated[int, TIME_TO_LIVE] | None = Field(
+        default=None,
+        alias="TimeToLive",
+        description="Time from sending to JMSExpiration, of requests and of messages that `destination` "
+        "subscriptions send. 0: they never expire. Default: a synchronous request expires after its "
+        "`ResponseTimeout`.",
     )
     timeout_fatal: Boolean | None = Field(
         default=None,

@@ -11,6 +11,7 @@ from connector.businessobjects.metadata import MAX_TIMEOUT
 from connector.businessobjects.types import SECRET, TEXTS
 from connector.http.timeout_limits import TIMEOUT
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
+from connector.messaging.numbers import MAX_LONG
 
 Schema = dict[str, Any]
 
@@ -136,11 +137,13 @@ def _bound(schema: Schema, definition: Definition, most_timeout: int) -> None:
         "Priority": (0, 9),
         "DeliveryMode": (NON_PERSISTENT, PERSISTENT),
         TIMEOUT: (-(2**31), most_timeout),
+        "TimeToLive": (0, MAX_LONG),
     }
     for name, (least, most) in bounds.items():
         attribute = definition.attributes.get(name)
         if attribute is not None and attribute.type in _NUMBERS and not attribute.is_many:
             number, *others = schema["properties"][name]["anyOf"]
+            most = min(most, number.get("maximum", most))
             number = {**number, "type": "integer", "minimum": least, "maximum": most}
             schema["properties"][name]["anyOf"] = [number, *others]
 

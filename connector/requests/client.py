@@ -298,7 +298,9 @@ class RequestClient:
         properties, message = call.properties, call.message
         # The expiration keeps a request from being served after its ResponseTimeout. With ResponseTimeout 0
         # the client looks only once, so no expiration is set.
-        time_to_live = max(0, properties.response_timeout or 0)
+        time_to_live = properties.time_to_live
+        if time_to_live is None:
+            time_to_live = max(0, properties.response_timeout or 0)
         call.outgoing = Outgoing(properties.output_destination, message, prepared, time_to_live)
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:

@@ -20,6 +20,7 @@ from connector.businessobjects.metadata import (
     read_destination,
     read_priority,
     read_reply_queue,
+    read_time_to_live,
     read_timeout,
 )
 from connector.businessobjects.types import SimpleValue
@@ -45,6 +46,8 @@ class RequestProperties:
         priority: JMSPriority. None = the provider's default.
         delivery_mode: ``PERSISTENT`` or ``NON_PERSISTENT``. None = the provider's default.
         response_timeout: milliseconds to wait for the reply at least. None or below 0 = asynchronous.
+        time_to_live: milliseconds from sending to the expiration. 0 = the message never expires. None = a
+            synchronous request expires after its response_timeout.
         timeout_fatal: whether a missing reply is APPRESPONSETIMEOUT. Otherwise a missing reply is FAIL.
         handler: MIME type (or class) and data-handler meta-object, the arguments of ``Handlers.get``.
         user_properties: name, JMS type and value of each property.
@@ -57,6 +60,7 @@ class RequestProperties:
     priority: int | None = None
     delivery_mode: int | None = None
     response_timeout: int | None = None
+    time_to_live: int | None = None
     timeout_fatal: bool = True
     handler: tuple[str, str] = ("", "")
     user_properties: tuple[tuple[str, str, PropertyValue], ...] = ()
@@ -101,6 +105,7 @@ def resolve(
         priority=_first(levels, "Priority", read_priority),
         delivery_mode=_first(levels, "DeliveryMode", read_delivery_mode),
         response_timeout=timeout,
+        time_to_live=_first(levels, "TimeToLive", read_time_to_live),
         timeout_fatal=True if fatal is None else fatal,
         handler=_handler(bo, levels, settings),
         user_properties=_user_properties(bo),

@@ -138,9 +138,8 @@ class Sender:
         return self._prepare_all(batch)
 
     def _prepare(self, outgoing: Outgoing, connection: Connection, access: MessageAccess) -> bool:
-        if outgoing.time_to_live:
-            outgoing.message.expiration = expiration_after(outgoing.time_to_live)
         try:
+            outgoing.message.expiration = expiration_after(outgoing.time_to_live)
             outgoing.handle = access.prepare(
                 outgoing.destination, outgoing.message, f"request {next(self._keys)}"
             )

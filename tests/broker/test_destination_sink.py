@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -77,6 +78,17 @@ def test_the_static_meta_object_says_priority_delivery_mode_and_format_unless_th
     assert (message.priority, message.delivery_mode, message.type) == (9, NON_PERSISTENT, "RULE")
     own = sink(said=lambda name, verb: said, message_format="OWN").prepare(sample_object(), sample_event())
     assert own.type == "OWN"
+
+
+@pytest.mark.parametrize(("lives", "milliseconds"), [("90000", 90000), ("0", 0), (" ", 0)])
+def test_the_static_meta_object_says_how_long_the_message_lives(lives: str, milliseconds: int) -> None:
+    before = time.time_ns() // 1_000_000
+    message = sink(said=lambda name, verb: {"TimeToLive": lives}).prepare(sample_object(), sample_event())
+    after = time.time_ns() // 1_000_000
+    if milliseconds:
+        assert before + milliseconds <= message.expiration <= after + milliseconds
+    else:
+        assert message.expiration == 0
 
 
 @pytest.mark.parametrize(("persistent", "mode"), [(True, PERSISTENT), (False, NON_PERSISTENT)])

@@ -26,6 +26,7 @@ META: Final = {
     "Priority": "Integer",
     "DeliveryMode": "String",
     "ResponseTimeout": "Integer",
+    "TimeToLive": "Integer",
     "TimeoutFatal": "Boolean",
     "DataHandlerMimeType": "String",
     "DataHandlerConfigMO": "String",

@@ -130,6 +130,30 @@ def test_a_request_without_a_timeout_of_its_own_has_the_meta_object_s(world: Wor
     assert future.done()
 
 
+@pytest.mark.parametrize("timeout", [-1, 0, 7000])
+@pytest.mark.parametrize("lives", ["90000", "0"])
+def test_the_time_to_live_of_a_request_decides_when_it_expires(
+    world: World, timeout: int, lives: str
+) -> None:
+    client = world.client()
+    before = time.time_ns() // 1_000_000
+    client.request_async("Customer.Retrieve", customer(1, TimeToLive=lives), timeout=timeout)
+    request = world.request_on_queue()
+    after = time.time_ns() // 1_000_000
+    if lives == "0":
+        assert request.expiration == 0
+    else:
+        assert before + 90000 <= request.expiration <= after + 90000
+    client.stop()
+
+
+def test_an_asynchronous_request_expires_where_nobody_takes_it(world: World) -> None:
+    client = world.client()
+    assert client.request("Customer.Retrieve", customer(1, TimeToLive="1"), timeout=-1).good
+    poller = world.provider.connect().poller(REQUESTS)
+    wait_for(lambda: poller.take(1, 0) is None and poller.expired == 1, what="the request expires")
+
+
 def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(world: World) -> None:
     """Also where one that waits longer than all of them keeps the first place."""
 

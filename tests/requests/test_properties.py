@@ -37,6 +37,7 @@ PRECEDENCE = [
     ("Priority", "priority", (9, "0", "5"), (9, 0, 5)),
     ("DeliveryMode", "delivery_mode", ("Persistent", "NonPersistent", "2"), (2, 1, 2)),
     ("ResponseTimeout", "response_timeout", (1, "0", "30000"), (1, 0, 30000)),
+    ("TimeToLive", "time_to_live", (1000, "0", "60000"), (1000, 0, 60000)),
     ("TimeoutFatal", "timeout_fatal", (True, "false", "true"), (True, False, True)),
     ("DataHandlerMimeType", "handler", ("a/a", "b/b", "c/c"), (("a/a", ""), ("b/b", ""), ("c/c", ""))),
     ("DataHandlerClassName", "handler", ("a:A", "b:B", "c:C"), (("a:A", ""), ("b:B", ""), ("c:C", ""))),
@@ -273,6 +274,10 @@ def test_table_5_reply_to_destination_of_the_meta_objects_counts_before_the_conn
         ("Priority", "Double", 7.0, "priority", 7),
         ("ResponseTimeout", "LongText", "+500", "response_timeout", 500),
         ("ResponseTimeout", "Float", 500.0, "response_timeout", 500),
+        ("TimeToLive", "String", " 1000 ", "time_to_live", 1000),
+        ("TimeToLive", "Double", 1e12, "time_to_live", 10**12),
+        ("TimeToLive", "Integer", 0, "time_to_live", 0),
+        ("TimeToLive", "LongText", "9000000000000000000", "time_to_live", 9 * 10**18),
         ("DeliveryMode", "Integer", 1, "delivery_mode", 1),
         ("DeliveryMode", "Double", 2.0, "delivery_mode", 2),
         ("TimeoutFatal", "String", "FALSE", "timeout_fatal", False),
@@ -298,6 +303,13 @@ def test_a_value_is_read_from_whatever_type_its_attribute_has(
         ("Priority", "Boolean", True, "found true"),
         ("ResponseTimeout", "String", "5s", "expected milliseconds"),
         ("ResponseTimeout", "Double", 1e10, "at most 2147483647"),
+        ("TimeToLive", "Integer", -1, "found the number -1, expected milliseconds: a whole number from 0"),
+        ("TimeToLive", "String", "1h", "found the text '1h', expected milliseconds"),
+        ("TimeToLive", "Double", 1.5, "found the number 1.5"),
+        ("TimeToLive", "Boolean", True, "found true"),
+        ("TimeToLive", "String", "9223372036854775807", "JMSExpiration is a long"),
+        ("TimeToLive", "Double", 1e30, "JMSExpiration is a long"),
+        ("TimeToLive", "String", "9" * 5000, "expected milliseconds"),
         ("DeliveryMode", "String", "durable", "expected Persistent (2) or NonPersistent (1)"),
         ("DeliveryMode", "Integer", 3, "found the number 3"),
         ("DeliveryMode", "Boolean", True, "found true"),
@@ -368,10 +380,14 @@ def test_any_value_of_any_type_is_either_read_or_refused_with_its_place(
         assert found.priority is None or 0 <= found.priority <= 9
         assert found.delivery_mode in (None, 1, 2)
         assert found.reply_to is None or found.reply_to.is_queue
+        assert found.time_to_live is None or found.time_to_live >= 0
         assert found.response_timeout is None or found.response_timeout >= -1
 
 
-@given(number=st.integers(-(2**31), 2**31 - 1), name=st.sampled_from(["Priority", "ResponseTimeout"]))
+@given(
+    number=st.integers(-(2**31), 2**31 - 1),
+    name=st.sampled_from(["Priority", "ResponseTimeout", "TimeToLive"]),
+)
 def test_a_number_means_the_same_as_an_integer_a_double_and_a_text(number: int, name: str) -> None:
     def answer(kind: str, value: Any) -> object:
         of = definitions(**{name: kind})

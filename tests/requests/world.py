@@ -50,7 +50,14 @@ def _define(name: str, parts: Iterable[Attribute], info: str = "", verbs: Iterab
 
 def definitions(*verbs: Verb) -> Definitions:
     """A Customer with a dynamic meta-object, and these verbs beside Create and Retrieve."""
-    meta = ("MessageID", "CorrelationID", "OutputDestination", "ReplyToDestination", "ResponseTimeout")
+    meta = (
+        "MessageID",
+        "CorrelationID",
+        "OutputDestination",
+        "ReplyToDestination",
+        "ResponseTimeout",
+        "TimeToLive",
+    )
     return Definitions(
         {
             "Customer": _define(

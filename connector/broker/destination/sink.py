@@ -8,10 +8,15 @@ from typing import Final, NamedTuple
 
 from connector.broker.sinks import Event, PreparedSink, SinkContext, write_body
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.metadata import is_blank, read_delivery_mode, read_priority
+from connector.businessobjects.metadata import (
+    is_blank,
+    read_delivery_mode,
+    read_priority,
+    read_time_to_live,
+)
 from connector.businessobjects.rules import set_format
 from connector.messaging.destination import Destination
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, expiration_after
 
 EVENT_ID: Final = "connector_event_id"
 """The property that holds the JMSMessageID of the event in each message sent for that event."""
@@ -24,11 +29,13 @@ class SentHeaders(NamedTuple):
         format: goes into the header or property that ``MessageFormatProperty`` names.
         priority: JMSPriority.
         delivery_mode: JMSDeliveryMode.
+        time_to_live: milliseconds from the conversion to JMSExpiration. 0 = never.
     """
 
     format: str | None = None
     priority: int | None = None
     delivery_mode: int | None = None
+    time_to_live: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,7 @@ class DestinationSink(PreparedSink):
             delivery_mode=self._delivery_mode if said.delivery_mode is None else said.delivery_mode,
             priority=event.message.priority if said.priority is None else said.priority,
         )
+        message.expiration = expiration_after(said.time_to_live)
         for name in ("JMSXGroupID", "JMSXGroupSeq"):  # keeps the order of a group
             if name in event.message.properties:
                 message.set_property(name, event.message.properties[name], event.message.property_types[name])
@@ -96,12 +104,14 @@ class DestinationSink(PreparedSink):
         """Returns the configured headers of messages for an object and verb.
 
         Raises:
-            ValueError: Priority or DeliveryMode of the static meta-object is not valid.
+            ValueError: Priority, DeliveryMode or TimeToLive of the static meta-object is not valid.
         """
         said = self._properties(object_name, verb)
         priority, mode = said.get("Priority", ""), said.get("DeliveryMode", "")
+        lives = said.get("TimeToLive", "")
         return SentHeaders(
             said.get("OutputFormat") if self._format is None else self._format,
             None if is_blank(priority) else read_priority(priority),
             None if is_blank(mode) else read_delivery_mode(mode),
+            0 if is_blank(lives) else read_time_to_live(lives),
         )
