@@ -14,7 +14,7 @@ from connector.events.early_ends import EarlyEnds
 from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
 from connector.events.pauses import InputPauses
-from connector.events.probe import missing_packages
+from connector.events.probe import differences
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.messaging.provider_kind import AdapterProvider
@@ -245,7 +245,7 @@ class InboundConnection:
             PipelineError: a worker cannot process events.
         """
         assert self.inbound is not None
-        wrong = missing_packages(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
+        wrong = differences(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
         if wrong:
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 

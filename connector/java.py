@@ -14,11 +14,20 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from connector.errors import PipelineError
 
 OLDEST_JAVA = 17
 """Major version. An older Java cannot load Spark 4's classes."""
+
+JAVA_LINE: Final = re.compile(
+    r'(OpenJDK|Java HotSpot|WARNING: |Picked up |Exception in thread "|SLF4J|\[[0-9.,]+s\]|\tat |'
+    r"#( A fatal error|  SIG| There is insufficient| Native memory| JRE version| Java VM| Problematic frame)|"
+    r"(Terminating|Aborting) due to java\.|"
+    r"[A-Z]+StatusLogger|(Caused by: )?(java|javax|scala|sun|jdk|org\.apache)\.[\w.$]+)"
+)
+"""The beginnings of Java's lines. Java passes on the workers' output, so only the text tells the source."""
 
 _log = logging.getLogger("connector.java")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from connector.errors import DestinationError, SelectorError
+from connector.java import JAVA_LINE
 from connector.log import JSON_BEGIN, is_json, is_json_line
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.numbers import read_whole, shown
@@ -77,12 +77,6 @@ ClientIdOption = Annotated[
 DEFAULT_CONFIG = "adapter.yaml"
 
 _log = logging.getLogger("connector.cli")
-
-_JAVA: Final = re.compile(
-    r'(OpenJDK|Java HotSpot|WARNING: |Picked up |Exception in thread "|SLF4J|\[[0-9.,]+s\]|\tat |'
-    r"[A-Z]+StatusLogger|(Caused by: )?(java|javax|scala|sun|jdk|org\.apache)\.[\w.$]+)"
-)
-"""The beginnings of Java's lines. Java passes on the workers' output, so only the text tells the source."""
 
 
 class BadArgument(typer.TyperException):
@@ -240,7 +234,7 @@ def show_output(line: str) -> None:
     before, begin, rest = line.partition(JSON_BEGIN)
     own = begin + rest if is_json_line(begin + rest) else ""
     if text := before if own else line:  # output without an end of line stands before a line of the log
-        source = "java" if _JAVA.match(text) else "worker"
+        source = "java" if JAVA_LINE.match(text) else "worker"
         _log.info("output", extra={"source": source, "text": text})
     if own:
         note(own)

@@ -1,4 +1,4 @@
-"""Compares the packages of a cluster's workers with the driver's before any message is taken."""
+"""Compares the workers with the driver before any message is taken: Python, connector and packages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from connector.status import VERSION
+
 if TYPE_CHECKING:
     from connector.events.job import ProbeAnswer
 
@@ -17,14 +19,19 @@ _PACKAGES: Final = ("pyspark", "orjson", "msgspec", "lxml", "tenacity")
 
 
 def versions() -> bytes:
-    """Returns the Python and the packages of this process as JSON."""
+    """Returns the Python, the connector and the packages of this process as JSON."""
     return json.dumps(
-        {"python": sys.executable, "packages": {name: _version(name) for name in _PACKAGES}}
+        {
+            "python": sys.executable,
+            "version": _python_version(),
+            "connector": VERSION,
+            "packages": {name: _version(name) for name in _PACKAGES},
+        }
     ).encode()
 
 
-def missing_packages(answers: Iterable[ProbeAnswer]) -> list[str]:
-    """Returns a text for each package that a worker lacks.
+def differences(answers: Iterable[ProbeAnswer]) -> list[str]:
+    """Returns a text for each difference by which a worker cannot process the events of this driver.
 
     Args:
         answers: of a probe with :func:`versions`.
@@ -36,6 +43,16 @@ def missing_packages(answers: Iterable[ProbeAnswer]) -> list[str]:
             continue
         facts = json.loads(one.answer)
         where = f"{one.executor}, {facts['python']}"
+        if facts["version"] != _python_version():
+            found.append(
+                f"{where} is Python {facts['version']}, the adapter runs {sys.executable}, Python "
+                f"{_python_version()}; set PYSPARK_PYTHON or spark.pyspark.python"
+            )
+        if facts["connector"] != VERSION:
+            found.append(
+                f"{where} has loaded the connector {facts['connector']}, the adapter is {VERSION}; "
+                "restart the Spark application"
+            )
         for name, version in facts["packages"].items():
             here = _version(name)
             if version is None and here is not None:
@@ -45,6 +62,11 @@ def missing_packages(answers: Iterable[ProbeAnswer]) -> list[str]:
                     f"{where} has {name} {version}, the adapter {here}: install {name}=={here} there"
                 )
     return found
+
+
+def _python_version() -> str:
+    """Returns major and minor version. Others run the same code."""
+    return ".".join(map(str, sys.version_info[:2]))
 
 
 def _version(name: str) -> str | None:

@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connector.config.java_options import collectors
 from connector.errors import PipelineError
-from connector.java import Java
+from connector.java import JAVA_LINE, Java
 from connector.spark.archive import class_path
+from connector.spark.idle_workers import without_idle_workers
 from connector.spark.scratch import Scratch
 from connector.spark.session import untouched_process, variables, write_properties
 
@@ -283,6 +284,8 @@ class FastStart:
             except OSError:
                 pass
         printed = [line for line in list(self._lines) if not line.startswith(("WARNING:", "Picked up "))]
+        if self._context is not None:  # there are workers, and they say nothing about the end of Java
+            printed = [line for line in printed if JAVA_LINE.match(line)]
         kept = ([line for line in part if not _FRAME.match(line)][-lines:] for part in (log, printed))
         return "\n".join(line for part in kept for line in part)
 
@@ -385,8 +388,8 @@ class FastStart:
 
     def _read(self) -> None:
         assert self._process is not None and self._process.stdout is not None
-        for raw in self._process.stdout:
-            line = raw.decode("utf-8", "replace").rstrip("\n")
+        lines = (raw.decode("utf-8", "replace").rstrip("\n") for raw in self._process.stdout)
+        for line in without_idle_workers(lines):
             self._lines.append(line)
             if self._stopping and line.startswith(_LAST_WORDS):
                 self._quiet = True

@@ -10,10 +10,11 @@ import hashlib
 import itertools
 import logging
 import os
+import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,7 @@ _STEADY_SECONDS: Final = 2.0
 _FURTHER_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 3.0
 _MOST_JOBS: Final = 64
+_IMPORT_FAILED: Final = ("No module named", "cannot import name", "cannot be loaded")
 _PLANS_KEPT: Final = 4
 ECHO: Final = "connector.spark.worker:echo"
 """The function that returns the payload."""
@@ -310,8 +312,21 @@ class SparkPipeline:
         for one in map(orjson.loads, answers):
             executor = "this machine" if self._local else f"{one['host']} ({one['directory']})"
             if executor not in found or one["error"]:
-                found[executor] = ExecutorAnswer(executor, bytes.fromhex(one["answer"]), one["error"])
+                error = one["error"] and f"{self._python_hint(one)}{one['error']}"
+                found[executor] = ExecutorAnswer(executor, bytes.fromhex(one["answer"]), error)
         return [found[executor] for executor in sorted(found)]
+
+    def _python_hint(self, answer: Mapping[str, str]) -> str:
+        """Returns the begin of an error about modules if the workers run another Python than the adapter."""
+        is_import = any(words in answer["error"] for words in _IMPORT_FAILED)
+        if not is_import or answer["prefix"] == sys.prefix:
+            return ""
+        is_given = isinstance(self._spark, sessions.GivenSpark) or sessions.is_submitted()
+        return (
+            f"the workers run {answer['python']} (Python {answer['version']}), "
+            f"the adapter runs {sys.executable} (Python {sys.version.split()[0]}); "
+            f"set {'PYSPARK_PYTHON or spark.pyspark.python' if is_given else 'spark.python'}; "
+        )
 
     def _await_executors(self) -> None:
         """Waits for the first executor, and then until no more come."""

@@ -62,7 +62,7 @@ def task(function: str, task_settings: Any, code: str, deployment: str, archive:
 def probing(call: Task) -> Task:
     """Returns a task that never fails.
 
-    The task returns JSON with the answer or exception of ``call``, the host and the directory.
+    The task returns JSON with the answer or exception of ``call``, the host, the directory and the Python.
     """
 
     def on_worker(payloads: Iterable[bytes]) -> Iterator[bytes]:
@@ -83,7 +83,8 @@ def probing(call: Task) -> Task:
             worker = sys.modules.get("connector.spark.worker")
             directory = os.getcwd() if worker is None else worker.STARTED_IN
             place = {"host": socket.gethostname(), "directory": directory}
-            yield json.dumps({**place, "answer": answer.hex(), "error": error}).encode()
+            python = {"python": sys.executable, "version": sys.version.split()[0], "prefix": sys.prefix}
+            yield json.dumps({**place, **python, "answer": answer.hex(), "error": error}).encode()
 
     return on_worker
 

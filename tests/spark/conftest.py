@@ -45,6 +45,7 @@ def die(plan, deployment, payload):
 
 
 def sleep(plan, deployment, payload):
+    print('{"event": "an event was not published", "reason": "of another event"}', flush=True)
     Path(payload.decode()).write_text(str(os.getpid()))
     time.sleep(60)
     return b""

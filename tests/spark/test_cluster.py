@@ -38,7 +38,7 @@ facts["places"] = [answer.decode().split("\\n") for answer in places]
 facts["probe"] = [list(map(str, answer)) for answer in pipeline.probe("functions:upper", b"ok")]
 facts["partly"] = [[one.executor, one.answer.decode(), one.error] for one in
                    pipeline.probe("functions:fail_on_first_executor", b"")]
-facts["lacks"] = probe.missing_packages(pipeline.probe("functions:installed", b""))
+facts["lacks"] = probe.differences(pipeline.probe("functions:installed", b""))
 try:
     pipeline.run("functions:die", b"", [b"die", b"live"], "poll 1")
 except PipelineError as error:

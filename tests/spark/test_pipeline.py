@@ -251,6 +251,7 @@ def test_when_java_dies_the_job_fails_the_terminal_stays_clean_and_spark_can_be_
     lines = output.splitlines()
     assert lines[0].startswith("PipelineError: poll 1: Spark's Java process was ended by signal 9")
     assert lines[-2:] == ["False", "[b'AGAIN']"]
+    assert "another event" not in output
     assert errors == ""
     assert not is_running(java)
     assert wait_for(lambda: not is_running(worker))

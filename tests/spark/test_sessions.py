@@ -9,6 +9,7 @@ import ast
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,31 @@ def test_a_session_of_the_process_runs_the_events_and_goes_on(orders: Path) -> N
         "and after 3",
         "orders",
     ]
+
+
+OTHER_PYTHON = """
+from pyspark.sql import SparkSession
+from connector import Adapter
+from connector.errors import PipelineError
+
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    with Adapter.from_file("adapter.yaml", spark=session) as adapter:
+        adapter.drain()
+except PipelineError as error:
+    print(error)
+session.stop()
+"""
+
+
+def test_workers_of_another_python_are_named(orders: Path, tmp_path: Path) -> None:
+    """A session whose workers have a Python without any of the packages."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    python = tmp_path / "bare" / "bin" / "python3"
+    done = run(orders, "-c", OTHER_PYTHON, PYSPARK_PYTHON=str(python))
+    assert f"the workers run {python} (Python 3." in done.stdout
+    assert "set PYSPARK_PYTHON or spark.pyspark.python; " in done.stdout
+    assert done.stdout.index("set PYSPARK_PYTHON") < done.stdout.index("No module named")
 
 
 SUBMITTED = """
