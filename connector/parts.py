@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from connector.businessobjects.catalogue import discover, spec_for_class
 from connector.businessobjects.handlers import Handlers, HandlerSpec, normal_mime_type
 from connector.businessobjects.rules import StaticMetaObject
-from connector.config.loading import Configuration
+from connector.config.loading import Configuration, place_of
 from connector.config.model import Connector, InputEntry
 from connector.config.subscription_model import PreparedEntry
 from connector.events.recovery import InDoubtPolicy
@@ -142,14 +142,22 @@ _NO_ACCESS: Any = None  # an explainer reads no stored message
 
 
 def check_databases(configuration: Configuration, *, makes: bool) -> Iterator[DatabaseFinding]:
-    """Checks the databases of a deployment (see :func:`connector.broker.database_check.check_databases`)."""
+    """Checks the databases of a deployment (see :func:`connector.broker.database_check.check_databases`).
+
+    The problem of a table begins with the place of its subscription in adapter.yaml.
+    """
     if not configuration.databases:
         return
     from connector.broker.database_check import check_databases  # SQLAlchemy, which most adapters never need
 
     subscriptions = [entry.subscription() for entry in configuration.subscriptions]
     definitions = configuration.metaobjects.definitions
-    yield from check_databases(configuration.databases, subscriptions, definitions, makes=makes)
+    for found in check_databases(configuration.databases, subscriptions, definitions, makes=makes):
+        if found.problem and found.subscription is not None:
+            place = place_of(configuration.file, ("subscriptions", found.subscription, "table"))
+            yield found._replace(problem=f"{place}: {found.problem}")
+        else:
+            yield found
 
 
 def make_requests(configuration: Configuration, provider: Provider | None = None) -> RequestClientSpec:

@@ -24,12 +24,14 @@ class DatabaseFinding(NamedTuple):
         problem: with the remedy. Empty = it can be used.
         is_unreachable: whether the database cannot be reached now.
         text: details of a database that can be used.
+        subscription: position of the subscription with the table. None = the finding is about a database.
     """
 
     name: str
     problem: str = ""
     is_unreachable: bool = False
     text: str = ""
+    subscription: int | None = None
 
 
 def check_databases(
@@ -59,9 +61,9 @@ def check_databases(
             continue
         try:
             yield _prepared(database, name, makes=makes)
-            for one in subscriptions:
+            for number, one in enumerate(subscriptions):
                 if isinstance(one.sink, TableSpec) and one.sink.database == settings.name:
-                    yield _table(database, one.sink, definitions)
+                    yield _table(database, one.sink, definitions)._replace(subscription=number)
         except DatabaseUnreachable as error:
             yield DatabaseFinding(name, str(error), is_unreachable=True)
         finally:

@@ -142,7 +142,7 @@ def check_made(
                 del texts["NameHandlerClass"]
             if info.origin != SHIPPED:
                 _check_files(info.options or (), texts, location, directory, document)
-            elif not _needs_others(texts, catalogue):
+            elif _differs(info.options or (), texts) and not _needs_others(texts, catalogue):
                 _check_made(mime_type, texts, definitions, directory, catalogue, document)
 
 
@@ -171,6 +171,12 @@ def _check_files(
         if option.type is Path and text and not (directory / text).exists():
             where = (*location, option.name)
             document.add(where, f"there is no {text}", "a file of the deployment", warning=True)
+
+
+def _differs(options: Iterable[Option], texts: Mapping[str, str]) -> bool:
+    """Tells whether an option is not its default. A shipped handler with defaults refuses nothing."""
+    defaults = {option.name: option for option in all_options(tuple(options))}
+    return any(defaults[name].read(text) != defaults[name].default for name, text in texts.items())
 
 
 def _needs_others(texts: Mapping[str, str], catalogue: Catalogue) -> bool:

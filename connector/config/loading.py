@@ -22,7 +22,7 @@ from connector.config.model import AdapterFile, Connector, Logging, Spark, State
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import Position, Problems, nearest
 from connector.config.provider_section import check_provider, read_provider
-from connector.config.reading import field_names, find, read_section, report_missing
+from connector.config.reading import Location, field_names, find, read_section, report_missing
 from connector.config.section import ProviderSection
 from connector.config.sinks import Sinks
 from connector.config.spark_settings import owner_reason
@@ -112,6 +112,20 @@ def load_valid_parts(path: str | Path) -> tuple[Configuration | None, list[Probl
     problems = Problems()
     configuration = _read(path, None, problems, in_process=True)
     return configuration, [one for one in problems.sorted() if not one.warning]
+
+
+def place_of(file: Path, location: Location) -> str:
+    """Returns the place of a value in ``adapter.yaml``, for the text of an error: ``FILE:LINE:COLUMN: PATH``.
+
+    Args:
+        file: the absolute path. The text has a path that works in the working directory.
+        location: of the value.
+    """
+    relative = os.path.relpath(file)
+    display = str(file) if relative.startswith(os.pardir) else relative
+    documents = read_file(file, display, Problems()) or [Table(Position(display))]
+    _, position, path = find(documents[0], location)
+    return ":".join(str(part) for part in (*position, f" {path}") if part)
 
 
 def _paths(directory: Path, state: State | None, connector: Connector) -> DeploymentPaths:

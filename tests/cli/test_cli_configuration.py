@@ -254,3 +254,18 @@ def test_an_argument_too_many_names_its_option(run: Run, line: str, hint: str) -
     done = run(*line.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert f"connector: did you mean {hint}?" in done.stderr
+
+
+def test_a_missing_table_is_found_with_its_place_and_the_sql_that_makes_it(
+    run: Run, deployment: Path
+) -> None:
+    mistaken(
+        deployment, "process: processes:store_customer", "table: shop.customer\n    columns: {id: CustomerId}"
+    )
+    done = run("check", "--connect")
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if "shop.customer" in line and "no table" in line]
+    assert line.startswith("no  table shop.customer for Customer: ")
+    assert "adapter.yaml:23:12: subscriptions[0].table: there is no table customer" in line
+    assert "there are no tables" in line
+    assert "CREATE TABLE customer (id VARCHAR(20) NOT NULL, PRIMARY KEY (id));" in line

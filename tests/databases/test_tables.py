@@ -171,7 +171,7 @@ def test_the_value_of_an_expression_that_does_not_fit_names_the_column(
 @pytest.mark.parametrize(
     ("mapping", "found"),
     [
-        (TableMapping("order"), "there is no table order, did you mean 'orders'?"),
+        (TableMapping("order"), "there is no table order, did you mean 'orders'?; there are "),
         (TableMapping("line", (("sku", "Customer"),)), "the column order_id of line needs a value"),
         (TableMapping("orders", (("name", "Customer"),)), "has no column 'name' for Order.Customer"),
         (TableMapping("orders", (("total", "Customer"),)), "Order.Customer is String, but the column total"),
@@ -239,3 +239,37 @@ def test_a_converter_refuses_with_a_value_error_only(value: Any) -> None:
     for kind in kinds:
         with suppress(ValueError):
             converter(kind())(value)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "needed"),
+    [
+        (TableMapping("made", children=(("Line", TableMapping("parts", key=(("of", "OrderId"),))),)), 2),
+        (TableMapping("made", (("number", "OrderId"), ("who", "Customer"), ("first", "Line[0].Sku"))), 1),
+        (TableMapping("made"), 1),
+    ],
+)
+def test_the_sql_of_a_missing_table_makes_one_that_fits(
+    shop: Shop, mapping: TableMapping, needed: int
+) -> None:
+    objects = [
+        order(1, Customer="Ada", Total=1.5, Paid=True, Day="2026-11-23", Line=[{"Sku": "a"}]),
+        order(2),
+    ]
+    for made in range(needed):
+        with pytest.raises(WrongTable) as caught:
+            write(shop, *objects, mapping=mapping)
+        (text,) = str(caught.value).splitlines()
+        assert "there are line, orders. An administrator can make it so: CREATE TABLE " in text or made
+        shop.execute(text.partition("make it so: ")[2])
+    write(shop, *objects, mapping=mapping)
+    write(shop, *objects, mapping=mapping, on_conflict="update")
+    assert shop.execute("SELECT count(*) FROM made") == [(2,)]
+    statement = shop.execute("SELECT * FROM made")
+    assert len(statement) == 2
+
+
+def test_a_database_without_tables_says_so(shop: Shop) -> None:
+    shop.execute("DROP TABLE line", "DROP TABLE orders")
+    with pytest.raises(WrongTable, match="there is no table orders; there are no tables"):
+        write(shop, order(1), mapping=TableMapping("orders"))

@@ -24,6 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.sql.elements import ColumnElement
 
+from connector.broker.table.creation import create_statement, tables_there
 from connector.broker.table.mapping import (
     Source,
     TableMapping,
@@ -83,7 +84,7 @@ class TableRows:
         self._definition = definition
         self._name = mapping.name
         self._problems: list[str] = []
-        self._table = _reflected(connection, mapping.name)
+        self._table = _reflected(connection, mapping, definition, parent)
         pairs = mapping.columns
         if pairs is None:
             pairs = tuple((name, name) for name in default_columns(definition))
@@ -285,13 +286,19 @@ class TableRows:
         return " and ".join(f"{name} = {value!r}" for name, value in values)
 
 
-def _reflected(connection: Connection, name: str) -> Table:
-    schema, _, table = name.rpartition(".")
+def _reflected(
+    connection: Connection, mapping: TableMapping, definition: Definition, parent: Definition | None
+) -> Table:
+    schema, _, table = mapping.name.rpartition(".")
     try:
         return Table(table, MetaData(), schema=schema or None, autoload_with=connection)
     except NoSuchTableError:
         known = inspect(connection).get_table_names(schema or None)
-        raise WrongTable(f"there is no table {name}{did_you_mean(table, known)}") from None
+        statement = create_statement(connection.dialect, mapping, definition, parent)
+        raise WrongTable(
+            f"there is no table {mapping.name}{did_you_mean(table, known)}; {tables_there(known)}. An "
+            f"administrator can make it so: {statement}"
+        ) from None
 
 
 def _column(table: Table, name: str) -> Column[Any] | None:
