@@ -41,6 +41,15 @@ def new(
             show_default=False,
         ),
     ] = None,
+    schema_directory: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Files that a schema includes or imports lie in DIR or below. Left out: the directory of "
+            "the configuration with the schema in it, else the one above that of the schema.",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replaces a file of the same name.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
     json: JsonOption = False,
@@ -53,10 +62,12 @@ def new(
     if kind is Kind.BUSINESSOBJECT:
         from connector.cli.new_businessobject import new_businessobject
 
-        new_businessobject(name, from_sample, format_name, into, config, force=force, as_json=json)
+        new_businessobject(
+            name, from_sample, format_name, schema_directory, into, config, force=force, as_json=json
+        )
         return
-    if from_sample is not None or format_name is not None:
-        raise BadArgument("--from-sample and --format are for a business object")
+    if from_sample is not None or format_name is not None or schema_directory is not None:
+        raise BadArgument("--from-sample, --format and --schema-directory are for a business object")
     from connector.cli.new_datahandler import new_datahandler
 
     new_datahandler(name, config, into, force=force, as_json=json)

@@ -45,6 +45,7 @@ def new_businessobject(
     name: str,
     sample: Path | None,
     format_name: str | None,
+    schemas: Path | None,
     into: Path | None,
     config: str,
     *,
@@ -57,6 +58,8 @@ def new_businessobject(
         name: of the business object.
         sample: a body or a schema. None = a skeleton is written.
         format_name: of the sample. None = by its suffix and content.
+        schemas: the directory with the files that a schema includes. None = the directory of ``config`` if
+            the schema lies there or below, else the one above that of the schema.
         into: the directory. None = the first one of the configuration, else ``metaobjects`` beside the file.
         config: ``adapter.yaml``, which need not exist.
         force: replace the file.
@@ -64,8 +67,11 @@ def new_businessobject(
     """
     if not is_name(name) or name in SIMPLE_TYPES:
         raise BadArgument(f"{name!r} is no name of a business object, expected {NAME_RULE}")
-    if sample is None and format_name is not None:
-        raise BadArgument("--format is for --from-sample")
+    for option, given in (("--format", format_name), ("--schema-directory", schemas)):
+        if sample is None and given is not None:
+            raise BadArgument(f"{option} is for --from-sample")
+    if schemas is not None and not schemas.is_dir():
+        raise BadArgument(f"--schema-directory {schemas}: there is no such directory")
     deployment = surroundings(config)
     target = (into, str(into)) if into is not None else deployment.home
     file = f"{name}{SUFFIX}"
@@ -79,7 +85,9 @@ def new_businessobject(
         text, objects = _SKELETON.format(name=name, child=f"{name[:70]}_Line"), [name]
         checks, left_out = ["this is a skeleton: write the attributes"], list[str]()
     else:
-        text, objects, checks, left_out = _drafted(name, sample, format_name, list(taken))
+        if schemas is None and sample.resolve().is_relative_to(deployment.directory.resolve()):
+            schemas = deployment.directory
+        text, objects, checks, left_out = _drafted(name, sample, format_name, schemas, list(taken))
     mistakes = [problem for problem in neighbours.check({file: text}) if not problem.warning]
     if mistakes:
         raise ConfigurationError(mistakes)
@@ -92,7 +100,7 @@ def new_businessobject(
 
 
 def _drafted(
-    name: str, sample: Path, format_name: str | None, taken: list[str]
+    name: str, sample: Path, format_name: str | None, schemas: Path | None, taken: list[str]
 ) -> tuple[str, list[str], list[str], list[str]]:
     """Returns the text of the file, the names of its objects, what to look at, and what was left out."""
     from connector.config.drafting.samples import FORMATS, draft_of, format_of, read_sample
@@ -101,7 +109,7 @@ def _drafted(
         raise BadArgument(f"--format {format_name}: expected one of {', '.join(FORMATS)}")
     try:
         content = read_sample(sample)
-        draft = draft_of(name, sample, content, format_name or format_of(sample, content), taken)
+        draft = draft_of(name, sample, content, format_name or format_of(sample, content), taken, schemas)
     except MalformedData as error:
         raise BadArgument(f"{sample}: {printable(str(error))}") from None
     documents = draft.documents()

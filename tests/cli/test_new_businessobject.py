@@ -130,9 +130,9 @@ def test_a_format_can_be_named(shop: Path) -> None:
 
 
 def test_what_is_left_out_is_listed_and_stands_in_the_file(shop: Path) -> None:
-    (shop / "s.json").write_text('{"Id": 1, "tags": ["a"]}')
+    (shop / "s.json").write_text('{"Id": 1, "tags": [["a"]]}')
     done = new(shop, "Order", "--from-sample", "s.json", "--json")
-    reason = "a list of single values; only a list of objects can be an attribute"
+    reason = "a list of lists"
     assert done.stderr == f"left out: Order.tags: {reason}\n"
     assert json.loads(done.stdout) == {
         "file": "objects/Order.yaml",
@@ -200,7 +200,7 @@ def test_options_of_a_business_object_are_not_for_a_data_handler(shop: Path) -> 
     refused = call(shop, "new", "datahandler", "Csv", "--from-sample", "order.json")
     assert (refused.returncode, refused.stderr) == (
         2,
-        "connector: --from-sample and --format are for a business object\n",
+        "connector: --from-sample, --format and --schema-directory are for a business object\n",
     )
     wrong = call(shop, "new", "table", "Csv")
     assert wrong.returncode == 2

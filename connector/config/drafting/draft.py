@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from connector.businessobjects.definition import SIMPLE_TYPES
+from connector.businessobjects.xml_schema_documents import XML_NAMESPACE
+from connector.businessobjects.xml_shape import XSI
 from connector.config.metaobject_model import is_name
 from connector.config.metaobject_text import DocumentText, Entries
 from connector.config.problems import one_line, shown
 
 VERBS: Final = ("Create", "Update", "Delete", "Retrieve")
+ELEMENT_TAG: Final = "elem_name"
+"""The tag of members that are XML elements."""
 _MAX_NAME: Final = 80
 _TAGGED: Final = re.compile(r"[^\s;](?:[^;]*[^\s;])?")
 _ID: Final = re.compile(r".*(?:Id|ID|[_-]id|[_-]ID)")
@@ -25,13 +30,15 @@ class Member(NamedTuple):
     Args:
         name: the name in the body.
         tag: the tag of the application-specific information that gives the name to a data handler, where the
-            attribute has to have another name.
+            attribute has to have another name. Empty = the part has no name in the body.
         info: tags that the attribute has in any case.
+        namespace: the namespace of an element or XML attribute. None = the part has none, as in JSON.
     """
 
     name: str
     tag: str
     info: str = ""
+    namespace: str | None = None
 
 
 def key(name: str) -> Member:
@@ -39,19 +46,37 @@ def key(name: str) -> Member:
     return Member(name, "name")
 
 
-def element(name: str) -> Member:
+def element(name: str, namespace: str = "") -> Member:
     """Returns an XML element."""
-    return Member(name, "elem_name")
+    return Member(name, ELEMENT_TAG, namespace=namespace)
 
 
-def attribute(name: str) -> Member:
+def attribute(name: str, namespace: str = "") -> Member:
     """Returns an XML attribute."""
-    return Member(name, "attr_name", "type=attribute")
+    return Member(name, "attr_name", "type=attribute", namespace)
+
+
+NO_MEMBER: Final = Member("", "")
+TEXT: Final = Member("Value", "", "type=pcdata;notag")
+"""The text of an element that has XML attributes."""
+
+XSI_TYPE: Final = Member("XsiType", "", "type=xsitype")
+"""The type that an element has in the place of the type of its declaration."""
+
+SCHEMA_LOCATION: Final = Member("schemaLocation", "", "type=xsischemalocation")
+NO_NAMESPACE_LOCATION: Final = Member("noNamespaceSchemaLocation", "", "type=xsinoNSlocation")
+
+_RESERVED: Final = ("", XML_NAMESPACE, XSI)
 
 
 @dataclass(slots=True)
 class DraftAttribute:
-    """An attribute of a draft, as :class:`connector.businessobjects.definition.Attribute` has them."""
+    """An attribute of a draft, as :class:`connector.businessobjects.definition.Attribute` has them.
+
+    Attributes:
+        member: the part of a body.
+        comment: what a person should know of the attribute.
+    """
 
     name: str
     type: str
@@ -61,6 +86,11 @@ class DraftAttribute:
     app_specific_info: str = ""
     comment: str = ""
     is_key: bool = False
+    member: Member = NO_MEMBER
+
+    def add_tag(self, tag: str) -> None:
+        """Adds a tag to the application-specific information."""
+        self.app_specific_info = ";".join(filter(None, (self.app_specific_info, tag)))
 
     def entries(self) -> Entries:
         found: Entries = {"type": self.type}
@@ -87,6 +117,8 @@ class DraftObject:
         attributes: by name, in order.
         left_out: comments for parts that no attribute can hold.
         members: from the parts of a body to their attributes.
+        tags: the application-specific information.
+        namespace: the namespace of the element. None = as most of the elements within.
     """
 
     name: str
@@ -94,6 +126,8 @@ class DraftObject:
     attributes: dict[str, DraftAttribute] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     members: dict[Member, DraftAttribute] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+    namespace: str | None = None
 
 
 class Draft:
@@ -115,6 +149,8 @@ class Draft:
         self.checks: list[str] = []
         self.objects = [DraftObject(name, (name,))]
         self._verbs = dict.fromkeys(VERBS)
+        self._prefixes: Mapping[str, str] = {}
+        self._has_root_prefix = False
 
     @property
     def top(self) -> DraftObject:
@@ -130,6 +166,33 @@ class Draft:
         text = f"the sample says {shown(name)}: a rule has to name {self.top.name}"
         if name and name != self.top.name and text not in self.checks:
             self.checks.append(text)
+
+    def root_element(self, name: str, namespace: str) -> None:
+        """Notes the root element of XML documents."""
+        self.top.namespace = namespace
+        if name != self.top.name:
+            self.top.tags.append(f"elem_name={name}")
+            self.checks.append(f"the tag elem_name says that the root element {name} is a {self.top.name}")
+
+    def add_schema_location(self, namespace: str) -> None:
+        """Adds the attribute that says where the schema of a document is.
+
+        Args:
+            namespace: the target namespace of the schema. Empty = none.
+        """
+        if namespace:
+            self.add(self.top, SCHEMA_LOCATION, "String")
+        else:
+            self.add(self.top, NO_NAMESPACE_LOCATION, "String")
+
+    def name_prefixes(self, prefixes: Mapping[str, str], *, has_root_prefix: bool = False) -> None:
+        """Notes the prefixes of namespaces.
+
+        Args:
+            prefixes: by namespace.
+            has_root_prefix: the root element has a prefix, too.
+        """
+        self._prefixes, self._has_root_prefix = prefixes, has_root_prefix
 
     def child(self, holder: DraftObject, name: str, in_sample: str = "") -> DraftObject:
         """Adds a definition for a child of an object.
@@ -152,17 +215,26 @@ class Draft:
         return made
 
     def add(
-        self, holder: DraftObject, member: Member, type_name: str, *, comment: str = ""
+        self,
+        holder: DraftObject,
+        member: Member,
+        type_name: str,
+        *,
+        many: bool = False,
+        comment: str = "",
     ) -> DraftAttribute | None:
         """Adds an attribute. Returns None if no attribute can hold a member of this name."""
         name = _free(clean(member.name), holder.attributes)
-        info = member.info
-        if name != member.name:
+        made = DraftAttribute(
+            name, type_name, many, app_specific_info=member.info, comment=comment, member=member
+        )
+        if name != member.name and member.tag:
             if not _TAGGED.fullmatch(member.name) or not member.name.isprintable():
                 self.leave_out(holder, member.name, "no tag can carry this name")
                 return None
-            info = ";".join(filter(None, (info, f"{member.tag}={member.name}")))
-        made = DraftAttribute(name, type_name, app_specific_info=info, comment=comment)
+            made.add_tag(f"{member.tag}={member.name}")
+            if any(one.member.name == member.name for one in holder.attributes.values()):
+                made.add_tag(f"name={name}")  # two members of a JSON object cannot have one name
         holder.attributes[name] = made
         holder.members[member] = made
         return made
@@ -176,6 +248,7 @@ class Draft:
     def finish(self) -> None:
         """Guesses the keys, and notes what was guessed. Children that require each other are not required."""
         self._break_circles()
+        self._name_namespaces()
         for made in self.objects:
             guess = _key_of(made)
             if guess is None:
@@ -183,6 +256,45 @@ class Draft:
             else:
                 guess.is_key = True
                 self.checks.append(f"{made.name}: is {guess.name} its key?")
+
+    def _name_namespaces(self) -> None:
+        """Adds the tags ``ns``: to each object for most of its elements, and to the other attributes."""
+        for made in self.objects:
+            found = Counter(
+                one.member.namespace for one in made.attributes.values() if one.member.tag == ELEMENT_TAG
+            )
+            usual = made.namespace
+            if usual is None:
+                usual = max(found, key=found.__getitem__, default=None) or ""
+            if usual and self._can_tag(usual):
+                made.tags.insert(0, f"ns={usual}")
+            for one in made.attributes.values():
+                namespace = one.member.namespace
+                if namespace is None or namespace == (usual if one.member.tag == ELEMENT_TAG else ""):
+                    continue
+                if self._can_tag(namespace):
+                    one.add_tag(f"ns={namespace}")
+        self._tag_prefixes()
+
+    def _tag_prefixes(self) -> None:
+        """Adds the tags ``xmlns:PREFIX`` of the namespaces to the business object."""
+        members = [one.member for made in self.objects for one in made.attributes.values()]
+        used = dict.fromkeys([self.top.namespace, *(one.namespace for one in members)])
+        if not self._has_root_prefix and not any(
+            one.namespace == "" and one.tag == ELEMENT_TAG for one in members
+        ):
+            used.pop(self.top.namespace)  # the default namespace
+        for namespace in used:
+            prefix = self._prefixes.get(namespace or "")
+            if namespace and prefix and namespace not in _RESERVED and self._can_tag(namespace):
+                self.top.tags.append(f"xmlns:{prefix}={namespace}")
+
+    def _can_tag(self, namespace: str) -> bool:
+        if not namespace or (_TAGGED.fullmatch(namespace) and namespace.isprintable()):
+            return True
+        text = one_line(f"the namespace {shown(namespace)}: no tag can carry this name")
+        self.left_out += [] if text in self.left_out else [text]
+        return False
 
     def _break_circles(self) -> None:
         """Makes children optional that could never be complete, as ``connector check`` demands."""
@@ -214,6 +326,8 @@ class Draft:
         if made is self.top:
             document.entries["version"] = "1.0.0"
             document.entries["verbs"] = {verb: {} for verb in self._verbs}
+        if made.tags:
+            document.entries["app_specific_info"] = ";".join(made.tags)
         if made.left_out:
             document.head = ["Left out:", *(f"  {text}" for text in made.left_out)]
         document.entries["attributes"] = {one.name: one.entries() for one in made.attributes.values()}
@@ -245,7 +359,7 @@ def _free(name: str, taken: Collection[str]) -> str:
 
 def _key_of(made: DraftObject) -> DraftAttribute | None:
     """Returns the most likely key: OrderId of an Order, else Id, else any ...Id, else the first attribute."""
-    simple = [one for one in made.attributes.values() if one.type in SIMPLE_TYPES]
+    simple = [one for one in made.attributes.values() if one.type in SIMPLE_TYPES and not one.many]
     own = {_folded(name) + "id" for name in made.of}
     for likely in (
         lambda one: _folded(one.name) in own,

@@ -21,6 +21,8 @@ from connector.datahandlers.json_handler import parse_object
 _KEYS = ("BusinessObject", "Verb")
 """The members of the outermost object that name the business object and the verb."""
 
+_EITHER = "a list in one place, a single value in another"
+
 
 class _Number(str):
     """A number as the sample writes it."""
@@ -63,20 +65,23 @@ def _observe(shape: Shape, value: Any) -> None:
     if isinstance(value, list):
         shape.is_list = True
         if shape.is_single:
-            shape.misfit = "a list in one place, a single value in another"
+            shape.misfit = _EITHER
         for inner in value:
-            if isinstance(inner, dict):
-                _observe_object(shape, inner)
-            elif isinstance(inner, list):
-                shape.misfit = "a list of lists; only a list of objects can be an attribute"
+            if isinstance(inner, list):
+                shape.misfit = "a list of lists"
+            elif inner is None:
+                shape.misfit = "a list with null"
             else:
-                shape.misfit = "a list of single values; only a list of objects can be an attribute"
-        return
-    if value is None:
-        return
-    shape.is_single = True
-    if shape.is_list:
-        shape.misfit = "a list in one place, a single value in another"
+                _observe_one(shape, inner)
+    elif value is not None:
+        shape.is_single = True
+        if shape.is_list:
+            shape.misfit = _EITHER
+        _observe_one(shape, value)
+
+
+def _observe_one(shape: Shape, value: Any) -> None:
+    """Notes a value that is no list."""
     if isinstance(value, dict):
         _observe_object(shape, value)
     elif isinstance(value, bool):

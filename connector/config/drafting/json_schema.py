@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
@@ -17,6 +17,10 @@ MAX_PARTS: Final = 20_000
 """Properties of all definitions together. Schemas that use schemas can multiply."""
 
 _MAX_STEPS: Final = 100
+_SHOWN: Final = 10
+_MAX_CHOICE: Final = 20
+"""Schemas of a choice whose properties become one object."""
+_NULL: Final = "required in the schema, where null is a value"
 _LONG: Final = "whole numbers beyond 32 bits: exact up to 2**53, written with a decimal point"
 _NO_BOUNDS: Final = "the schema gives no bounds; Integer has 32 bits"
 
@@ -32,7 +36,7 @@ Schema = dict[str, Any]
 
 
 def draft_json_schema(draft: Draft, body: bytes) -> None:
-    """Drafts from a JSON Schema of an object.
+    """Drafts from a JSON Schema. The definition of the object's name counts, else the schema as a whole.
 
     Raises:
         MalformedData: the body is no such schema.
@@ -42,6 +46,22 @@ def draft_json_schema(draft: Draft, body: bytes) -> None:
 
 class _Misfit(Exception):
     """No attribute can hold what a schema describes. The text gives the reason."""
+
+
+class _Resolved(NamedTuple):
+    """A schema without the references that lead to it.
+
+    Args:
+        kind: the type of the values.
+        schema: the schema.
+        name: the name of the last reference. Empty = none.
+        is_nullable: null is a value, too.
+    """
+
+    kind: str
+    schema: Schema
+    name: str
+    is_nullable: bool
 
 
 class _Schema:
@@ -54,51 +74,114 @@ class _Schema:
 
     def draft(self) -> None:
         top = self._draft.top
+        definitions = self._definitions()
+        advice = ""
+        if definitions:
+            names = ", ".join(list(definitions)[:_SHOWN])
+            more = f" and {len(definitions) - _SHOWN} more" if len(definitions) > _SHOWN else ""
+            advice = f"; name the object like one of its definitions: {names}{more}"
         try:
-            kind, schema, _ = self._resolved(self._document)
+            described = definitions.get(top.name, self._document)
+            if self._document.get("title") == top.name:
+                described = self._document
+            kind, schema, _, _ = self._resolved(described)
         except _Misfit as misfit:
-            raise MalformedData(f"the schema describes no object: {misfit}") from None
-        if kind != "object" or not any(True for _ in self._properties(schema)):
-            raise MalformedData("the schema describes no object with properties")
+            raise MalformedData(f"the schema describes no object: {misfit}{advice}") from None
+        if kind != "object" or not self._has_properties(schema):
+            raise MalformedData(f"the schema describes no object with properties{advice}")
         self._children[id(schema)] = top.name
         self._waiting.append((top, schema))
         while self._waiting:
             holder, described = self._waiting.pop(0)
             self._fill(holder, described)
 
+    def _definitions(self) -> Schema:
+        """Returns the definitions of the document by name: of JSON Schema, OpenAPI or Swagger."""
+        found: Schema = {}
+        for path in (("$defs",), ("definitions",), ("components", "schemas")):
+            node: Any = self._document
+            for step in path:
+                node = node.get(step) if isinstance(node, dict) else None
+            found = {**(node if isinstance(node, dict) else {}), **found}
+        return found
+
     def _fill(self, holder: DraftObject, schema: Schema) -> None:
         required = {name for part in self._merged(schema) for name in _names(part.get("required"))}
         for name, described in self._properties(schema):
-            self._parts += 1
-            if self._parts > MAX_PARTS:
-                raise MalformedData(f"more than {MAX_PARTS} properties")
             if key(name) in holder.members:
                 continue  # a part of allOf says more about it
-            try:
-                self._add(holder, name, described, name in required)
-            except _Misfit as misfit:
-                self._draft.leave_out(holder, name, str(misfit))
+            self._try(holder, name, described, name in required)
+        for name, described in self._alternatives(schema):
+            known = holder.members.get(key(name))
+            if known is None:
+                self._try(holder, name, described, False)
+            elif self._type_of(described) != (known.type, known.many):
+                self._draft.leave_out(holder, name, "another type in another schema of a choice")
+        for part in self._merged(schema):
+            if isinstance(part.get("additionalProperties"), dict) or part.get("patternProperties"):
+                word = "patternProperties" if part.get("patternProperties") else "additionalProperties"
+                self._draft.leave_out(holder, word, "members of any name")
+
+    def _try(self, holder: DraftObject, name: str, described: Any, required: bool) -> None:
+        self._count()
+        try:
+            self._add(holder, name, described, required)
+        except _Misfit as misfit:
+            self._draft.leave_out(holder, name, str(misfit))
+
+    def _count(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise MalformedData(f"more than {MAX_PARTS} properties")
+
+    def _alternatives(self, schema: Schema) -> Iterator[tuple[str, Any]]:
+        """Yields the properties of the schemas of which an object fits one, or only sometimes."""
+        for part in self._merged(schema):
+            choices = [one for word in ("oneOf", "anyOf") for one in _list(part.get(word))]
+            choices += [part[word] for word in ("then", "else") if word in part]
+            for choice in choices:
+                try:
+                    inner = self._followed(choice)
+                except _Misfit:
+                    continue  # named where the choice is resolved
+                if isinstance(inner, dict) and inner is not schema:
+                    yield from self._properties(inner)
+
+    def _type_of(self, described: Any) -> tuple[str, bool]:
+        """Returns the type of an attribute for a schema, and whether it is a list. Empty = there is none."""
+        try:
+            kind, schema, _, _ = self._resolved(described)
+            many = kind == "array"
+            if many:
+                kind, schema, _, _ = self._resolved(_items(schema))
+            if kind == "object":
+                return self._children.get(id(schema), ""), many
+            return _simple(kind, schema)[0], many
+        except _Misfit:
+            return "", False
 
     def _add(self, holder: DraftObject, name: str, described: Any, required: bool) -> None:
-        kind, schema, reference = self._resolved(described)
+        kind, schema, reference, is_nullable = self._resolved(described)
         many = kind == "array"
         if many:
-            kind, schema, reference = self._resolved(_items(schema))
-            if kind != "object":
-                raise _Misfit("a list of single values or lists; only a list of objects can be an attribute")
+            kind, schema, reference, has_gaps = self._resolved(_items(schema))
+            if kind == "array" or has_gaps:
+                raise _Misfit("a list with null" if has_gaps else "a list of lists")
         if kind == "object":
-            if not any(True for _ in self._properties(schema)):
+            if not self._has_properties(schema):
                 raise _Misfit("an object without properties")
             made = self._draft.add(holder, key(name), "")
             if made is not None:
                 made.type = self._child(holder, schema, reference or made.name, bool(reference))
         else:
             type_name, comment = _simple(kind, schema)
-            made = self._draft.add(holder, key(name), type_name, comment=comment)
+            made = self._draft.add(holder, key(name), type_name, many=many, comment=comment)
             if made is not None and type_name == "String":
                 made.max_length = _length(schema)
         if made is not None:
-            made.many, made.required = many, required
+            made.many, made.required = many, required and not is_nullable
+            if required and is_nullable:
+                made.comment = _NULL if not made.comment else f"{made.comment}; {_NULL}"
 
     def _child(self, holder: DraftObject, schema: Schema, name: str, is_shared: bool) -> str:
         """Returns the definition of a schema, which is new at its first use."""
@@ -110,13 +193,13 @@ class _Schema:
 
     # --- schemas -----------------------------------------------------------------------------
 
-    def _resolved(self, schema: Any) -> tuple[str, Schema, str]:
-        """Returns the type that a schema describes, the schema, and the name of the last reference to it.
+    def _resolved(self, schema: Any) -> _Resolved:
+        """Returns the type that a schema describes, and the schema without references.
 
         Raises:
             _Misfit: the schema describes no single type.
         """
-        name = ""
+        name, is_nullable = "", False
         for _ in range(_MAX_STEPS):
             if not isinstance(schema, dict):
                 raise _Misfit("any value fits")
@@ -127,20 +210,39 @@ class _Schema:
             choices = schema.get("oneOf") or schema.get("anyOf")
             if isinstance(choices, list) and "properties" not in schema:
                 others = [one for one in choices if not (isinstance(one, dict) and one.get("type") == "null")]
+                if len(others) != 1 and self._are_objects(others):
+                    return _Resolved("object", schema, name, is_nullable or len(others) < len(choices))
                 if len(others) != 1:
-                    raise _Misfit("one of several schemas")
+                    raise _Misfit(f"one of {len(others)} schemas")
+                is_nullable |= len(others) < len(choices)
                 schema = others[0]
                 continue
             parts = schema.get("allOf")
             if isinstance(parts, list) and len(parts) == 1 and not {"properties", "type"} & schema.keys():
                 schema = parts[0]
                 continue
-            return _type(schema), schema, name
+            return _Resolved(_type(schema), schema, name, is_nullable or _allows_null(schema))
         raise _Misfit("references in a circle")
+
+    def _are_objects(self, schemas: list[Any]) -> bool:
+        """Tells whether a choice is one of a few objects, which can be one object together."""
+        if not 1 < len(schemas) <= _MAX_CHOICE:
+            return False
+        for one in schemas:
+            self._count()
+            try:
+                followed = self._followed(one)
+                if not isinstance(followed, dict) or _type(followed) != "object":
+                    return False
+            except _Misfit:
+                return False
+        return True
 
     def _referred(self, reference: str) -> Any:
         if not reference.startswith("#"):
             raise _Misfit(f"the reference {shown(reference)} leads out of the file")
+        if not reference.startswith("#/") and reference != "#":
+            return self._anchored(reference[1:], reference)
         node: Any = self._document
         for step in reference[1:].split("/")[1:]:
             step = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -151,6 +253,18 @@ class _Schema:
             else:
                 raise _Misfit(f"the reference {shown(reference)} leads nowhere")
         return node
+
+    def _anchored(self, anchor: str, reference: str) -> Any:
+        """Returns the schema that has an anchor."""
+        waiting: list[Any] = [self._document]
+        for node in waiting:  # grows
+            if isinstance(node, dict):
+                if anchor in (node.get("$anchor"), node.get("$dynamicAnchor")):
+                    return node
+                waiting += node.values()
+            elif isinstance(node, list):
+                waiting += node
+        raise _Misfit(f"the reference {shown(reference)} leads nowhere")
 
     def _merged(self, schema: Schema) -> Iterator[Schema]:
         """Yields a schema and the schemas of its ``allOf``, those of these too."""
@@ -178,11 +292,23 @@ class _Schema:
             schema = self._referred(schema["$ref"])
         raise _Misfit("references in a circle")
 
+    def _has_properties(self, schema: Schema) -> bool:
+        return any(True for _ in self._properties(schema)) or any(True for _ in self._alternatives(schema))
+
     def _properties(self, schema: Schema) -> Iterator[tuple[str, Any]]:
         for part in self._merged(schema):
             properties = part.get("properties")
             if isinstance(properties, dict):
                 yield from properties.items()
+
+
+def _allows_null(schema: Schema) -> bool:
+    named, values = schema.get("type"), schema.get("enum")
+    return (
+        schema.get("nullable") is True  # OpenAPI 3.0
+        or (isinstance(named, list) and "null" in named)
+        or (isinstance(values, list) and None in values)
+    )
 
 
 def _type(schema: Schema) -> str:
@@ -247,6 +373,10 @@ def _length(schema: Schema) -> int:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _names(value: Any) -> list[str]:

@@ -16,6 +16,7 @@ BOOLEAN: Final = "true or false"
 DATE: Final = "a date"
 TEXT: Final = "a text"
 BLANK: Final = "a blank text"
+SPACE: Final = "white space"
 
 _EXACT: Final = 2**53
 """Up to here a Double holds every whole number."""

@@ -9,14 +9,13 @@ from typing import Final
 from lxml import etree
 
 from connector.businessobjects.encoding import decode
-from connector.businessobjects.xml_parser import parse_xml
+from connector.businessobjects.xml_schema_documents import NAMESPACE, parse_schema
 from connector.config.drafting.draft import Draft
 from connector.config.drafting.json_sample import draft_json
 from connector.config.drafting.json_schema import draft_json_schema
 from connector.config.drafting.text_sample import DELIMITER, draft_csv, draft_delimited, draft_namevalue
 from connector.config.drafting.xml_sample import draft_xml
 from connector.config.drafting.xml_schema import draft_xml_schema
-from connector.config.drafting.xml_schema_files import NAMESPACE
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData
 
@@ -89,22 +88,31 @@ def format_of(path: Path, content: bytes) -> str:
     raise MalformedData(f"the format is not known, name it: {', '.join(FORMATS)}")
 
 
-def draft_of(name: str, path: Path, content: bytes, format_name: str, taken: Collection[str] = ()) -> Draft:
+def draft_of(
+    name: str,
+    path: Path,
+    content: bytes,
+    format_name: str,
+    taken: Collection[str] = (),
+    schemas: Path | None = None,
+) -> Draft:
     """Returns the draft of a business object.
 
     Args:
         name: of the business object.
-        path: the sample. A schema may include files beside it.
+        path: the sample.
         content: of the sample.
         format_name: one of :data:`FORMATS`.
         taken: the names of other definitions, which no child can have.
+        schemas: files that a schema includes lie in this directory or below. None = the directory above that
+            of the schema.
 
     Raises:
         MalformedData: the content is not of the format.
     """
     draft = Draft(name, taken)
     if format_name == XSD:
-        draft_xml_schema(draft, content, path)
+        draft_xml_schema(draft, content, path, schemas or path.resolve().parent.parent)
     else:
         _READERS[format_name](draft, content)
     if format_name == "xml":
@@ -124,7 +132,7 @@ def _is_xml(content: bytes) -> bool:
 
 
 def _xml_format(content: bytes) -> str:
-    root: etree._Element = parse_xml(content)
+    root: etree._Element = parse_schema(content)
     return XSD if root.tag == f"{{{NAMESPACE}}}schema" else "xml"
 
 
@@ -132,4 +140,5 @@ def _json_format(path: Path, content: bytes) -> str:
     document = parse_object(content)
     has_properties = isinstance(document.get("properties"), dict) or "$ref" in document
     is_schema = "$schema" in document or (document.get("type") == "object" and has_properties)
+    is_schema |= "$defs" in document or "openapi" in document or "swagger" in document
     return "json-schema" if is_schema or path.name.endswith(".schema.json") else "json"

@@ -7,13 +7,28 @@ from typing import Final
 from lxml import etree
 
 from connector.businessobjects.xml_parser import local_name, parse_xml
-from connector.config.drafting.draft import Draft, attribute, element
-from connector.config.drafting.kinds import kind_of_text, type_of_texts
+from connector.businessobjects.xml_shape import XSI
+from connector.config.drafting.draft import (
+    ELEMENT_TAG,
+    NO_NAMESPACE_LOCATION,
+    SCHEMA_LOCATION,
+    TEXT,
+    XSI_TYPE,
+    Draft,
+    attribute,
+    element,
+)
+from connector.config.drafting.kinds import SPACE, kind_of_text, type_of_texts
 from connector.config.drafting.shape import Shape, draft_shape
 from connector.errors import MalformedData
 
 _VERB: Final = "verb"
-_NIL: Final = "{http://www.w3.org/2001/XMLSchema-instance}nil"
+_NIL: Final = f"{{{XSI}}}nil"
+_OF_XSI: Final = {
+    "type": XSI_TYPE,
+    "schemaLocation": SCHEMA_LOCATION,
+    "noNamespaceSchemaLocation": NO_NAMESPACE_LOCATION,
+}
 _MAX_DEPTH: Final = 200
 """Levels that the data handler for ``text/xml`` reads."""
 
@@ -25,7 +40,7 @@ def draft_xml(draft: Draft, body: bytes) -> None:
         MalformedData: the body is no XML document.
     """
     root = parse_xml(body)
-    draft.name_in_sample(local_name(root.tag))
+    draft.root_element(local_name(root.tag), _namespace(root.tag))
     shape = Shape()
     waiting = [(shape, root)]
     for _ in range(_MAX_DEPTH):  # level by level
@@ -33,36 +48,83 @@ def draft_xml(draft: Draft, body: bytes) -> None:
     if waiting:
         line = waiting[0][1].sourceline
         raise MalformedData(f"elements nested deeper than {_MAX_DEPTH} levels: line {line}")
-    draft.add_verb(root.get(_VERB, ""))
-    if shape.kinds:
+    verb = root.get(_VERB, "")
+    if verb:
+        draft.add_verb(verb)
+    else:
+        draft.top.tags.append("verb=false")
+    if shape.kinds and not shape.members:
         raise MalformedData(f"the root element holds text, expected elements: line {root.sourceline}")
+    _settle(draft, shape)
     draft_shape(draft, draft.top, shape, type_of_texts)
+    prefixes: dict[str, str] = {}
+    for part in root.iter("*"):
+        for prefix, uri in part.nsmap.items() if part is root or part.prefix else ():
+            if prefix and prefix not in prefixes.values():
+                prefixes.setdefault(uri, prefix)
+    draft.name_prefixes(prefixes, has_root_prefix=root.prefix is not None)
 
 
 def _observe(shape: Shape, part: etree._Element, *, is_root: bool) -> list[tuple[Shape, etree._Element]]:
     """Notes an element. Returns the elements in it, with their shapes."""
-    names = [str(name) for name in part.attrib]
-    names = [name for name in names if name[0] != "{" and not (is_root and name == _VERB)]
-    for name in names:
-        shape.member(attribute(name)).kinds |= _kinds(part.get(name, ""))
-    if len(part) or names:
+    for key in part.attrib:
+        name = str(key)
+        if name == _NIL:
+            shape.is_nil |= part.get(_NIL, "").strip() in ("true", "1")
+        elif not (is_root and name == _VERB):
+            shape.is_object = True
+            _observe_attribute(shape, name, part.get(name, ""))
+    shape.is_single = True
+    text = "".join(filter(None, (part.text, *(inner.tail for inner in part))))
+    if len(part):
         shape.is_object = True
-        if "".join(filter(None, (part.text, *(inner.tail for inner in part)))).strip():
-            shape.misfit = "an element with text beside its elements or XML attributes"
-    elif part.get(_NIL, "").strip() not in ("true", "1"):
-        shape.kinds |= _kinds(part.text or "")
+        shape.is_markup |= bool(text.strip())
+    elif not shape.is_nil or text:
+        shape.kinds |= _kinds(text)
     found: dict[str, Shape] = {}
     below = []
+    before = ""
     for inner in part:
-        name = local_name(inner.tag)
-        held = shape.member(element(name))
-        if name in found:
+        held = shape.member(element(local_name(inner.tag), _namespace(inner.tag)))
+        if inner.tag in found:
             held.is_list = True
-        found[name] = held
+            if before != inner.tag and local_name(inner.tag) not in shape.unordered:
+                shape.unordered.append(local_name(inner.tag))
+        found[inner.tag] = held
+        before = inner.tag
         below.append((held, inner))
     return below
 
 
+def _observe_attribute(shape: Shape, name: str, text: str) -> None:
+    namespace, local = _namespace(name), local_name(name)
+    member = _OF_XSI.get(local) if namespace == XSI else None
+    shape.member(member or attribute(local, namespace)).kinds |= _kinds(text)
+
+
+def _settle(draft: Draft, top: Shape) -> None:
+    """Decides for each element with text and more: the text is an attribute, or the element is XML."""
+    waiting = [top]
+    for shape in waiting:  # grows
+        has_elements = any(member.tag == ELEMENT_TAG for member in shape.members)
+        if has_elements:
+            shape.kinds.discard(SPACE)
+        shape.is_markup |= has_elements and bool(shape.kinds)
+        if shape.is_markup and shape is top:
+            draft.leave_out(draft.top, "text", "text between elements")
+            shape.is_markup, shape.kinds = False, set()
+        elif shape.is_markup:
+            shape.is_object, shape.members, shape.kinds = False, {}, set()
+        elif shape.is_object and shape.kinds:
+            shape.members = {TEXT: Shape(shape.kinds), **shape.members}
+            shape.kinds = set()
+        waiting += shape.members.values()
+
+
+def _namespace(tag: str) -> str:
+    return tag[1:].partition("}")[0] if tag.startswith("{") else ""
+
+
 def _kinds(text: str) -> set[str]:
-    kind = kind_of_text(text)
+    kind = kind_of_text(text) or (SPACE if text else None)
     return set() if kind is None else {kind}

@@ -2,103 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from lxml import etree
 
-from connector.config.drafting.draft import Draft, DraftObject, Member, attribute, element
+from connector.config.drafting.draft import TEXT, XSI_TYPE, Draft, DraftObject, attribute, element
+from connector.config.drafting.shape import ORDER
+from connector.config.drafting.xml_content import Content, ContentReader, Particle
 from connector.config.drafting.xml_schema_files import (
-    ATTRIBUTE,
     COMPLEX,
     ELEMENT,
+    Name,
     SchemaFiles,
+    is_true,
     kind_of,
     line_of,
-    local,
 )
+from connector.config.drafting.xml_simple_types import simple_type_of
 from connector.errors import MalformedData
 
-MAX_PARTS: Final = 50_000
-"""Declarations that are visited. Groups that use groups can multiply."""
+_VERB: Final = "verb"
+_ANY: Final = "elements or XML attributes of any name"
+_SHOWN: Final = 6
+"""Names that a reason names at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """An element or XML attribute of a type."""
-
-    node: etree._Element
-    kind: str
-    is_optional: bool
-    is_many: bool
-
-    def within(self, group: etree._Element) -> _Part:
-        """Returns the part as it is within a group of elements."""
-        if self.kind == ATTRIBUTE:
-            return self
-        is_optional = self.is_optional or _is_optional(group) or kind_of(group) == "choice"
-        return _Part(self.node, self.kind, is_optional, self.is_many or _is_many(group))
-
-
-def draft_xml_schema(draft: Draft, body: bytes, path: Path) -> None:
+def draft_xml_schema(draft: Draft, body: bytes, path: Path, directory: Path) -> None:
     """Drafts from an XML Schema. The element of the object's name is the root, else the only root there is.
 
     Args:
         draft: gets the definitions.
         body: the schema.
-        path: the file of the schema. Files that it includes are read, if they are local.
+        path: the file of the schema.
+        directory: the files that the schema includes lie here or below, or beside the schema or below.
 
     Raises:
         MalformedData: the body is no schema, or has no element to begin with.
     """
-    _Schema(draft, SchemaFiles(body, path)).draft()
+    _Schema(draft, SchemaFiles(body, path, directory)).draft()
 
 
 class _Schema:
     def __init__(self, draft: Draft, files: SchemaFiles) -> None:
         self._draft = draft
         self._files = files
+        self._reader = ContentReader(files)
         self._children: dict[etree._Element, str] = {}
         self._waiting: list[tuple[DraftObject, etree._Element]] = []
-        self._parts = 0
 
     def draft(self) -> None:
-        root = self._root()
+        root, top = self._root(), self._draft.top
         complex_type: etree._Element | None = root
         if kind_of(root) == ELEMENT:
-            self._draft.name_in_sample(root.get("name", ""))
             complex_type = self._files.type_of(root)
-        if complex_type is None:
+            self._draft.root_element(root.get("name", "").strip(), self._files.namespace_of(root))
+        if complex_type is None or kind_of(complex_type) != COMPLEX or self._content(complex_type).is_simple:
             raise MalformedData(
                 f"{root.get('name')} holds a single value, expected elements: {line_of(root)}"
             )
-        self._children[complex_type] = self._draft.top.name
-        self._waiting.append((self._draft.top, complex_type))
+        if Name("", _VERB) not in self._content(complex_type).attributes:
+            top.tags.append("verb=false")
+        self._children[complex_type] = top.name
+        self._waiting.append((top, complex_type))
         for holder, described in self._waiting:  # grows
-            if described.get("mixed") in ("true", "1"):
-                self._draft.leave_out(holder, "text", "text between elements")
-            for part in self._content(described, holder, frozenset()):
-                self._add(holder, part)
+            self._fill(holder, described)
+        if kind_of(root) == ELEMENT:
+            self._draft.add_schema_location(self._files.target(root))
+        self._draft.name_prefixes(self._files.prefixes)
         for location in self._files.not_read:
             self._draft.left_out.append(f"{location}: only local schema files are read")
 
     def _root(self) -> etree._Element:
         name = self._draft.top.name
         for kind in (ELEMENT, COMPLEX):
-            node = self._files.find(kind, name)
+            node = self._files.by_local_name(kind, name)
             if node is not None:
                 return node
-        elements = self._files.declared(ELEMENT)
+        elements = [node for node in self._files.declared(ELEMENT) if not is_true(node.get("abstract"))]
+        elements = [node for node in elements if self._files.is_main(node)] or elements
         everywhere = {node.getroottree().getroot() for node in elements}
         used = {
-            local(inner.get("ref", ""))
+            self._files.find(ELEMENT, inner, inner.get("ref", ""))
             for schema in everywhere
             for inner in schema.iter()
-            if kind_of(inner) == ELEMENT
+            if kind_of(inner) == ELEMENT and inner.get("ref")
         }
-        roots = [node for node in elements if node.get("name") not in used] or elements
+        roots = [node for node in elements if node not in used] or elements
         roots = roots or self._files.declared(COMPLEX)
         if not roots:
             raise MalformedData("the schema has no element")
@@ -107,106 +99,103 @@ class _Schema:
             raise MalformedData(f"the schema has several root elements, name the object like one: {names}")
         return roots[0]
 
-    def _content(
-        self, node: etree._Element, holder: DraftObject, around: frozenset[etree._Element]
-    ) -> Iterator[_Part]:
-        """Yields the elements and XML attributes of a type, of a group or of a list of elements."""
-        if node in around:
-            raise MalformedData(f"{kind_of(node)} {node.get('name')} contains itself: {line_of(node)}")
-        around |= {node}
-        for inner in node:
-            self._parts += 1
-            if self._parts > MAX_PARTS:
-                raise MalformedData(f"more than {MAX_PARTS} declarations: {line_of(inner)}")
-            kind = kind_of(inner)
-            if kind == ELEMENT:
-                yield _Part(inner, kind, _is_optional(inner), _is_many(inner))
-            elif kind == ATTRIBUTE:
-                if inner.get("use") != "prohibited":
-                    yield _Part(inner, kind, inner.get("use") != "required", False)
-            elif kind in ("sequence", "all", "choice"):
-                for part in self._content(inner, holder, around):
-                    yield part.within(inner)
-            elif kind in ("group", "attributeGroup"):
-                group = self._referred(kind, inner, holder)
-                for part in self._content(group, holder, around) if group is not None else ():
-                    yield part.within(inner)
-            elif kind in ("complexContent", "simpleContent"):
-                for step in inner:
-                    yield from self._derived(kind, step, holder, around)
-            elif kind in ("any", "anyAttribute"):
-                self._draft.leave_out(holder, f"xs:{kind}", "elements or XML attributes of any name")
+    def _content(self, complex_type: etree._Element) -> Content:
+        """Returns the content of a type, and of the types that ``xsi:type`` may name in its place."""
+        found = self._reader.content(complex_type)
+        derived = self._files.derived(complex_type)
+        if not derived:
+            return found
+        elements, attributes = dict(found.elements), dict(found.attributes)
+        notes = list(found.notes)
+        for one in derived:
+            more = self._reader.content(one)
+            for name, particle in more.elements.items():
+                known = elements.setdefault(name, replace(particle, least=0))
+                if self._files.type_of(known.node) is not self._files.type_of(particle.node):
+                    notes.append((name.local, f"the element of the derived type {one.get('name')}"))
+            for name, (node, _) in more.attributes.items():
+                attributes.setdefault(name, (node, False))
+        return replace(found, elements=elements, attributes=attributes, notes=notes)
 
-    def _derived(
-        self, content: str, step: etree._Element, holder: DraftObject, around: frozenset[etree._Element]
-    ) -> Iterator[_Part]:
-        """Yields what an extension or restriction of another type has."""
-        if kind_of(step) not in ("extension", "restriction"):
-            return
-        base = self._files.find(COMPLEX, step.get("base", ""))
-        if content == "simpleContent" and base is None:
-            self._draft.leave_out(holder, "text", "the text of an element with XML attributes")
-        elif base is not None and (kind_of(step) == "extension" or content == "simpleContent"):
-            yield from self._content(base, holder, around)
-        yield from self._content(step, holder, around)
-
-    def _referred(self, kind: str, node: etree._Element, holder: DraftObject) -> etree._Element | None:
-        """Returns the global declaration that ``ref`` names."""
-        name = local(node.get("ref", ""))
-        found = self._files.find(kind, name)
-        if found is None:
-            self._draft.leave_out(holder, name or kind, f"the schema does not define this {kind}")
-        return found
-
-    def _add(self, holder: DraftObject, part: _Part) -> None:
-        node, reference = part.node, part.node.get("ref")
-        if reference is not None:
-            if part.kind == ATTRIBUTE and ":" in reference:
-                return  # the data handler passes over XML attributes of a namespace
-            referred = self._referred(part.kind, node, holder)
-            if referred is None:
-                return
-            node = referred
-        name = node.get("name", "")
-        member = attribute(name) if part.kind == ATTRIBUTE else element(name)
-        complex_type = self._files.type_of(node) if part.kind == ELEMENT else None
-        if member in holder.members:
-            self._repeat(holder, member)
-        elif complex_type is not None:
-            self._add_child(holder, member, complex_type, part)
-        elif part.is_many:
-            reason = "repeated single values; only repeated objects can be an attribute"
+    def _fill(self, holder: DraftObject, complex_type: etree._Element) -> None:
+        """Adds the attributes of a type."""
+        content = self._content(complex_type)
+        if content.has_text or (content.is_mixed and not content.is_markup):
+            simple = simple_type_of(self._files, complex_type)
+            text = self._draft.add(holder, TEXT, simple.type, comment=simple.comment)
+            if text is not None:
+                text.max_length, text.required = simple.max_length, simple.type != "String"
+        elif content.is_mixed:
+            self._draft.leave_out(holder, "text", "text between elements")
+        if content.has_any or content.has_any_attribute:
+            self._draft.leave_out(holder, "xs:any" if content.has_any else "xs:anyAttribute", _ANY)
+        if content.unordered:
+            self._draft.leave_out(holder, _names(content.unordered), ORDER)
+        for name, reason in content.notes:
             self._draft.leave_out(holder, name, reason)
-        else:
-            simple = self._files.simple_type_of(node)
-            made = self._draft.add(holder, member, simple.type, comment=simple.comment)
+        for found, particle in content.elements.items():
+            if particle.most:
+                self._add_element(holder, found, particle)
+        for found, (node, is_required) in content.attributes.items():
+            simple = simple_type_of(self._files, node)
+            made = self._draft.add(
+                holder, attribute(found.local, found.namespace), simple.type, comment=simple.comment
+            )
             if made is not None:
-                made.required, made.max_length = not part.is_optional, simple.max_length
+                made.required, made.max_length = is_required, simple.max_length
+        if self._files.derived(complex_type):
+            made = self._draft.add(holder, XSI_TYPE, "String", comment="the derived type of the element")
+            if made is not None:
+                made.add_tag(f"ns={self._files.target(complex_type)}")
+                made.required = is_true(complex_type.get("abstract"))
 
-    def _repeat(self, holder: DraftObject, member: Member) -> None:
-        """Takes an element that a type has a second time, as in the sequence a, b, a."""
-        made = holder.members[member]
-        if made.type in self._children.values():
-            made.many = True
-        elif member.info == "":
-            holder.members[member].comment = "the schema has it more than once; only one can be an attribute"
+    def _add_element(self, holder: DraftObject, name: Name, particle: Particle) -> None:
+        node, member = particle.node, element(name.local, name.namespace)
+        is_many, is_required = particle.most > 1, particle.least > 0
+        is_nillable = is_true(node.get("nillable"))
+        complex_type = self._files.type_of(node)
+        content = None
+        if complex_type is not None and kind_of(complex_type) == COMPLEX:
+            content = self._content(complex_type)
+        if content is not None and content.is_markup:
+            made = self._draft.add(holder, member, "String", many=is_many, comment="an element as XML")
+            if made is not None:
+                made.required = is_required
+                made.add_tag("type=xml")
+        elif complex_type is None or content is None or content.is_simple:
+            simple = simple_type_of(self._files, node)
+            made = self._draft.add(holder, member, simple.type, many=is_many, comment=simple.comment)
+            if made is not None:
+                made.max_length, made.required = simple.max_length, is_required
+                if is_nillable and is_required and not is_many:
+                    made.required = False
+                    made.add_tag("nil=unset")
+                elif is_nillable:
+                    made.add_tag("nil=blank")
+        else:
+            made = self._draft.add(holder, member, "")
+            if made is None:
+                return
+            made.type = self._child(holder, complex_type, made.name)
+            made.many, made.required = is_many, is_required
+            if is_nillable and is_required and not is_many:
+                made.required = False
+                made.add_tag("nil=unset")
+            elif is_nillable:
+                reason = 'xsi:nil="true", which is read as not set, and is not written'
+                self._draft.leave_out(holder, name.local, reason)
 
-    def _add_child(self, holder: DraftObject, member: Member, node: etree._Element, part: _Part) -> None:
-        made = self._draft.add(holder, member, "")
-        if made is None:
-            return
-        if node not in self._children:
-            shared = node.get("name")  # a type that other elements may have, too
-            child = self._draft.child(self._draft.top if shared else holder, shared or made.name)
-            self._children[node] = child.name
-            self._waiting.append((child, node))
-        made.type = self._children[node]
-        made.many, made.required = part.is_many, not part.is_optional
+    def _child(self, holder: DraftObject, complex_type: etree._Element, name: str) -> str:
+        """Returns the definition of a type, which is new at its first use."""
+        if complex_type not in self._children:
+            shared = complex_type.get("name")  # a type that other elements may have, too
+            child = self._draft.child(self._draft.top if shared else holder, shared or name)
+            self._children[complex_type] = child.name
+            self._waiting.append((child, complex_type))
+        return self._children[complex_type]
 
 
-def _is_optional(node: etree._Element) -> bool:
-    return node.get("minOccurs", "1").strip() == "0"
-
-
-def _is_many(node: etree._Element) -> bool:
-    return node.get("maxOccurs", "1").strip() not in ("0", "1")
+def _names(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(found[:_SHOWN]) + more

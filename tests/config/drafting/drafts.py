@@ -43,6 +43,14 @@ def shapes(draft: Draft) -> dict[str, dict[str, str]]:
     }
 
 
+def schema_shapes(draft: Draft) -> dict[str, dict[str, str]]:
+    """Returns the same without the attribute for ``xsi:schemaLocation``, which is in no schema."""
+    return {
+        name: {one: text for one, text in made.items() if "chemaLocation" not in one}
+        for name, made in shapes(draft).items()
+    }
+
+
 def keys(draft: Draft) -> dict[str, list[str]]:
     return {made.name: [one.name for one in made.attributes.values() if one.is_key] for made in draft.objects}
 

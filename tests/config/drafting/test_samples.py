@@ -73,6 +73,7 @@ def test_an_xml_sample_becomes_definitions_that_convert_the_sample(tmp_path: Pat
     made = draft(XML_ORDER, "xml")
     assert shapes(made) == {
         "Order": {
+            "schemaLocation": "String type=xsischemalocation",
             "OrderId": "String",
             "Date": "Date",
             "Total": "Integer",
@@ -80,7 +81,7 @@ def test_an_xml_sample_becomes_definitions_that_convert_the_sample(tmp_path: Pat
             "Note": "String",
             "Zip": "String",
             "Serial": "String",
-            "Gone": "String",
+            "Gone": "String nil=unset",
             "Line": "Order_Line n",
         },
         "Order_Line": {"Article": "String", "Price": "Double"},
@@ -96,14 +97,15 @@ def test_an_xml_sample_becomes_definitions_that_convert_the_sample(tmp_path: Pat
 
 def test_what_json_members_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
     made = draft(
-        '{"id": 1, "tags": ["a"], "matrix": [[1]], "mixed": [{"a": 1}, 2], "a;b": 1, " c ": 1, "": 1,'
+        '{"id": 1, "tags": ["a", ""], "matrix": [[1]], "gaps": [1, null], "mixed": [{"a": 1}, 2],'
+        ' "a;b": 1, " c ": 1, "": 1,'
         ' "rows": [{"v": 1, "w": {}}, {"v": "x", "w": 5}], "one": {"x": 1}}',
         "json",
     )
     assert made.left_out == [
-        "Order.tags: a list of single values; only a list of objects can be an attribute",
-        "Order.matrix: a list of lists; only a list of objects can be an attribute",
-        "Order.mixed: a list of single values; only a list of objects can be an attribute",
+        "Order.matrix: a list of lists",
+        "Order.gaps: a list with null",
+        "Order.mixed: an object in one place, a whole number of 32 bits in another",
         "Order.a;b: no tag can carry this name",
         "Order. c : no tag can carry this name",
         "Order.: no tag can carry this name",
@@ -111,29 +113,35 @@ def test_what_json_members_no_attribute_can_hold_is_left_out(tmp_path: Path) -> 
         "Order_rows.w: an object in one place, a whole number of 32 bits in another",
     ]
     assert shapes(made) == {
-        "Order": {"id": "Integer", "rows": "Order_rows n", "one": "Order_one"},
+        "Order": {"id": "Integer", "tags": "String n", "rows": "Order_rows n", "one": "Order_one"},
         "Order_rows": {},
         "Order_one": {"x": "Integer"},
     }
     assert "bodies with parts that were left out need IgnoreUndefinedAttributes: true" in made.checks
     text = str(made.documents()[0])
-    assert text.startswith("# Left out:\n#   tags: a list of single values")
+    assert text.startswith("# Left out:\n#   matrix: a list of lists")
     assert "Order_rows: it has no attribute that can be its key" in made.checks
     definitions(made, tmp_path)
 
 
 def test_what_xml_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
     made = draft(
-        '<Order id="1"><t>1</t><t>2</t><p currency="EUR">5</p><m>a<b/>c</m><id>x</id><x y="1"/></Order>',
+        '<Order id="1"><t>1</t><t>2</t><p currency="EUR">5</p>so<m>a<b/>c</m><id>x</id><x y="1"/></Order>',
         "xml",
     )
     assert made.left_out == [
-        "Order.t: a list of single values; only a list of objects can be an attribute",
-        "Order.p: an element with text beside its elements or XML attributes",
-        "Order.m: an element with text beside its elements or XML attributes",
+        "Order.text: text between elements",
     ]
     assert shapes(made) == {
-        "Order": {"id": "Integer type=attribute", "id_2": "String elem_name=id", "x": "Order_x"},
+        "Order": {
+            "id": "Integer type=attribute",
+            "t": "Integer n",
+            "p": "Order_p",
+            "m": "String type=xml",
+            "id_2": "String elem_name=id;name=id_2",
+            "x": "Order_x",
+        },
+        "Order_p": {"Value": "Integer type=pcdata;notag", "currency": "String type=attribute"},
         "Order_x": {"y": "Integer type=attribute"},
     }
     definitions(made, tmp_path)

@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.instance import finish
 from connector.config.drafting.draft import Draft, DraftAttribute
+from connector.config.drafting.samples import format_of
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
-from tests.config.drafting.drafts import defaults, definitions, draft, keys, shapes
+from tests.config.drafting.drafts import defaults, definitions, draft, keys
+from tests.config.drafting.drafts import schema_shapes as shapes
 
 
 def xsd(*parts: str) -> str:
     return (
-        '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:t="urn:t" targetNamespace="urn:t">'
-        + "".join(parts)
-        + "</xs:schema>"
+        '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:t="urn:t" targetNamespace="urn:t"'
+        ' elementFormDefault="qualified">' + "".join(parts) + "</xs:schema>"
     )
 
 
@@ -75,9 +76,9 @@ ORDERS = xsd(
 """
 )
 
-ORDERED = """<t:Order xmlns:t="urn:t"><Number>7</Number><Date>2024-05-31</Date><Total>5.0</Total>
+ORDERED = """<Order xmlns="urn:t"><Number>7</Number><Date>2024-05-31</Date><Total>5.0</Total>
 <Line><Article>Bolt</Article><Quantity>2</Quantity></Line><Line><Article>Nut</Article><Quantity>1</Quantity></Line>
-<ShipTo><City>Ulm</City></ShipTo></t:Order>"""
+<ShipTo><City>Ulm</City></ShipTo></Order>"""
 
 
 def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
         ("unsignedByte", "Integer", ""),
         ("integer", "String", "may be beyond 32 bits, so a text; Integer where all values fit"),
         ("unsignedInt", "String", "may be beyond 32 bits, so a text; Integer where all values fit"),
-        ("float", "Float", ""),
+        ("float", "Float", "without INF and NaN"),
         ("decimal", "Double", ""),
         ("boolean", "Boolean", ""),
         ("dateTime", "Date", ""),
@@ -155,16 +156,17 @@ def test_xml_attributes_and_names_that_are_no_names_get_tags(tmp_path: Path) -> 
             '<xs:attribute name="lang" type="xs:language" use="required"/>'
             '<xs:attribute name="x.y"/><xs:attribute name="old" use="prohibited"/>'
             '<xs:attribute ref="xml:lang"/>'
-            '<xs:attribute ref="common"/>',
+            '<xs:attribute ref="t:common"/>',
         ).replace("</xs:schema>", '<xs:attribute name="common" type="xs:int"/></xs:schema>'),
         "xsd",
     )
     assert shapes(made)["Order"] == {
         "order_id": "Integer elem_name=order-id",
         "lang": "String",
-        "lang_2": "String type=attribute;attr_name=lang",
+        "lang_2": "String type=attribute;attr_name=lang;name=lang_2",
         "x_y": "String type=attribute;attr_name=x.y",
-        "common": "Integer type=attribute",
+        "lang_3": "String type=attribute;attr_name=lang;name=lang_3;ns=http://www.w3.org/XML/1998/namespace",
+        "common": "Integer type=attribute;ns=urn:t",
     }
     assert attributes_of(made)["lang_2"].required
     assert not attributes_of(made)["x_y"].required
@@ -186,8 +188,12 @@ def test_groups_bring_their_elements_and_attributes() -> None:
         "</xs:sequence></xs:complexType></xs:schema>",
     )
     made = draft(schema, "xsd")
-    assert shapes(made)["Order"] == {"n": "String", "p": "Order_P n", "m": "String type=attribute"}
-    assert [one.required for one in attributes_of(made).values()] == [False, False, True]
+    assert shapes(made)["Order"] == {
+        "n": "String",
+        "p": "Order_P n",
+        "m": "String type=attribute",
+    }
+    assert [one.required for one in attributes_of(made).values()] == [False, True, True, False]
 
 
 def test_types_that_contain_themselves_are_defined_once(tmp_path: Path) -> None:
@@ -199,14 +205,14 @@ def test_types_that_contain_themselves_are_defined_once(tmp_path: Path) -> None:
         "</xs:sequence></xs:complexType>"
     )
     made = draft(schema, "xsd")
-    assert shapes(made) == {"Order": {"Id": "Integer", "Part": "Order n"}}
-    assert (
-        attributes_of(made)["Id"].comment == "the schema has it more than once; only one can be an attribute"
-    )
+    assert shapes(made) == {"Order": {"Id": "Integer n", "Part": "Order n"}}
+    assert made.left_out == [
+        "Order.Id: the order among each other and the elements between; they are written name by name",
+    ]
     definitions(made, tmp_path)
 
 
-def test_text_with_xml_attributes_mixed_content_and_any_are_left_out() -> None:
+def test_text_beside_xml_attributes_is_kept_and_mixed_content_and_any_are_left_out() -> None:
     price = (
         '<xs:element name="Price"><xs:complexType><xs:simpleContent><xs:extension base="xs:decimal">'
         '<xs:attribute name="currency"/></xs:extension></xs:simpleContent></xs:complexType></xs:element>'
@@ -229,14 +235,13 @@ def test_text_with_xml_attributes_mixed_content_and_any_are_left_out() -> None:
     assert made.left_out == [
         "Order.text: text between elements",
         "Order.xs:any: elements or XML attributes of any name",
-        "Order.tag: repeated single values; only repeated objects can be an attribute",
         "Order.gone: the schema does not define this element",
-        "Order_Price.text: the text of an element with XML attributes",
     ]
     assert shapes(made) == {
-        "Order": {"Price": "Order_Price", "Code": "String", "odd": "String"},
-        "Order_Price": {"currency": "String type=attribute"},
+        "Order": {"Price": "Order_Price", "Code": "String", "tag": "String n", "odd": "String"},
+        "Order_Price": {"Value": "Double type=pcdata;notag", "currency": "String type=attribute"},
     }
+    assert attributes_of(made, "Order_Price")["Value"].required
     assert attributes_of(made)["Code"].max_length == 3
     assert attributes_of(made)["odd"].comment == "the schema does not define the type Odd"
 
@@ -257,7 +262,8 @@ def test_the_root_is_the_element_of_the_name_else_the_only_one() -> None:
         draft(two, "xsd", "Bill")
     made = draft(ORDERS, "xsd", "Bestellung")
     assert list(shapes(made)) == ["Bestellung", "Bestellung_Line", "Bestellung_Address"]
-    assert "the sample says 'Order': a rule has to name Bestellung" in made.checks
+    assert "the tag elem_name says that the root element Order is a Bestellung" in made.checks
+    assert made.top.tags == ["ns=urn:t", "elem_name=Order", "verb=false"]
     only_type = xsd('<xs:complexType name="T"><xs:attribute name="a"/></xs:complexType>')
     assert shapes(draft(only_type, "xsd")) == {"Order": {"a": "String type=attribute"}}
 
@@ -282,12 +288,14 @@ def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
     )
     made = draft(main.read_text(), "xsd", path=main)
     assert shapes(made)["Order_Address"] == {"City": "String"}
-    assert made.left_out == ["http://127.0.0.1:1/x.xsd: only local schema files are read"]
+    assert made.left_out == ["main.xsd:1: 'http://127.0.0.1:1/x.xsd': only local schema files are read"]
     address.write_text("<a>")
-    with pytest.raises(MalformedData, match=r"address\.xsd: the body is no XML"):
+    with pytest.raises(MalformedData, match=r"main\.xsd:1: address\.xsd is no XML"):
         draft(main.read_text(), "xsd", path=main)
     address.unlink()
-    with pytest.raises(MalformedData, match=r"cannot read .*address\.xsd: No such file or directory: line 1"):
+    with pytest.raises(
+        MalformedData, match=r"main\.xsd:1: address\.xsd cannot be read: No such file or directory"
+    ):
         draft(main.read_text(), "xsd", path=main)
 
 
@@ -325,7 +333,7 @@ def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
                 )
                 + '<xs:group name="g40"/></xs:schema>',
             ),
-            "more than 50000 declarations: line 1",
+            "more than 200000 declarations: line 1",
         ),
     ],
 )
@@ -406,7 +414,8 @@ def test_what_a_json_schema_has_and_no_attribute_can_hold_is_left_out(tmp_path: 
         "type": "object",
         "properties": {
             "id": {"type": "string"},
-            "tags": {"type": "array", "items": {"type": "string"}},
+            "tags": {"type": "array", "items": {"type": "string", "maxLength": 5}},
+            "rows": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
             "pair": {"type": "array", "items": [{"type": "string"}]},
             "anything": True,
             "nothing": {},
@@ -418,16 +427,19 @@ def test_what_a_json_schema_has_and_no_attribute_can_hold_is_left_out(tmp_path: 
             "lost": {"$ref": "#/$defs/gone"},
             "round": {"$ref": "#/$defs/round"},
             "file": {"type": "file"},
+            "gaps": {"type": "array", "items": {"type": ["string", "null"]}},
+            "anchor": {"$ref": "#gone"},
         },
+        "patternProperties": {"^x-": {"type": "string"}},
         "$defs": {"round": {"$ref": "#/$defs/round"}},
     }
     made = draft(json.dumps(schema), "json-schema")
     assert [text.removeprefix("Order.") for text in made.left_out] == [
-        "tags: a list of single values or lists; only a list of objects can be an attribute",
+        "rows: a list of lists",
         "pair: a list whose elements differ by their place",
         "anything: any value fits",
         "nothing: a value of any type",
-        "either: one of several schemas",
+        "either: one of 2 schemas",
         "both: a value of several types: string, integer",
         "mixed: a value of any type",
         "map: an object without properties",
@@ -435,8 +447,12 @@ def test_what_a_json_schema_has_and_no_attribute_can_hold_is_left_out(tmp_path: 
         "lost: the reference '#/$defs/gone' leads nowhere",
         "round: references in a circle",
         "file: the type 'file'",
+        "gaps: a list with null",
+        "anchor: the reference '#gone' leads nowhere",
+        "patternProperties: members of any name",
     ]
-    assert shapes(made) == {"Order": {"id": "String"}}
+    assert shapes(made) == {"Order": {"id": "String", "tags": "String n"}}
+    assert attributes_of(made)["tags"].max_length == 5
     definitions(made, tmp_path)
 
 
@@ -456,6 +472,122 @@ def test_a_json_schema_of_no_object_is_an_error(schema: dict[str, Any], error: s
     with pytest.raises(MalformedData) as raised:
         draft(json.dumps(schema), "json-schema")
     assert str(raised.value) == error
+
+
+MANY: dict[str, Any] = {
+    "$schema": "http://json-schema.org/draft-06/schema#",
+    "oneOf": [{"$ref": "#/definitions/Patient"}, {"$ref": "#/definitions/Bundle"}],
+    "definitions": {
+        "Patient": {
+            "description": "a person",
+            "properties": {
+                "resourceType": {"const": "Patient"},
+                "_birthDate": {"$ref": "#/definitions/Element"},
+                "contained": {"type": "array", "items": {"$ref": "#/definitions/ResourceList"}},
+                "given": {"type": "array", "items": {"$ref": "#/definitions/string"}},
+                "contact": {"$ref": "#/definitions/Contact"},
+            },
+            "additionalProperties": False,
+            "required": ["resourceType"],
+        },
+        "Element": {
+            "properties": {
+                "id": {"type": "string"},
+                "extension": {"type": "array", "items": {"$ref": "#/definitions/Element"}},
+            }
+        },
+        "string": {"type": "string"},
+        "Bundle": {"properties": {"resourceType": {"const": "Bundle"}}},
+        "ResourceList": {"oneOf": [{"$ref": "#/definitions/Patient"}] * 30},
+        "Contact": {
+            "required": ["kind"],
+            "properties": {"kind": {"type": "string"}},
+            "anyOf": [{"$ref": "#/definitions/Phone"}, {"properties": {"mail": {"type": "string"}}}],
+        },
+        "Phone": {"properties": {"kind": {"const": 1}, "number": {"type": "string"}}, "required": ["number"]},
+    },
+}
+
+
+def test_a_json_schema_of_many_definitions_drafts_the_one_of_the_name(tmp_path: Path) -> None:
+    made = draft(json.dumps(MANY), "json-schema", "Patient")
+    assert shapes(made) == {
+        "Patient": {
+            "resourceType": "String",
+            "_birthDate": "Patient_Element",
+            "given": "String n",
+            "contact": "Patient_Contact",
+        },
+        "Patient_Element": {"id": "String", "extension": "Patient_Element n"},
+        "Patient_Contact": {"kind": "String", "number": "String", "mail": "String"},
+    }
+    required = [
+        (holder.name, one.name)
+        for holder in made.objects
+        for one in holder.attributes.values()
+        if one.required
+    ]
+    assert required == [("Patient", "resourceType"), ("Patient_Contact", "kind")]
+    assert made.left_out == [
+        "Patient.contained: one of 30 schemas",
+        "Patient_Contact.kind: another type in another schema of a choice",
+    ]
+    definitions(made, tmp_path)
+    assert list(shapes(draft(json.dumps(MANY), "json-schema", "Phone"))) == ["Phone"]
+    titled = {**MANY, "title": "Bundle", "oneOf": MANY["oneOf"][:1]}
+    whole = draft(json.dumps(titled), "json-schema", "Bundle")
+    assert "given" in shapes(whole)["Bundle"]
+    few = draft(json.dumps(MANY), "json-schema", "Any")  # a choice of two objects
+    assert list(shapes(few)["Any"]) == ["resourceType", "_birthDate", "given", "contact"]
+
+
+WITH_ID = {"properties": {"id": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"$defs": {"Order": WITH_ID, "Other": {}}},
+        {"openapi": "3.1.0", "components": {"schemas": {"Order": WITH_ID}}},
+        {
+            "swagger": "2.0",
+            "definitions": {"Order": {"allOf": [{"$ref": "#o"}]}, "o": {"$anchor": "o", **WITH_ID}},
+        },
+    ],
+)
+def test_a_definition_of_the_name_is_found_in_each_place(document: dict[str, Any]) -> None:
+    content = json.dumps(document).encode()
+    assert format_of(Path("api.json"), content) == "json-schema"
+    assert shapes(draft(content, "json-schema")) == {"Order": {"id": "String"}}
+    with pytest.raises(MalformedData, match="; name the object like one of its definitions: Order"):
+        draft(content, "json-schema", "Missing")
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"type": ["string", "null"]},
+        {"type": "string", "nullable": True},
+        {"oneOf": [{"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"$ref": "#/$defs/text"}, {"type": "null"}]},
+        {"enum": ["a", None]},
+        {"$ref": "#/$defs/maybe"},
+    ],
+)
+def test_what_may_be_null_is_not_required(described: dict[str, Any], tmp_path: Path) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "note": described},
+        "required": ["id", "note"],
+        "$defs": {"text": {"type": "string"}, "maybe": {"type": ["string", "null"]}},
+    }
+    made = draft(json.dumps(schema), "json-schema")
+    assert [one.required for one in attributes_of(made).values()] == [True, False]
+    assert attributes_of(made)["note"].comment == "required in the schema, where null is a value"
+    handler = JsonHandler(defaults(JsonHandler), definitions(made, tmp_path))
+    bo = handler.to_business_object('{"id": 1, "note": null}', Hint("Order", "Create"))
+    finish(bo)
+    assert bo["note"] is None
 
 
 def test_parts_that_cannot_be_followed_are_left_out_once() -> None:
