@@ -13,7 +13,7 @@ from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import shown
 from connector.businessobjects.xml_parser import local_name, parse_xml
-from connector.businessobjects.xml_reader import XmlReader, error_at
+from connector.businessobjects.xml_reader import XmlReader, error_at, refuse_text_within
 from connector.businessobjects.xml_shape import Shapes
 from connector.businessobjects.xml_writer import XmlWriter
 from connector.errors import MalformedData
@@ -23,6 +23,15 @@ _NAMESPACES: Final = {
     "1.2": "http://www.w3.org/2003/05/soap-envelope",
 }
 _VERSIONS: Final = {uri: version for version, uri in _NAMESPACES.items()}
+_ENCODINGS: Final = (
+    "http://schemas.xmlsoap.org/soap/encoding/",
+    "http://www.w3.org/2003/05/soap-encoding",
+)
+_ROLES: Final = {
+    "1.1": ("actor", ("", "http://schemas.xmlsoap.org/soap/actor/next")),
+    "1.2": ("role", ("", *(f"{_NAMESPACES['1.2']}/role/{name}" for name in ("next", "ultimateReceiver")))),
+}
+"""The XML attribute of a header block that says who the block is for, and its values for this receiver."""
 _SPACE: Final = " \t\r\n"
 _FAULT_PARTS: Final = ("Code", "Reason", "Actor", "Detail")
 
@@ -31,8 +40,9 @@ class SoapHandler:
     """SOAP envelopes.
 
     The only element of the body is the business object, as in XML. A child with the tag ``soap=header`` in
-    its application-specific information is a header block, and not part of the body. A header block that no
-    child takes is passed over, unless its ``mustUnderstand`` is true. Both versions of SOAP are read.
+    its application-specific information is a header block, and not part of the body. A header block for
+    another receiver is passed over. So is a block that no child takes, unless its ``mustUnderstand`` is true.
+    Both versions of SOAP are read.
 
     A fault becomes the object FaultObject, with the attributes ``Code``, ``Reason``, ``Actor`` and ``Detail``
     as far as the object has them. That object is written as a fault. Without FaultObject, a fault makes the
@@ -63,7 +73,11 @@ class SoapHandler:
                 raise ValueError(f"FaultObject: {self._fault}.{name} is no single value of a simple type")
         shapes = Shapes(definitions)
         self._shapes = shapes
-        self._reader = XmlReader(shapes, ignore_undefined=self._ignore_undefined)
+        self._reader = XmlReader(
+            shapes,
+            ignore_undefined=self._ignore_undefined,
+            no_attributes=(*_NAMESPACES.values(), *_ENCODINGS),
+        )
         self._writer = XmlWriter(shapes)
 
     # --- reading ------------------------------------------------------------------------------
@@ -109,7 +123,9 @@ class SoapHandler:
                 "",
             )
         found_parts: dict[str, etree._Element] = {}
+        refuse_text_within(envelope)
         for part in envelope:
+            refuse_text_within(part)
             local = local_name(str(part.tag))
             if part.tag not in (f"{uri}}}Header", f"{uri}}}Body") or local in found_parts:
                 raise error_at(f"found {shown(local)} in the Envelope, expected Header and Body", part, "")
@@ -127,11 +143,15 @@ class SoapHandler:
             for part in self._shapes.named(bo.type).parts
             if part.field.name in fields
         }
+        role, ours = _ROLES[version]
+        uri = f"{{{_NAMESPACES[version]}}}"
         for block in header if header is not None else ():
             name = local_name(str(block.tag))
+            if block.get(f"{uri}{role}", "").strip(_SPACE) not in ours:
+                continue
             field = by_tag.get(name)
             if field is None or field.child is None:
-                must = block.get(f"{{{_NAMESPACES[version]}}}mustUnderstand", "").strip(_SPACE)
+                must = block.get(f"{uri}mustUnderstand", "").strip(_SPACE)
                 if must in ("1", "true"):
                     raise error_at(
                         f"MustUnderstand: no attribute of {bo.type} takes the header block {shown(name)}",

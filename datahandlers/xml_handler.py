@@ -14,7 +14,7 @@ from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.xml_parser import parse_xml
-from connector.businessobjects.xml_reader import XmlReader
+from connector.businessobjects.xml_reader import XmlReader, refuse_text_within
 from connector.businessobjects.xml_shape import Shapes
 from connector.businessobjects.xml_validation import DtdValidator, SchemaValidator
 from connector.businessobjects.xml_writer import XmlWriter
@@ -31,12 +31,12 @@ class XmlHandler:
     of the definition. Tags in the application-specific information say what else an attribute is in XML
     (:mod:`connector.businessobjects.xml_shape`).
 
-    Names are compared without their namespace, unless a tag gives one. Attributes of a namespace
-    (``xsi:schemaLocation``), comments and processing instructions are passed over. The character set is the
-    option, else the byte order mark, else that of the XML declaration. A document type declaration is
-    refused, unless the body is validated against a DTD. So are all entities but the five of XML itself.
-    These are errors: nesting deeper than 200, text between elements, elements or attributes that are not
-    defined. A document needs some ten times its size in memory.
+    Names are compared without their namespace, unless a tag gives one. XML attributes of the namespaces
+    ``xml`` and ``xsi``, comments and processing instructions are passed over. The option gives the character
+    set, else the byte order mark, else the XML declaration. A document type declaration is refused, unless
+    the body is validated against a DTD. So are all entities but the five of XML itself. These are errors:
+    nesting deeper than 200, text between elements, elements or attributes that are not defined. A document
+    needs some ten times its size in memory.
     """
 
     mime_types = ("text/xml", "application/xml")
@@ -133,7 +133,9 @@ class XmlHandler:
     # --- many objects -------------------------------------------------------------------------
 
     def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
-        for number, element in enumerate(self._parse(body, hint), 1):
+        container = self._parse(body, hint)
+        refuse_text_within(container)
+        for number, element in enumerate(container, 1):
             try:
                 yield self._object(element, hint)
             except UnknownBusinessObject as error:

@@ -1,4 +1,8 @@
-"""Parses XML from strangers: no entities, no document type, no network, no huge trees."""
+"""Parses XML from strangers: no entities, no document type, no network.
+
+The parser has no limit of its own that lies below ``max_body``: neither for a text nor for a name. What such
+limits are against are entities, which are refused before the parser reads any, and nesting, which is counted.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,11 @@ _PLAIN_DOCTYPE: Final = re.compile(
 )
 """A document type without an internal subset."""
 _DECLARED: Final = re.compile(rb"""\s*<\?xml[^>]*encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+_LIMITS: Final = {
+    "Excessive depth": "is nested deeper than 200 levels",
+    "Name too long": "has a name of more than 10,000,000 characters",
+}
+"""What the parser refuses for its size, and is well-formed for all that."""
 _PARSER_ADVICE: Final = re.compile(r",? (?:use|try) XML_PARSE_HUGE.*|, line \d+, column \d+.*", re.DOTALL)
 
 
@@ -72,7 +81,7 @@ def parse_xml(
         no_network=True,
         load_dtd=False,
         dtd_validation=False,
-        huge_tree=False,
+        huge_tree=True,
         remove_comments=not keeps_specials,
         remove_pis=not keeps_specials,
         recover=False,
@@ -82,6 +91,9 @@ def parse_xml(
     except etree.XMLSyntaxError as error:
         _refuse_undecodable(data)
         line, column = error.position
+        limit = next((words for start, words in _LIMITS.items() if (error.msg or "").startswith(start)), None)
+        if limit is not None:
+            raise MalformedData(f"the body {limit}: line {line} column {column}") from None
         reason = _PARSER_ADVICE.sub("", error.msg or "unreadable")[:300]
         raise MalformedData(f"the body is no XML: {reason}: line {line} column {column}") from None
     except (ValueError, LookupError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from lxml import etree
@@ -12,6 +13,7 @@ from connector.businessobjects.instance import BusinessObject, UnknownAttribute,
 from connector.businessobjects.names import shown
 from connector.businessobjects.types import Converter, SimpleValue
 from connector.businessobjects.xml_parser import has_no_namespace, local_name
+from connector.businessobjects.xml_schema_documents import XML_NAMESPACE
 from connector.businessobjects.xml_shape import (
     BLANK,
     COMMENT,
@@ -29,6 +31,9 @@ from connector.errors import MalformedData
 MAX_DEPTH: Final = 200
 VERB: Final = "verb"
 _NIL: Final = f"{{{XSI}}}nil"
+_NIL_VALUES: Final = {"true": True, "1": True, "false": False, "0": False}
+_NO_ATTRIBUTES: Final = (f"{{{XML_NAMESPACE}}}", f"{{{XSI}}}")
+"""The namespaces of XML attributes that say something about an element, and are no part of an object."""
 _SPACE: Final = " \t\r\n"
 _SPACES: Final = re.compile(f"[{_SPACE}]+")
 
@@ -39,11 +44,13 @@ class XmlReader:
     Args:
         shapes: the shapes.
         ignore_undefined: pass over elements and XML attributes that the definitions lack.
+        no_attributes: further namespaces whose XML attributes are passed over.
     """
 
-    def __init__(self, shapes: Shapes, *, ignore_undefined: bool) -> None:
+    def __init__(self, shapes: Shapes, *, ignore_undefined: bool, no_attributes: Sequence[str] = ()) -> None:
         self._shapes = shapes
         self._ignore_undefined = ignore_undefined
+        self._no_attributes = (*_NO_ATTRIBUTES, *(f"{{{uri}}}" for uri in no_attributes))
 
     def read(self, schema: Schema, root: etree._Element) -> BusinessObject:
         """Returns the object of an element, or of a whole document, with the verb of the root element.
@@ -97,11 +104,11 @@ class XmlReader:
         if shape.text is not None:
             self._own_text(shape, shape.text, element, values, path)
         elif (text := element.text) is not None:
-            _refuse_text(text, element, path)
+            refuse_text(text, element, path)
         by_tag = shape.by_tag
         for inner in element:
             if (tail := inner.tail) is not None and shape.text is None:
-                _refuse_text(tail, element, path)
+                refuse_text(tail, element, path)
             tag = inner.tag
             part = by_tag.get(tag)
             if part is None:
@@ -123,7 +130,7 @@ class XmlReader:
             if part.kind == MARKUP:
                 self._markup(part, inner, values, path)
                 continue
-            if inner.attrib and inner.get(_NIL, "").strip(_SPACE) in ("true", "1"):
+            if inner.attrib and _is_nil(inner, f"{path}{name}"):
                 self._nil(part, inner, values, path)
                 continue
             if field.child is None:
@@ -150,8 +157,8 @@ class XmlReader:
             raise error_at("xsi:nil is true, but the element is not empty", element, f"{path}{name}")
         if not self._ignore_undefined:
             for key in element.attrib:
-                if str(key)[0] != "{":
-                    reason = f"the XML attribute {shown(str(key))} beside xsi:nil cannot be kept"
+                if not str(key).startswith(self._no_attributes):
+                    reason = f"the XML attribute {shown(local_name(str(key)))} beside xsi:nil cannot be kept"
                     raise error_at(reason, element, f"{path}{name}")
         if part.nil == BLANK and part.field.child is None:
             self._value(part, "", element, values, path)
@@ -240,20 +247,30 @@ class XmlReader:
         ) in element.attrib:  # not the values: each takes time in proportion to the number of attributes
             name = str(key)
             part = shape.attributes.get(name)
+            if part is None and name[0] == "{":
+                if name.startswith(self._no_attributes):
+                    continue
+                part = shape.attributes.get(local_name(name))
             if part is not None:
+                if part.field.name in values:
+                    reason = f"found the XML attribute {shown(part.name)} a second time, expected one"
+                    raise error_at(reason, element, f"{path}{part.field.name}")
                 text = element.get(name, "")
                 if part.kind == XSI_TYPE:
                     text = _type_name(text, part, element, path)
                 self._text(part, text, element, values, path)
-            elif not (
-                name[0] == "{" or (name == VERB and depth == 1 and shape.has_verb) or self._ignore_undefined
-            ):
-                raise error_at(f"the XML attribute {shown(name)} is not known", element, path[:-1])
+            elif not ((name == VERB and depth == 1 and shape.has_verb) or self._ignore_undefined):
+                raise error_at(
+                    f"the XML attribute {shown(local_name(name))} is not known", element, path[:-1]
+                )
 
     def _refuse_attributes(self, element: etree._Element, path: str) -> None:
         for key in element.attrib:
-            if str(key)[0] != "{":
-                raise error_at(f"the XML attribute {shown(str(key))} is not known", element, path[:-1])
+            name = str(key)
+            if not name.startswith(self._no_attributes):
+                raise error_at(
+                    f"the XML attribute {shown(local_name(name))} is not known", element, path[:-1]
+                )
 
     def _own_text(
         self, shape: Shape, part: Part, element: etree._Element, values: dict[str, Any], path: str
@@ -266,7 +283,7 @@ class XmlReader:
             if len(texts) == 1 or not shape.by_tag
             else between.join(one.strip(_SPACE) for one in texts).strip(_SPACE)
         )
-        if text or not (len(element) or element.attrib):
+        if text or not (len(element) or values):
             self._text(part, text, element, values, path)
 
     def _special(self, shape: Shape, inner: etree._Element, values: dict[str, Any], path: str) -> None:
@@ -298,6 +315,14 @@ class XmlReader:
         raise error_at(str(UnknownAttribute(shape.schema, name)), element, path[:-1])
 
 
+def _is_nil(element: etree._Element, path: str) -> bool:
+    given = element.get(_NIL)
+    is_nil = False if given is None else _NIL_VALUES.get(given.strip(_SPACE))
+    if is_nil is None:
+        raise error_at(f"xsi:nil is {shown(given or '')}, expected true or false", element, path)
+    return is_nil
+
+
 def _instruction(one: Any) -> str:
     return f"{one.target} {one.text}" if one.text else str(one.target)
 
@@ -321,9 +346,16 @@ def check_depth(element: etree._Element, depth: int) -> None:
         level = [part for parent in level for part in parent]
 
 
-def _refuse_text(text: str, element: etree._Element, path: str) -> None:
+def refuse_text(text: str, element: etree._Element, path: str) -> None:
+    """Refuses text between elements, but for white space. ``path`` ends with a dot, or is empty."""
     if text.strip(_SPACE):
         raise error_at(f"found the text {shown(text.strip())} between elements", element, path[:-1])
+
+
+def refuse_text_within(element: etree._Element) -> None:
+    """Refuses text beside the elements within an element."""
+    for text in (element.text, *(inner.tail for inner in element)):
+        refuse_text(text or "", element, "")
 
 
 def error_at(reason: str, element: etree._Element, path: str) -> MalformedData:

@@ -35,6 +35,7 @@ from typing import Final
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.xml_parser import local_name
+from connector.businessobjects.xml_schema_documents import XML_NAMESPACE
 from connector.errors import MalformedData
 
 XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
@@ -206,7 +207,7 @@ class Shape:
                 if kind == ATTRIBUTE
                 else info.get("elem_name") or info.get("attr_name")
             )
-            name = (name or field.name).rpartition(":")[2]
+            prefix, _, name = (name or field.name).rpartition(":")
             if _NAME.fullmatch(name) is None:
                 raise MalformedData(
                     f"{schema.name}: {field.name}: {name!r} is no name in XML; give elem_name"
@@ -214,6 +215,8 @@ class Shape:
             namespace = (
                 XSI if kind in _XSI_NAMES else info.get("ns", "" if kind == ATTRIBUTE else self.namespace)
             )
+            if kind == ATTRIBUTE and prefix == "xml":
+                namespace = XML_NAMESPACE
             if field.is_list and kind in SINGLE:
                 raise MalformedData(f"{schema.name}: {field.name}: a list of values cannot be a {kind}")
             escape, nil = info.get("escape"), info.get("nil", "").lower()

@@ -114,11 +114,22 @@ class XmlWriter:
         """
         if _IMPOSSIBLE.search(text):
             raise MalformedData(f"{self._culprit(bo)}, which XML cannot hold")
-        has_literals = "<![CDATA[" in text or "<!--" in text  # a reference would be text there
+        # A reference is text where it stands in a literal.
+        has_literals = "<![CDATA[" in text or "<!--" in text or text.count("<?") > 1
         try:
-            return text.encode(charset or "utf-8", "strict" if has_literals else "xmlcharrefreplace")
-        except (LookupError, UnicodeError) as error:
+            return text.encode(charset or "utf-8")
+        except LookupError as error:
             raise MalformedData(f"{bo.type} cannot be written in {charset}: {error}") from None
+        except UnicodeError as error:
+            reason = f"{bo.type} cannot be written in {charset}: {error}"
+            if has_literals:
+                raise MalformedData(reason) from None
+        body = text.encode(charset, "xmlcharrefreplace")
+        try:
+            parse_xml(body, may_have_doctype=True)  # a reference cannot stand in a name
+        except MalformedData:
+            raise MalformedData(reason) from None
+        return body
 
     def _culprit(self, bo: BusinessObject, path: str = "") -> str:
         """Names the attribute with a character that is not possible in XML."""
@@ -176,6 +187,11 @@ class XmlWriter:
             elif part.kind == TEXT:
                 if part.is_list_text:
                     value = _list_text(part, value, bo)
+                if value == "" and any(name != part.field.name for name in bo):
+                    raise MalformedData(
+                        f"{bo.type}: {part.field.name} is blank, and XML cannot tell a blank text beside XML "
+                        "attributes or elements from one that is not set"
+                    )
                 out.append(_content(part, value, bo))
             elif part.kind not in IN_TAG:
                 inner = tags[part]
@@ -320,13 +336,17 @@ def _special(part: Part, value: SimpleValue | None) -> str:
         return ""
     text = text_of(value)
     name = part.field.name
+    if "\r" in text:
+        raise MalformedData(f"{name}: XML reads a carriage return in a {part.kind} as a line feed")
     if part.kind == COMMENT:
         if "--" in text or text.endswith("-"):
             raise MalformedData(f"{name}: a comment cannot contain -- or end with -")
         return f"<!--{text}-->"
     if part.kind == PI:
-        if "?>" in text or not re.match(r"[^\W\d][\w.-]*(\s|$)", text):
-            raise MalformedData(f"{name}: expected a processing instruction: a name, then text without ?>")
+        if "?>" in text or not re.match(r"[^\W\d][\w.-]*( (?![ \t\n])|\Z)", text):
+            raise MalformedData(
+                f"{name}: expected a processing instruction: a name, then a space, then text without ?>"
+            )
         return f"<?{text}?>"
     if "[" in text or ">" in text or not text.startswith("DOCTYPE "):
         raise MalformedData(

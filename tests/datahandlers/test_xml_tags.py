@@ -21,6 +21,7 @@ from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 
+XSI = "http://www.w3.org/2001/XMLSchema-instance"
 VERBS = {"Create": Verb("Create"), "Update": Verb("Update")}
 
 
@@ -77,6 +78,110 @@ def soap(known: Definitions, **options: object) -> SoapHandler:
     return SoapHandler(resolve_options(SoapHandler.options, options, "test"), known)
 
 
+# --- XML attributes in namespaces -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["order-id", "x:order-id"])
+def test_an_xml_attribute_is_read_by_its_local_name(name: str) -> None:
+    body = f"<Order xmlns:x='urn:x' {name}='A'/>"
+    assert xml(ORDER).to_business_object(body, None).as_dict() == {"OrderId": "A"}
+
+
+def test_an_xml_attribute_with_a_namespace_of_its_own_has_to_match() -> None:
+    known = definitions(
+        define(
+            "Doc",
+            attribute("Href", "type=attribute;attr_name=href;ns=urn:x"),
+            attribute("Lang", "type=attribute;attr_name=xml:lang"),
+            attribute("Plain", "type=attribute;attr_name=plain"),
+        )
+    )
+    body = "<Doc xmlns:a='urn:x' xmlns:b='urn:y' a:href='1' xml:lang='da' b:plain='2'/>"
+    bo = xml(known).to_business_object(body, Hint("Doc", "Create"))
+    assert bo.as_dict() == {"Href": "1", "Lang": "da", "Plain": "2"}
+    written = xml(known).to_body(bo)
+    assert b' xml:lang="da"' in written
+    assert xml(known).to_business_object(written, None) == bo
+    for wrong in ("<Doc xmlns:b='urn:y' b:href='1'/>", "<Doc href='1'/>"):
+        with pytest.raises(MalformedData, match="the XML attribute 'href' is not known"):
+            xml(known).to_business_object(wrong, None)
+
+
+def test_xml_and_xsi_attributes_are_passed_over_and_others_on_demand() -> None:
+    body = f"<Order xml:lang='da' xmlns:i='{XSI}' i:type='t' xmlns:x='urn:x'><Raw xml:space='preserve'>a</Raw>%s</Order>"
+    assert xml(ORDER).to_business_object(body % "", None).as_dict() == {"Raw": "a"}
+    lenient = xml(ORDER, IgnoreUndefinedAttributes=True)
+    assert lenient.to_business_object(body % "<line x:a='1'>b</line>", None).as_dict() == {
+        "Raw": "a",
+        "Line": [{"Item": "b"}],
+    }
+
+
+def test_a_blank_text_of_an_element_stays_blank() -> None:
+    known = definitions(
+        define("Doc", attribute("Text", "type=pcdata;notag"), attribute("A", "type=attribute"))
+    )
+    bo = BusinessObject(known, "Doc", "Create", {"Text": ""})
+    assert xml(known).to_business_object(xml(known).to_body(bo), None) == bo
+    unset = BusinessObject(known, "Doc", "Create", {"A": "1"})
+    assert xml(known).to_business_object(xml(known).to_body(unset), None) == unset
+
+
+@pytest.mark.parametrize("charset", ["ascii", "iso-8859-1", "utf-16", "utf-8"])
+def test_a_character_set_without_a_character(charset: str) -> None:
+    known = definitions(
+        define(
+            "Doc",
+            attribute("Name"),
+            attribute("Grün", "elem_name=gr\u0169n"),
+            attribute("Style", "type=pi"),
+        )
+    )
+    text = BusinessObject(known, "Doc", "Create", {"Name": "\u20ac <\u0169>"})
+    handler = xml(known, charset=charset)
+    assert handler.to_business_object(handler.to_body(text), None) == text
+    for values in ({"Grün": "a"}, {"Style": "a \u20ac"}):
+        bo = BusinessObject(known, "Doc", "Create", values)
+        if charset.startswith("utf"):
+            assert handler.to_business_object(handler.to_body(bo), None) == bo
+        else:
+            with pytest.raises(MalformedData, match=f"Doc cannot be written in {charset}"):
+                handler.to_body(bo)
+
+
+# --- large documents --------------------------------------------------------------------------
+
+LARGE = 10_100_000  # more than the ten million to which libxml2 limits a text by default
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "attribute_name"),
+    [
+        ("<Order><Raw>", "</Raw></Order>", "Raw"),
+        ("<Order><note><![CDATA[", "]]></note></Order>", "Note"),
+        ("<Order><!--", "--></Order>", "Remark"),
+        ("<Order><?x ", "?></Order>", "Style"),
+        ("<Order order-id='", "'/>", "OrderId"),
+        ("<Order><Price>1<!--", "--></Price></Order>", ""),
+    ],
+)
+def test_a_text_may_be_as_long_as_a_body(begin: str, end: str, attribute_name: str) -> None:
+    handler = xml(ORDER)
+    bo = handler.to_business_object(f"{begin}{'a' * LARGE}{end}".encode(), Hint("Order", "Create"))
+    if attribute_name:
+        assert len(bo[attribute_name]) == LARGE + (2 if attribute_name == "Style" else 0)
+        assert handler.to_business_object(handler.to_body(bo), None) == bo
+
+
+def test_what_the_parser_limits_is_named() -> None:
+    for body, words in [
+        (b"<a>" * 3000 + b"</a>" * 3000, "the body is nested deeper than 200 levels"),
+        (b"<" + b"a" * LARGE + b"/>", "the body has a name of more than 10,000,000 characters"),
+    ]:
+        with pytest.raises(MalformedData, match=words):
+            xml(ORDER).to_business_object(body, Hint("Order", "Create"))
+
+
 # --- tags -------------------------------------------------------------------------------------
 
 
@@ -115,6 +220,14 @@ def test_a_value_is_written_as_it_is_where_the_tag_says_so() -> None:
         ({"Remark": "a-"}, "a comment cannot contain --"),
         ({"Style": "a ?> b"}, "expected a processing instruction"),
         ({"Style": "<"}, "expected a processing instruction"),
+        ({"Style": "a  b"}, "expected a processing instruction"),
+        ({"Style": "a\nb"}, "expected a processing instruction"),
+        ({"Style": "a b\rc"}, "Style: XML reads a carriage return in a pi as a line feed"),
+        ({"Remark": "b\rc"}, "Remark: XML reads a carriage return in a comment as a line feed"),
+        (
+            {"Price": {"Currency": "EUR", "Value": ""}},
+            "Price: Value is blank, and XML cannot tell a blank text",
+        ),
     ],
 )
 def test_what_a_comment_or_an_instruction_cannot_hold_is_refused(values: dict[str, str], words: str) -> None:
@@ -129,6 +242,12 @@ def test_what_a_comment_or_an_instruction_cannot_hold_is_refused(values: dict[st
         ("<Order><Price Currency='EUR'>x</Price></Order>", "Price.Value: found the text 'x', expected a number: line 1"),
         ("<Order><line No='x'>a</line></Order>", "Line[0].No: found the text 'x', expected an integer"),
         ("<Order no='1'/>", "the XML attribute 'no' is not known"),
+        ("<Order xmlns:x='urn:x' x:no='1'/>", "the XML attribute 'no' is not known"),
+        ("<Order xmlns:x='urn:x'><Raw x:no='1'/></Order>", "Raw: the XML attribute 'no' is not known"),
+        ("<Order xmlns:x='urn:x' x:order-id='1' order-id='2'/>", "OrderId: found the XML attribute 'order-id' a second time"),
+        ("<Order xml:order-id='1'>a</Order>", "found the text 'a' between elements"),
+        (f"<Order xmlns:i='{XSI}'><Raw i:nil='yes'/></Order>", "Raw: xsi:nil is 'yes', expected true or false"),
+        (f"<Order xmlns:i='{XSI}'><line i:nil='true' No='1'/></Order>", "Line: the XML attribute 'No' beside xsi:nil cannot be kept"),
         ("<Order><note>a<b/></note></Order>", "Note: found the element 'b', expected text (String)"),
     ],
 )  # fmt: skip
@@ -464,6 +583,10 @@ def test_header_blocks_are_children(version: str) -> None:
         (envelope("<s:Header><a s:mustUnderstand='1'/></s:Header><s:Body><Order/></s:Body>"), "MustUnderstand: no attribute of Order takes the header block 'a'"),
         (envelope("<s:Body><Order/></s:Body>").replace("2003", "2004"), "VersionMismatch"),
         ("<Order/>", "found the element 'Order', expected a SOAP Envelope"),
+        (envelope("lost<s:Body><Order/></s:Body>"), "found the text 'lost' between elements"),
+        (envelope("<s:Body><Order/></s:Body>lost"), "found the text 'lost' between elements"),
+        (envelope("<s:Body>lost<Order/></s:Body>"), "found the text 'lost' between elements"),
+        (envelope("<s:Header><a/>lost</s:Header><s:Body><Order/></s:Body>"), "found the text 'lost' between elements"),
         ("<?x y?>" + envelope("<s:Body><Order/></s:Body>"), "no processing instructions"),
         ("<!DOCTYPE a>" + envelope("<s:Body><Order/></s:Body>"), "document type declaration"),
         (envelope("<s:Body><s:Fault><s:Code><s:Value>s:Sender</s:Value></s:Code><s:Reason><s:Text>no stock</s:Text></s:Reason></s:Fault></s:Body>"), "a SOAP fault: code 's:Sender', reason 'no stock'"),
@@ -478,6 +601,67 @@ def test_an_envelope_that_is_wrong_is_told(body: str, words: str) -> None:
 
 def test_a_header_block_that_nobody_takes_is_passed_over() -> None:
     body = envelope("<s:Header><a/></s:Header><s:Body><Order><Id>1</Id></Order></s:Body>", "1.1")
+    assert soap(SOAP).to_business_object(body, None).as_dict() == {"Id": "1"}
+
+
+NEXT = {
+    "1.1": "http://schemas.xmlsoap.org/soap/actor/next",
+    "1.2": "http://www.w3.org/2003/05/soap-envelope/role/next",
+}
+OURS = [
+    ("1.1", ""),
+    ("1.1", "s:actor=''"),
+    ("1.1", f"s:actor='{NEXT['1.1']}'"),
+    ("1.2", ""),
+    ("1.2", "s:role=''"),
+    ("1.2", f"s:role=' {NEXT['1.2']} '"),
+    ("1.2", "s:role='http://www.w3.org/2003/05/soap-envelope/role/ultimateReceiver'"),
+    ("1.2", "role='http://example.org/log'"),  # in no namespace, so no role
+]
+FOREIGN = [
+    ("1.1", "s:actor='http://example.org/log'"),
+    ("1.1", f"s:actor='{NEXT['1.2']}'"),
+    ("1.1", "s:actor='urn:x'"),
+    ("1.2", "s:role='http://example.org/log'"),
+    ("1.2", "s:role='http://www.w3.org/2003/05/soap-envelope/role/none'"),
+    ("1.2", f"s:role='{NEXT['1.1']}'"),
+    ("1.2", "s:role='http://www.w3.org/2003/05/soap-envelope/role/Next'"),
+]
+MUST = ["s:mustUnderstand='1'", "s:mustUnderstand='true'"]
+
+
+@pytest.mark.parametrize(("version", "role"), OURS)
+@pytest.mark.parametrize("must", MUST)
+def test_a_mandatory_header_block_for_this_receiver_has_to_be_taken(
+    version: str, role: str, must: str
+) -> None:
+    body = envelope(
+        f"<s:Header><a {role} {must}>1</a></s:Header><s:Body><Order><Id>1</Id></Order></s:Body>", version
+    )
+    with pytest.raises(
+        MalformedData, match="MustUnderstand: no attribute of Order takes the header block 'a'"
+    ):
+        soap(SOAP).to_business_object(body, None)
+    taken = "<security %s %s><User>u</User></security>"
+    if not role.startswith("role"):
+        body = envelope(f"<s:Header>{taken % (role, must)}</s:Header><s:Body><Order/></s:Body>", version)
+        assert soap(SOAP).to_business_object(body, None).as_dict() == {"Security": {"User": "u"}}
+
+
+@pytest.mark.parametrize(("version", "role"), FOREIGN)
+@pytest.mark.parametrize("must", ["", *MUST])
+def test_a_header_block_for_another_receiver_is_passed_over(version: str, role: str, must: str) -> None:
+    blocks = f"<a {role} {must}>1</a><security {role} {must}><Other/></security><security><User>u</User></security>"
+    body = envelope(f"<s:Header>{blocks}</s:Header><s:Body><Order><Id>1</Id></Order></s:Body>", version)
+    assert soap(SOAP).to_business_object(body, None).as_dict() == {"Id": "1", "Security": {"User": "u"}}
+
+
+def test_attributes_of_soap_itself_are_passed_over() -> None:
+    encoding = "http://schemas.xmlsoap.org/soap/encoding/"
+    body = envelope(
+        f"<s:Body><Order s:encodingStyle='{encoding}'><Id xmlns:e='{encoding}' e:arrayType='x'>1</Id></Order></s:Body>",
+        "1.1",
+    )
     assert soap(SOAP).to_business_object(body, None).as_dict() == {"Id": "1"}
 
 
