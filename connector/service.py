@@ -23,12 +23,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from apscheduler.triggers.cron import CronTrigger
-from tzlocal import get_localzone
 
 from connector.adapter import Adapter
 from connector.errors import ConnectorError
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
+from connector.local_time import LOCAL
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.service")
@@ -57,7 +57,7 @@ class SystemClock:
         return time.monotonic()
 
     def local(self) -> datetime.datetime:
-        return datetime.datetime.now(get_localzone())
+        return datetime.datetime.now(LOCAL)
 
 
 class PollWindow:

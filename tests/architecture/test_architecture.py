@@ -16,6 +16,7 @@ FLOORS = {
         "connector.status",
         "connector.faults",
         "connector.java",
+        "connector.local_time",
         "connector.jars",
         "connector.log",
         "connector.modules",
