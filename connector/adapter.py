@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import time
@@ -41,7 +42,7 @@ class Adapter:
     """An adapter, which makes requests and processes events. A context manager, whose end stops both.
 
     Each half begins when it is first needed. :meth:`request` and :meth:`request_async` connect, and need no
-    Spark. :meth:`start` starts Spark and the inbound half. The first :meth:`poll`, :meth:`drain` or
+    Spark. :meth:`start` connects the inbound half and starts Spark. The first :meth:`poll`, :meth:`drain` or
     :meth:`serve` calls :meth:`start` if necessary. Without InputDestination there is no inbound half.
     The methods of the inbound half belong to one thread. All other methods are for any thread.
 
@@ -84,7 +85,10 @@ class Adapter:
             debug=debug,
         )
         self._restarts = Restarts(
-            settings.restart_retry_count, settings.restart_retry_interval * 60, self._wait_to_restart
+            settings.restart_retry_count,
+            settings.restart_retry_interval * 60,
+            self._wait_to_restart,
+            lambda: self._stop.is_made,
         )
         self._noted_at = float("-inf")
         self._working_since: float | None = None
@@ -126,10 +130,15 @@ class Adapter:
 
     # -- life --------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Starts Spark, connects, checks every worker, and takes over from dead instances.
+    def start(self, *, waits: bool = False) -> None:
+        """Connects, starts Spark, checks every worker, and takes over from dead instances.
 
         Without InputDestination only logs a warning.
+
+        Args:
+            waits: whether a provider that is away is waited for, and a lost Spark is started anew, as
+                RestartRetryCount and RestartRetryInterval say. :meth:`request_stop` ends the wait, and this
+                method then returns without a connection.
 
         Raises:
             PipelineError: Spark cannot be started, or a worker lacks something. The text names both.
@@ -141,10 +150,18 @@ class Adapter:
         """
         self._started, self._ended = True, False
         try:
-            self._connection.start()
+            self._working_since = time.monotonic()
+            if waits:
+                self._restarts.start(self._connection.start)
+            else:
+                self._connection.start()
         except BaseException:
             self._started = False
+            with contextlib.suppress(ProviderError, OSError):  # the first error counts
+                self._connection.stop()
             raise
+        finally:
+            self._working_since = None
 
     def stop(self) -> None:
         """Ends requests, events and Spark, and leaves no process behind. Repeatable.
@@ -186,7 +203,7 @@ class Adapter:
 
     @property
     def working_for(self) -> float:
-        """Seconds since the start of the oldest running work of a service: a poll, a recovery or a batch.
+        """Seconds since the oldest running work of a service began: the start, a poll, a recovery or a batch.
 
         0 without running work. The pause before a further attempt to reconnect is no work. For any thread.
         """

@@ -15,10 +15,12 @@
     │   └── UnknownBusinessObject the business object of the body is not known
     ├── RequestRefused            the request is wrong: the answer is FAIL with this text
     ├── ProviderError             the provider failed: the adapter reconnects with back-off
+    │   ├── ProviderMisconfigured waiting does not help: correct adapter.yaml or the machine, start again
     │   ├── SettlementError       a destination of ours cannot be written, nothing was lost
     │   ├── ClaimLost             the message is not ours any more, and comes again, to us or another
     │   └── TransactionRolledBack the commit failed, and everything was undone: try again
     ├── PipelineError             Spark failed: events in flight are settled from their journal
+    │   └── SparkLost             Java or a worker has ended or does not answer: start Spark anew
     └── ProcessAnswer             raised *by* business processes, for an answer other than "done"
         ├── Unsubscribed          this process does not want the object
         ├── NotActive             the process cannot work now: the message stays, the poll ends
@@ -168,6 +170,13 @@ class ProviderError(ConnectorError):
     """The provider failed or is out of reach. Ends the poll with APPRESPONSETIMEOUT."""
 
 
+class ProviderMisconfigured(ProviderError):
+    """The provider cannot be used as it is configured, for example because of a wrong password.
+
+    A start does not wait for the provider to change. A service that has worked before tries again.
+    """
+
+
 class SettlementError(ProviderError):
     """A message could not be settled because a destination cannot be written.
 
@@ -185,6 +194,10 @@ class TransactionRolledBack(ProviderError):
 
 class PipelineError(ConnectorError):
     """Spark could not run the job of a batch. Finished events are settled from their journal."""
+
+
+class SparkLost(PipelineError):
+    """The Java of Spark or a worker was killed, or does not answer. A new start may succeed."""
 
 
 class ProcessAnswer(ConnectorError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import time
@@ -81,9 +82,15 @@ class InboundConnection:
         self._polls = itertools.count(1)
         self._pauses = InputPauses((configuration.connector.poll_frequency or 0) / 1000)
         self._early_ends = EarlyEnds()
+        self._began: float | None = None
+        self._is_checked = False
 
     def start(self) -> None:
-        """See :meth:`connector.adapter.Adapter.start`."""
+        """See :meth:`connector.adapter.Adapter.start`. A call after a failed call goes on from there.
+
+        The provider comes before Spark. So a wrong password is known before Spark has started, and no Spark
+        runs while a provider is waited for.
+        """
         settings = self._configuration.connector
         if not settings.inputs:
             self._provider.check()
@@ -91,31 +98,22 @@ class InboundConnection:
             _log.warning("InputDestination is not set, so the adapter only makes requests")
             self._log_ready(seconds=0.0)
             return
-        began = time.monotonic()
+        self._began = self._began or time.monotonic()
         if self._provider.capabilities.transactions:
-            self._provider.check()  # a missing jar is known before Spark starts
-        try:
-            self.pipeline.launch()  # Java starts meanwhile
-            self._check_databases()
+            self._provider.check()
+        if self._instance is None:
             self.state = self._provider.state(settings.application_name)
             self._instance = self.state.instance(settings.instance)
             self._log_start(self._instance.name)
             self._settings = make_event_settings(self._configuration, self._instance.name)
-            self.pipeline.start()
-            self._connect()
-            self._check_workers()
-            self._log_ready(seconds=time.monotonic() - began, tasks=self.pipeline.parallelism)
-            self._recover_after_connecting(at_start=True)
-        except BaseException:
-            self.stop()
-            raise
+        self._connect_and_start(at_start=True)
 
     def stop(self) -> None:
         """Ends Spark and the connection. Repeatable."""
         inbound, self.inbound = self.inbound, None
         try:
             if inbound is not None:
-                inbound.close()
+                _close(inbound)
         finally:
             self.pipeline.stop()
             self._stop.cancel_timer()
@@ -139,15 +137,35 @@ class InboundConnection:
 
     def reconnect(self) -> None:
         """Connects anew, with a new Spark if Spark has died."""
-        if self._stop.is_made:
-            return
+        self._connect_and_start(at_start=False)
+
+    def _connect_and_start(self, *, at_start: bool) -> None:
         self._close_failed()
-        if not self.pipeline.alive:
+        starts = not self._is_checked
+        if not starts and not self.pipeline.alive:
             self.pipeline.stop()
             self.pipeline = self._make_pipeline()
-            self.pipeline.start()
+            starts = True
         self._connect()
-        self._recover_after_connecting(at_start=False)
+        if starts:
+            self._start_pipeline()
+        if at_start:
+            assert self._began is not None
+            self._log_ready(seconds=time.monotonic() - self._began, tasks=self.pipeline.parallelism)
+        self._recover_after_connecting(at_start=at_start)
+
+    def _start_pipeline(self) -> None:
+        try:
+            self.pipeline.launch()  # Java starts meanwhile
+            if not self._is_checked:
+                self._check_databases()
+            self.pipeline.start()
+            if not self._is_checked:
+                self._check_workers()
+        except BaseException:
+            self.pipeline.stop()
+            raise
+        self._is_checked = True
 
     def abandon(self) -> None:
         """Ends the connection with open claims, which recovery settles."""
@@ -172,13 +190,10 @@ class InboundConnection:
         A connection without unsettled claims is closed, so that a stop before the next connection leaves
         nothing behind. Otherwise the connection is abandoned.
         """
-        inbound = self.inbound
+        inbound, self.inbound = self.inbound, None
         if inbound is not None:
-            try:
-                inbound.close()
-            except (ProviderError, OSError):
-                self.abandon()
-            self.inbound = None
+            with contextlib.suppress(ProviderError, OSError):
+                _close(inbound)
 
     def _connect(self) -> None:
         assert self.state is not None
@@ -218,7 +233,10 @@ class InboundConnection:
         try:
             self.recover(self.inbound, at_start=at_start)
         except BaseException:
-            self.abandon()  # the next recovery settles the adopted claims
+            if self.inbound.has_events or self._provider.capabilities.transactions:
+                self.abandon()  # the next recovery settles the adopted claims
+            else:
+                self._close_failed()  # leaves no dead client behind with each attempt
             raise
 
     def _check_databases(self) -> None:
@@ -243,10 +261,12 @@ class InboundConnection:
 
         Raises:
             PipelineError: a worker cannot process events.
+            ProviderError: the provider is out of reach.
         """
         assert self.inbound is not None
         wrong = differences(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
         if wrong:
+            self.inbound.connection.check()  # no worker can use a provider that is away
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 
     def _log_start(self, instance: str | None) -> None:
@@ -273,3 +293,16 @@ class InboundConnection:
     def _log_ready(self, *, seconds: float, tasks: int | None = None) -> None:
         if not self._stop.is_made:
             _log.info("ready", extra={"tasks": tasks, "seconds": round(seconds, 3)})
+
+
+def _close(inbound: Inbound) -> None:
+    """Closes a connection. Abandons the connection if its events cannot be settled.
+
+    Raises:
+        ProviderError: the connection is abandoned.
+    """
+    try:
+        inbound.close()
+    except (ProviderError, OSError):
+        inbound.abandon()
+        raise

@@ -1,15 +1,35 @@
-"""Restarts of a failed connection (WBI Adapter for JMS, RestartRetryCount)."""
+"""Restarts of a failed connection, also of the first (WBI Adapter for JMS, RestartRetryCount)."""
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
+from typing import Final
 
 import tenacity
 
-from connector.errors import PipelineError, ProviderError
+from connector.errors import ClientIdError, PipelineError, ProviderError, ProviderMisconfigured, SparkLost
 
 _log = logging.getLogger("connector.adapter")
+
+_FAILURES: Final = (ProviderError, PipelineError, ClientIdError)
+"""A broker may hold the client id of a lost connection for a while."""
+_LEAST_PAUSE: Final = 1.0
+"""Seconds between two attempts at least, so that RestartRetryInterval 0 does not occupy a processor."""
+_LASTING: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST}
+"""Errors of the operating system that stay until somebody corrects them."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether a failed start may succeed later: something is away, and no mistake has to be corrected."""
+    if isinstance(error, PipelineError):
+        return isinstance(error, SparkLost)
+    cause = error.__cause__
+    is_lasting = isinstance(cause, OSError) and cause.errno in _LASTING
+    return (
+        isinstance(error, ProviderError) and not isinstance(error, ProviderMisconfigured) and not is_lasting
+    )
 
 
 class Restarts:
@@ -21,17 +41,38 @@ class Restarts:
         count: RestartRetryCount.
         interval: RestartRetryInterval, in seconds.
         wait: waits for so many seconds, or until the adapter stops.
+        stopping: whether the adapter is told to stop.
     """
 
-    def __init__(self, count: int, interval: float, wait: Callable[[float], None]) -> None:
+    def __init__(
+        self, count: int, interval: float, wait: Callable[[float], None], stopping: Callable[[], bool]
+    ) -> None:
         self._count = count
-        self._interval = interval
+        self._interval = max(interval, _LEAST_PAUSE)
         self._wait = wait
+        self._stopping = stopping
         self._is_fresh = False
 
     def note_good_poll(self) -> None:
         """Notes that the connection works, so that the next restart begins at once."""
         self._is_fresh = False
+
+    def start(self, connect: Callable[[], None]) -> None:
+        """Connects for the first time. Tries again while a provider is away or Spark is lost.
+
+        Args:
+            connect: one attempt.
+
+        Raises:
+            ProviderError: no attempt was successful, or waiting does not help.
+            PipelineError: Spark cannot be started, and waiting does not help.
+        """
+        try:
+            connect()
+        except (ProviderError, PipelineError) as error:
+            if not may_pass(error):
+                raise
+            self._run(connect, str(error), may_pass)
 
     def run(self, reconnect: Callable[[], None], reason: str) -> None:
         """Reconnects.
@@ -43,12 +84,22 @@ class Restarts:
         Raises:
             ProviderError: no attempt was successful. The text begins with ``reason``.
         """
+        self._run(reconnect, reason, lambda error: isinstance(error, _FAILURES))
+
+    def _run(
+        self, connect: Callable[[], None], reason: str, may_pass: Callable[[BaseException], bool]
+    ) -> None:
         if not self._count:
             raise ProviderError(f"{reason} (RestartRetryCount is 0: the connection is not restarted)")
+
+        def attempt() -> None:
+            if not self._stopping():
+                connect()
+
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self._count),
             wait=tenacity.wait_fixed(self._interval),
-            retry=tenacity.retry_if_exception_type((ProviderError, PipelineError)),
+            retry=tenacity.retry_if_exception(may_pass),
             before_sleep=self._log_failure,
             sleep=self._wait,
             reraise=True,
@@ -58,13 +109,16 @@ class Restarts:
             self._wait(self._interval)
         self._is_fresh = True
         try:
-            retrying(reconnect)
-        except (ProviderError, PipelineError) as error:
+            retrying(attempt)
+        except _FAILURES as error:
+            if not may_pass(error):
+                raise
             raise ProviderError(
                 f"{reason}; {self._count} restart{'s' * (self._count != 1)} of the connection failed "
                 f"(RestartRetryCount), the last one with: {error}"
             ) from error
-        _log.info("connected again")
+        if not self._stopping():
+            _log.info("connected again")
 
     def _log_failure(self, state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else ""

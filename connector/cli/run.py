@@ -21,7 +21,7 @@ from connector.cli.notify import ServiceManager
 from connector.cli.progress import Progress
 from connector.cli.summary import print_summary, write_summary
 from connector.config.loading import load
-from connector.errors import ConnectorError, PipelineError
+from connector.errors import ConnectorError, PipelineError, ProviderError
 from connector.events.report import CycleReport
 from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
 from connector.status import ReturnCode
@@ -80,8 +80,10 @@ def run(
     with _signals(on_signal) as stopped:
         if not stopped.is_set():
             try:
+                if not (once or drain):
+                    manager.starting(lambda: adapter.working_for)
                 with nullcontext() if once or drain else _http_server(adapter, stopped):
-                    if _starts(adapter, stopped):
+                    if _starts(adapter, stopped, waits=not (once or drain)):
                         failure = (
                             _bounded(adapter, drain=drain)
                             if once or drain
@@ -110,11 +112,15 @@ def _stop(adapter: Adapter) -> None:
         _log.error("stopping the adapter failed", extra={"reason": str(error)})
 
 
-def _starts(adapter: Adapter, stopped: threading.Event) -> bool:
-    """Starts the adapter. Returns False if a signal has cancelled the start, after ``stop_timeout``."""
+def _starts(adapter: Adapter, stopped: threading.Event, *, waits: bool) -> bool:
+    """Starts the adapter. Returns False if a signal has ended the start.
+
+    Args:
+        waits: whether the start waits for a provider that is away.
+    """
     try:
-        adapter.start()
-    except PipelineError as error:
+        adapter.start(waits=waits)
+    except (PipelineError, ProviderError) as error:
         if not stopped.is_set():
             raise
         _log.info("the adapter was stopped while it started", extra={"reason": str(error)})

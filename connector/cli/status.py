@@ -56,10 +56,23 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
 
 
 def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> list[Row]:
-    """Returns a row for each client, and for each instance without a client, which starts or reconnects."""
+    """Returns a row for each instance.
+
+    The row shows the living client of an instance. A running instance without one starts or reconnects. An
+    instance that has ended has its latest client, whose claims wait for another instance.
+    """
     by_name = {note.name: note for note in notes}
+    running = {note.name for note in notes if note.runs}
+    shown: dict[str, ClientNote] = {}
+    for client in clients:  # the oldest first
+        is_alive = client.state is ClientState.ALIVE
+        before = shown.get(client.instance)
+        if is_alive or (
+            client.instance not in running and (before is None or before.state is not ClientState.ALIVE)
+        ):
+            shown[client.instance] = client
     rows = []
-    for client in clients:
+    for client in shown.values():
         note = by_name.get(client.instance)
         is_same = note is not None and note.note.get("pid") == client.pid
         rows.append(
@@ -73,9 +86,8 @@ def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> 
                 "last_good_poll": note.note.get("last_good_poll") if note is not None and is_same else None,
             }
         )
-    connected = {one.instance for one in clients if one.state is ClientState.ALIVE}
     for note in notes:
-        if note.runs and note.name not in connected:
+        if note.runs and note.name not in shown:
             values = note.note
             rows.append(
                 {

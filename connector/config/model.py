@@ -24,7 +24,7 @@ from connector.config.destinations import (
     PROPERTY,
     REPLIES,
     REQUESTED_BY,
-    SELECTOR,
+    TEXT_OF_SELECTOR,
 )
 from connector.config.http_model import Http
 from connector.config.problems import shown
@@ -77,7 +77,7 @@ class InputEntry(Section):
         description="A queue, a topic, or the undelivered messages of a queue: `orders~EXPIRED`, "
         "`orders~REJECT-ERROR`."
     )
-    selector: Annotated[str, SELECTOR] | None = Field(
+    selector: Annotated[str, TEXT_OF_SELECTOR] | None = Field(
         default=None,
         description="Polls only matching messages. Other messages of a queue stay there. Other messages of "
         "a topic never get into the subscription.",
@@ -325,12 +325,14 @@ class Connector(Section):
     restart_retry_count: Annotated[int, integer(0, "attempts")] = Field(
         default=3,
         alias="RestartRetryCount",
-        description="Reconnections after APPRESPONSETIMEOUT. 0: end at once.",
+        description="Reconnections after APPRESPONSETIMEOUT, and attempts to reach a provider that is away "
+        "when a service starts. 0: end at once.",
     )
     restart_retry_interval: Minutes = Field(
         default=1.0,
         alias="RestartRetryInterval",
-        description="Minutes between two attempts to reconnect. The first attempt comes at once.",
+        description="Minutes between two attempts to reconnect, a second at least. The first attempt comes "
+        "at once.",
     )
     agent_trace_level: Annotated[int, integer(0, "level", maximum=5)] = Field(
         default=0,

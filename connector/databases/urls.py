@@ -118,6 +118,13 @@ def network_options(url: URL, seconds: float) -> dict[str, int]:
 
 
 _SERVER: Final = "look whether the server runs and can be reached"
+_MISTAKES: Final = re.compile(
+    "password authentication|authentication failed|no pg_hba.conf entry|role .* does not exist"
+    "|database .* does not exist|permission denied|must be owner|not a database|malformed"
+    "|readonly database|unable to open",
+    re.IGNORECASE,
+)
+"""Errors that stay until somebody corrects the configuration or the server."""
 _ADVICE: Final = (
     ("is locked", "another program holds the file: end that program, or wait for it"),
     ("is full|no space|could not extend", "make room on the disk"),
@@ -133,6 +140,11 @@ _ADVICE: Final = (
     ("refused|terminat|closed|lost|timeout|starting up|shutting down|translate|consuming", _SERVER),
 )
 """A pattern of an error text -> the remedy."""
+
+
+def is_mistake(error: SQLAlchemyError) -> bool:
+    """Whether the error stays until somebody corrects a mistake, for example a wrong password."""
+    return _MISTAKES.search(str(error.orig if isinstance(error, DBAPIError) else error)) is not None
 
 
 def reason_of(error: SQLAlchemyError) -> str:

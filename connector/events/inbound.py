@@ -145,6 +145,11 @@ class Inbound:
         return bool(self._schedule.running)
 
     @property
+    def has_events(self) -> bool:
+        """Whether an event is not settled yet."""
+        return bool(self._schedule.unsettled)
+
+    @property
     def running_since(self) -> float | None:
         """Start of the oldest running batch in monotonic seconds. None = no batch runs. For any thread."""
         return min((batch.began for batch in list(self._schedule.running)), default=None)

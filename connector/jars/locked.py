@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, ProviderMisconfigured
 
 LOCK: Final = "connector-jars.lock"
 """Name of the file beside adapter.yaml. ``sha256sum --check`` reads the file, too."""
@@ -99,7 +99,7 @@ class Jars:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise ProviderError(f"{self.file} cannot be read: {error}") from error
+            raise ProviderMisconfigured(f"{self.file} cannot be read: {error}") from error
         packages, jars = [], []
         for line in lines:
             if line.startswith(_PACKAGE):
@@ -107,7 +107,9 @@ class Jars:
             elif line and not line.startswith("#"):
                 total, _, name = line.partition("  ")
                 if not re.fullmatch("[0-9a-f]{64}", total) or not name or ".." in name.split("/"):
-                    raise ProviderError(f"{self.file} is damaged ({line[:100]!r}): remove it, then {_REMEDY}")
+                    raise ProviderMisconfigured(
+                        f"{self.file} is damaged ({line[:100]!r}): remove it, then {_REMEDY}"
+                    )
                 jars.append(LockedJar(name, total))
         lock = Lock(tuple(packages), tuple(jars))
         return lock if sorted(lock.packages) == sorted(self.packages) else None
@@ -139,13 +141,13 @@ class Jars:
             return []
         if self.lock() is None:
             why = "is for other packages" if self.file.exists() else "does not exist"
-            raise ProviderError(f"provider.packages: {self.file} {why}: {_REMEDY}")
+            raise ProviderMisconfigured(f"provider.packages: {self.file} {why}: {_REMEDY}")
         notes = self.notes()
         for note in notes:
             if note.state == "missing":
-                raise ProviderError(f"provider.packages: the jar {note.path} is missing: {_REMEDY}")
+                raise ProviderMisconfigured(f"provider.packages: the jar {note.path} is missing: {_REMEDY}")
             if note.state == "changed":
-                raise ProviderError(
+                raise ProviderMisconfigured(
                     f"provider.packages: the jar {note.path} is not the one of {self.file.name}, its sum "
                     f"differs: {_REMEDY}"
                 )

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from connector.config.java_options import collectors
-from connector.errors import PipelineError
+from connector.errors import PipelineError, SparkLost
 from connector.java import JAVA_LINE, Java
 from connector.spark.archive import class_path
 from connector.spark.idle_workers import without_idle_workers
@@ -226,6 +226,7 @@ class FastStart:
 
         Raises:
             PipelineError: Java did not come up. The text ends with the last output of Java.
+            SparkLost: Java was killed, or is too slow.
             Exception: PySpark could not start Spark.
         """
         import pyspark  # while Java starts, because this import takes a good part of a second
@@ -256,9 +257,10 @@ class FastStart:
         while not information.exists():
             if self._process.poll() is not None:
                 self._reader.join(2)
-                raise PipelineError(self.explain(f"Java {self._ending()} before Spark was up"))
+                failure = SparkLost if self._signal else PipelineError
+                raise failure(self.explain(f"Java {self._ending()} before Spark was up"))
             if time.monotonic() > deadline:
-                raise PipelineError(self.explain(f"Spark's gateway is not up after {_START_SECONDS:.0f} s"))
+                raise SparkLost(self.explain(f"Spark's gateway is not up after {_START_SECONDS:.0f} s"))
             time.sleep(0.01)
         answer = information.read_bytes()
         information.unlink()
@@ -269,8 +271,15 @@ class FastStart:
         status = self._process.poll() if self._process else None
         if status is None:
             return "does not answer"
-        number = -status if status < 0 else status - 128  # Java answers SIGTERM with status 143
-        return f"was ended by signal {number}" if number > 0 else f"ended with status {status}"
+        return f"was ended by signal {self._signal}" if self._signal else f"ended with status {status}"
+
+    @property
+    def _signal(self) -> int:
+        """The signal that has ended Java. 0 = none."""
+        status = self._process.poll() if self._process else None
+        if status is None:
+            return 0
+        return max(0, -status if status < 0 else status - 128)  # Java answers SIGTERM with status 143
 
     def tail(self, lines: int = 12) -> str:
         """Returns the last lines of Spark's log and of the JVM's output, or an empty text.

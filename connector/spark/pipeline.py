@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from connector.config.spark_master import Master, parse_master
-from connector.errors import PipelineError
+from connector.errors import PipelineError, SparkLost
 from connector.spark import session as sessions
 from connector.spark import shipping
 from connector.spark.launcher import FastStart, Launcher, SparkSettings
-from connector.spark.reasons import java_reason
+from connector.spark.reasons import is_lost_worker, java_reason
 from connector.spark.scratch import Scratch
 from connector.spark.worker import Task, probing, task
 
@@ -417,4 +417,6 @@ class SparkPipeline:
             if self._spark is not None and (reason is None or "SparkContext was shut down" in reason):
                 # The connection broke, or Java is shutting down and ends in a moment.
                 reason = self._spark.why_ended(_LAST_SECONDS) or reason
-            raise PipelineError(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error
+                raise SparkLost(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error
+            failure = SparkLost if is_lost_worker(error) else PipelineError
+            raise failure(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error

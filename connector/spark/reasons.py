@@ -7,6 +7,8 @@ import re
 _LOST_TASK = re.compile(r"Lost task (\d+)\.\d+ in stage \S+ \(TID \d+\) \(([^)]*)\): (.*)", re.DOTALL)
 _JAVA_CLASS = re.compile(r"^(?:\w+\.)+[\w$]*(?:Exception|Error): ")
 _ADVICE = re.compile(r"\s*(?:Consider setting '|SQLSTATE: \w+\s*$).*", re.DOTALL)
+_TRACEBACK = "Traceback (most recent call last):"
+_LOST_WORKER = re.compile(r"Python worker (exited|failed)|EOFException|Connection reset|Broken pipe")
 _CANCELLED = re.compile(r"^\[SPARK_JOB_CANCELLED\].*", re.DOTALL)
 
 
@@ -30,12 +32,25 @@ def java_reason(error: Exception) -> str | None:
         )
         text = lost.group(3)
     text = text.split("\n\nDriver stacktrace:")[0]
-    if "Traceback (most recent call last):" in text:
+    if _TRACEBACK in text:
         # The first line that is not indented begins the exception's own text.
-        text = re.split(r"\n\s*\n?\tat ", text.split("Traceback (most recent call last):")[-1])[0]
+        text = re.split(r"\n\s*\n?\tat ", text.split(_TRACEBACK)[-1])[0]
         own = re.search(r"^\S.*", text, re.MULTILINE | re.DOTALL)
         text = own.group() if own else text
         place = place or "a task failed: "
     else:
         text = _JAVA_CLASS.sub("", text.split("\n\tat ")[0].strip())
     return place + _CANCELLED.sub("cancelled", _ADVICE.sub("", text.strip()))
+
+
+def is_lost_worker(error: Exception) -> bool:
+    """Whether a job has failed because a Python worker has ended, and not because its code raised."""
+    from py4j.protocol import Py4JJavaError
+
+    if not isinstance(error, Py4JJavaError):
+        return False
+    try:
+        text = str(error.java_exception.toString())
+    except Exception:  # the JVM is gone
+        return True
+    return _TRACEBACK not in text and _LOST_WORKER.search(text) is not None

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, ProviderMisconfigured
 from connector.state.locks import is_locked, try_lock
 from connector.state.store import InstanceNote
 
@@ -46,7 +46,7 @@ class InstanceLock:
                 break
             os.close(self._descriptor)
             if wanted is not None:
-                raise ProviderError(
+                raise ProviderMisconfigured(
                     f"an instance {wanted!r} runs already; give this one another `instance`, or none at all"
                 )
             number += 1

@@ -6,7 +6,7 @@ import fcntl
 import time
 from typing import Final
 
-from connector.errors import ProviderError
+from connector.errors import ProviderMisconfigured
 
 _PAUSE: Final = 0.001
 
@@ -34,7 +34,7 @@ def try_lock(descriptor: int, where: str) -> bool:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
                 time.sleep(_PAUSE)
     except OSError as error:
-        raise ProviderError(
+        raise ProviderMisconfigured(
             f"the file system of {where} has no file locks ({error.strerror}); "
             "use a local file system or NFS 4, because the locks show which clients are alive"
         ) from error

@@ -271,6 +271,25 @@ def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
         away.rename(deployment.root)
 
 
+def test_a_start_that_waits_for_its_provider_asks_for_more_time(
+    deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
+) -> None:
+    nobody = "postgresql+psycopg://nobody:no@127.0.0.1:1/nothing"
+    deployment = deploy(
+        connector={"RestartRetryInterval": 60}, java=False, database=f"sqlite:///{tmp_path}/m.db"
+    )
+    deployment.provider = {"url": nobody}
+    deployment.configure()
+    manager = listen(str(tmp_path / "notify"))
+    run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"))
+    manager.await_line("EXTEND_TIMEOUT_USEC=120000000")
+    wait_for(lambda: "restarting the connection failed" in run.errors)
+    assert "READY=1" not in manager.lines
+    run.signal_driver(signal.SIGTERM)
+    manager.await_line("STOPPING=1")
+    assert run.wait(120) == 0, run.errors
+
+
 def test_a_watchdog_of_another_process_is_left_alone(
     deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
 ) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment
+from tests.crash.test_status import status
 from tests.waiting import wait_for
 
 JAVA = False
@@ -225,4 +227,42 @@ def test_java_that_dies_under_a_service_is_started_anew(deploy: Deploy) -> None:
     assert runner
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.begun()[ids[1]] == 1
+    assert deployment.leftovers() == []
+
+
+def _instances(deployment: Deployment) -> list[tuple[str, str]]:
+    """The name and the state of each instance that ``connector status`` shows."""
+    return [(row["instance"], row["state"]) for row in status(deployment)["instances"]]
+
+
+@pytest.mark.parametrize("in_progress", [None, "queue://progress"])
+def test_reconnections_leave_no_clients_while_the_archive_cannot_be_written(
+    deploy: Deploy, in_progress: str | None
+) -> None:
+    deployment = deploy(
+        connector={
+            "RestartRetryCount": 200,
+            "RestartRetryInterval": 0,
+            "InProgressDestination": in_progress,
+            "instance": "one",
+        }
+    )
+    _obstruct(deployment, "archive")
+    ids = deployment.send("in", ["", ""])
+    run = deployment.start()
+    _wait_for_error(run, "restarting the connection failed", 2)
+    clients = deployment.root / "dropboxmq" / "clients"
+    files = Path(f"/proc/{run.pid}/fd")
+    few = len([one for one in clients.iterdir() if not one.name.startswith(".")])
+    before = len(list(files.iterdir()))
+    _wait_for_error(run, "restarting the connection failed", 6)
+    assert [name for name, _ in _instances(deployment)] == ["one"]
+    assert len([one for one in clients.iterdir() if not one.name.startswith(".")]) <= few + 1
+    assert len(list(files.iterdir())) <= before + 3
+    _mend(deployment, "archive")
+    wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 60, what=run.errors)
+    wait_for(lambda: _instances(deployment) == [("one", "alive")], 60)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(30) == 0
+    assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []

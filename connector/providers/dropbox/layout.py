@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from connector.core.local.channel import owner_in
-from connector.errors import DestinationError, ProviderError, UnknownDestination
+from connector.errors import DestinationError, ProviderError, ProviderMisconfigured, UnknownDestination
 from connector.messaging.destination import RESERVED, Destination, parse_destination
 from connector.providers.dropbox import files
 from connector.providers.dropbox.codec import OWN, encode_field
@@ -131,7 +131,7 @@ class Layout:
                 "make the directory, or give this user the right to write it"
             ) from error
         if not os.access(self.clients, os.W_OK | os.X_OK):
-            raise ProviderError(
+            raise ProviderMisconfigured(
                 f"the root {self.root} cannot be written (read-only, or owned by another user); "
                 f"give this user the right to write {self.clients}"
             )

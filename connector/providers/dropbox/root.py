@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, ProviderMisconfigured
 from connector.providers.dropbox import files
 
 OWN_DIRECTORY: Final = "dropboxmq"
@@ -79,13 +79,13 @@ class Root:
         if known is not None and not lack and (found := self._read_id()) != known:
             lack = "is another one" if found else "has no id"
         if known is not None and lack:
-            raise ProviderError(
+            raise ProviderMisconfigured(
                 f"the root {self.path} {lack}, but this deployment has used one there: is the file system "
                 "mounted? If what is there now is right, connector accept-root accepts it"
             )
         if lack and not self._create:
             how = "create: true in the section provider" if self._record else "?create=true in the URL"
-            raise ProviderError(
+            raise ProviderMisconfigured(
                 f"the root {self.path} {lack}: is the file system mounted? A new root is made with {how}"
             )
         return not lack
@@ -133,7 +133,9 @@ class Root:
         except OSError as error:
             raise _unusable(self.path, error) from error
         if not identity:
-            raise ProviderError(f"{path} is damaged: it holds no id; remove it, then connector accept-root")
+            raise ProviderMisconfigured(
+                f"{path} is damaged: it holds no id; remove it, then connector accept-root"
+            )
         return identity
 
     def _adopt(self) -> str:

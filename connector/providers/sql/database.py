@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
-from connector.databases.urls import at, network_options, reason_of, title_of
-from connector.errors import ProviderError
+from connector.databases.urls import at, is_mistake, network_options, reason_of, title_of
+from connector.errors import ProviderError, ProviderMisconfigured
 from connector.providers.sql import schema as tables
 from connector.providers.sql.dialects import READ_ONLY, Dialect, dialect_of
 from connector.providers.sql.json_columns import read_json, write_json
@@ -158,7 +158,8 @@ class Database:
                     f"the connection to {self.title} was lost in a commit, which may have happened: "
                     f"{reason_of(error)}"
                 ) from error
-            raise ProviderError(f"cannot use {self.title}: {reason_of(error)}") from error
+            failure = ProviderMisconfigured if is_mistake(error) else ProviderError
+            raise failure(f"cannot use {self.title}: {reason_of(error)}") from error
 
     @classmethod
     def shared(cls, settings: Settings) -> Database:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from connector.core.local.channel import Channel, Part
 from connector.core.local.connection import LocalConnection
 from connector.core.local.registry import ClientInfo
-from connector.errors import ProviderError
+from connector.errors import ProviderError, ProviderMisconfigured
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
@@ -86,7 +86,7 @@ class SqlProvider:
             try:
                 self._opened = os.getpid(), Database(self._settings)
             except ModuleNotFoundError as error:
-                raise ProviderError(
+                raise ProviderMisconfigured(
                     f"PostgreSQL needs the package {error.name}: pip install 'event-connector[postgresql]'"
                 ) from error
         database = self._opened[1]

@@ -21,7 +21,7 @@ from sqlalchemy.types import (
     UserDefinedType,
 )
 
-from connector.errors import ProviderError
+from connector.errors import ProviderMisconfigured
 
 MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = ()
 """The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect."""
@@ -311,12 +311,12 @@ def prepare(connection: Connection, where: str, schema: str | None, *, make: boo
     if found is None:
         return False
     if found > latest:
-        raise ProviderError(
+        raise ProviderMisconfigured(
             f"the tables in {where} have the schema version {found}, and this program knows {latest}: a "
             "newer connector has made the tables; install that version here, or use another database"
         )
     if found < latest:
-        raise ProviderError(
+        raise ProviderMisconfigured(
             f"the tables in {where} have the schema version {found}, and this program needs {latest}: end "
             "all instances of the older version; run or send brings the tables to the new version"
         )
@@ -336,7 +336,7 @@ def _migrate(connection: Connection, where: str, found: int) -> None:
             for statement in statements[connection.dialect.name]:
                 connection.exec_driver_sql(statement)
         except DBAPIError as error:
-            raise ProviderError(
+            raise ProviderMisconfigured(
                 f"cannot bring the tables in {where} from schema version {number} to {number + 1}, nothing "
                 f"was changed: {error.orig}"
             ) from error

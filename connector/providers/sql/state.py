@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql
 
-from connector.errors import ProviderError
+from connector.errors import ProviderMisconfigured
 from connector.providers.sql.database import Database, DatabaseClient, Settings
 from connector.providers.sql.journals import PostgresJournals
 from connector.providers.sql.messages import write_key
@@ -116,7 +116,7 @@ class PostgresInstance:
         while found is not None:
             is_same = (found.holder, found.beat) == (holder.holder, holder.beat)
             if not is_same or holder.holder_machine == this_machine():
-                raise ProviderError(
+                raise ProviderMisconfigured(
                     f"an instance {self.name!r} runs already: process {found.holder_pid} on {found.host}; "
                     "give this one another `instance`, or none at all"
                 )
