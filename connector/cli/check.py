@@ -40,7 +40,7 @@ def check(
     Runs no code of the deployment and makes no file. With --json each mistake is an object on a
     separate line. With --connect and without a mistake, connects to the provider and the databases, and says
     what they can and cannot do. Exit status 2 when there is a mistake, 1 when the provider cannot be reached
-    or a database cannot be used, 0 when there are only warnings or nothing.
+    or cannot do what every event needs, or when a database cannot be used. Otherwise 0, also with warnings.
     """
     problems = find_problems(config)
     for problem in problems:
@@ -71,7 +71,7 @@ def _connect(config: str, *, as_json: bool) -> None:
         else:
             details = f": {finding.text}" if finding.text else ""
             answer(f"{'yes' if finding.able else 'no':3} {finding.name}{details}")
-    if not all(finding.able for finding in databases):
+    if not all(finding.able for finding in [*databases, *(one for one in findings if one.needed)]):
         raise typer.Exit(1)
 
 

@@ -79,7 +79,6 @@ def receive(
     Exit status 0 also when nothing came. 1 when a message could not be read, which then waits again.
     """
     target = read_destination(destination)
-    read_selector(selector)
     if subscription is not None:
         read_topic(destination)
         check_subscription(subscription, client_id, shared=shared)
@@ -109,6 +108,7 @@ def receive(
             as_json=json,
         )
         _end(number, unreadable, target, as_json=json)
+    read_selector(selector)
     number = unreadable = 0
     last: ReceivedMessage | None = None
     with (

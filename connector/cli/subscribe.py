@@ -55,13 +55,15 @@ def subscribe(
         selector=selector or "",
         no_local=no_local,
     )
-    read_selector(selector)
     check_subscription(subscription, client_id, shared=shared)
     if shared and no_local:
         raise BadArgument(
             "--no-local and --shared exclude each other: a shared subscription has no connection of its own"
         )
-    with contextlib.closing(make_provider(load(config)).connect(client_id=client_id)) as connection:
+    provider = make_provider(load(config))
+    if not provider.capabilities.transactions:  # a selector at a broker is the broker's
+        read_selector(selector)
+    with contextlib.closing(provider.connect(client_id=client_id)) as connection:
         try_take_over(connection, at_start=True)  # claims of dead clients keep a subscription from ending
         connection.poller(wanted).close()
     if json:

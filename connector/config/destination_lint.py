@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from connector.businessobjects.metadata import read_timeout
 from connector.businessobjects.rules import StaticMetaObject
+from connector.config.destinations import selector_mistake
 from connector.config.metaobjects import Collected
 from connector.config.model import AdapterFile, InputEntry
 from connector.config.problem_reporter import ProblemReporter
@@ -104,6 +105,30 @@ def _check_options(index: int, entry: InputEntry, reporter: ProblemReporter) -> 
             f"{entry.destination} without a subscription: what is sent while the adapter does not run would "
             "be lost",
             f"{{destination: {entry.destination}, subscription: NAME}}",
+        )
+
+
+def check_selectors(
+    file: AdapterFile, reading: Reading[AdapterFile], reporter: ProblemReporter, *, own_selectors: bool
+) -> None:
+    """Reports selectors of inputs that are none of JMS.
+
+    Args:
+        own_selectors: whether the provider has a language of its own, so that the selector may be right.
+    """
+    for index, _ in zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False):
+        location = (*_INPUTS, index, "selector")
+        written = reporter.leaf(*location)
+        mistake = selector_mistake(written) if written else None
+        if written is None or mistake is None:
+            continue
+        expected = "the broker to take it: its selectors may have more than those of JMS"
+        reporter.add(
+            location,
+            mistake.found,
+            expected if own_selectors else mistake.expected,
+            position=written.place(mistake.offset),
+            warning=own_selectors,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector.config.problems import nearest, shown
 from connector.config.tree import Leaf
@@ -96,9 +96,36 @@ INPUT: Final = destination_type(_taken_from)
 """A destination that is polled: a queue, a topic, or a view of messages that a queue could not deliver."""
 
 
+_A_SELECTOR: Final = "a message selector such as region = 'EU' AND size > 10"
+
+
+def _read_text_of_selector(value: object) -> str | None:
+    written = leaf(value, _A_SELECTOR)
+    return str(written) if selector_text(written) else None
+
+
 def _read_selector(value: object) -> str | None:
-    expected = "a message selector such as region = 'EU' AND size > 10"
-    written = leaf(value, expected)
+    text = _read_text_of_selector(value)
+    if text is not None and (mistake := selector_mistake(leaf(value, _A_SELECTOR))) is not None:
+        raise refuse(mistake.found, mistake.expected, offset=mistake.offset)
+    return text
+
+
+class SelectorMistake(NamedTuple):
+    """Why a text is no message selector of JMS.
+
+    Args:
+        found, expected: as in :class:`connector.errors.Problem`.
+        offset: of the mistake in the text.
+    """
+
+    found: str
+    expected: str
+    offset: int
+
+
+def selector_mistake(written: Leaf) -> SelectorMistake | None:
+    """Returns why a text is no message selector of JMS. None = it is one, or there is no text."""
     if not selector_text(written):
         return None
     try:
@@ -107,12 +134,16 @@ def _read_selector(value: object) -> str | None:
         found = f"{as_found(written)} is no message selector"
         if not written.from_environment:
             found = f"no message selector: {error}"
-        raise refuse(found, expected, offset=error.position - 1) from None
-    return str(written)
+        return SelectorMistake(found, _A_SELECTOR, error.position - 1)
+    return None
 
 
 SELECTOR: Final = ValueType(_read_selector, lambda value: value, {"type": "string"}, "message selector")
 """The text of a valid message selector. An empty text is None: no selector."""
+TEXT_OF_SELECTOR: Final = ValueType(
+    _read_text_of_selector, lambda value: value, {"type": "string"}, "message selector"
+)
+"""The text of a message selector in the language of the provider. An empty text is None: no selector."""
 
 
 def _read_any_destination(value: object) -> str:

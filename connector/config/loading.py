@@ -10,6 +10,7 @@ from typing import Final
 
 from connector.businessobjects.catalogue import Catalogue, discover
 from connector.config.capability_lint import check_capabilities
+from connector.config.destination_lint import check_selectors
 from connector.config.environment import fill_in
 from connector.config.handler_lint import check_made
 from connector.config.hidden_modules import check_hidden_modules
@@ -146,7 +147,7 @@ def _without_owned(spark: Spark) -> Spark:
 def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> list[Problem]:
     """Returns every mistake and every warning in a deployment, by file and place.
 
-    Reads like :func:`load`, and also looks for the Java that Spark needs.
+    Reads like :func:`load`, and also looks for the Java that Spark needs, and for parts that the provider needs.
     """
     problems = Problems()
     _read(path, environment, problems, thorough=True, java=True)
@@ -214,12 +215,20 @@ def _read(
             find_java()
         except PipelineError as error:
             reporter.add(("connector", "InputDestination"), f"Spark cannot be started: {error}", "")
+    own_selectors = provider is not None and provider.installed.kind().own_selectors
+    check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:
         return None
     master = read.spark.master or "local[*]"
     paths = _paths(directory, read.state, read.connector)
     capabilities = check_provider(
-        provider, paths, reporter, master=master, in_process=in_process, makes=thorough
+        provider,
+        paths,
+        reporter,
+        master=master,
+        in_process=in_process,
+        makes=thorough,
+        finds_lacks=java,
     )
     if capabilities is not None:
         static = metaobjects.static.get(read.connector.configuration_meta_object or "")

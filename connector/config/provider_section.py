@@ -132,6 +132,7 @@ def check_provider(
     master: str,
     in_process: bool,
     makes: bool,
+    finds_lacks: bool,
 ) -> Capabilities | None:
     """Reports the mistakes that the model of the section cannot see.
 
@@ -142,6 +143,7 @@ def check_provider(
         master: of Spark.
         in_process: whether the deployment runs in one process, without Spark.
         makes: whether the provider is made, to know its capabilities. It connects to nothing.
+        finds_lacks: whether parts that this machine lacks are mistakes, too.
 
     Returns:
         the capabilities of the provider. None = the provider was not made.
@@ -150,6 +152,8 @@ def check_provider(
     try:
         kind = provider.installed.kind()
         found = provider.installed.check(provider.section, paths)
+        if finds_lacks and not any(not one.warning for one in found):
+            found += provider.installed.lacks(provider.section, paths)
     except ConnectorError as error:
         reporter.add(("provider", "type"), str(error), "")
         return None

@@ -115,11 +115,13 @@ class Finding(NamedTuple):
         name: an ability, in words.
         able: whether the provider has it.
         text: details, such as the reason of a refusal.
+        needed: whether no event can be processed without the ability.
     """
 
     name: str
     able: bool
     text: str = ""
+    needed: bool = False
 
 
 @runtime_checkable
@@ -206,6 +208,10 @@ class ProviderKind:
             provider.
         one_machine: whether the messages of a section are those of one machine. Then Spark runs there, too.
         packages: returns the Maven coordinates of the jars that a section needs, for ``connector jars``.
+        own_selectors: whether a server evaluates the selectors, in a language that may have more than that of
+            JMS. Then a selector that is none of JMS is no mistake.
+        lacks: finds parts that the section needs and that this machine lacks, for ``connector check``.
+            Connects to nothing and makes no file.
     """
 
     section: Callable[[], type[Any]]
@@ -217,6 +223,8 @@ class ProviderKind:
     one_process: bool = False
     one_machine: Callable[[Any], bool] = _many_machines
     packages: Callable[[Any], Sequence[str]] = _no_packages
+    own_selectors: bool = False
+    lacks: Callable[[Any, DeploymentPaths], Iterable[SectionProblem]] = _no_problems
 
 
 class InstalledProvider:
@@ -274,6 +282,12 @@ class InstalledProvider:
         kind = self.kind()
         with self._importing(Exception):
             return list(kind.check(section, paths))
+
+    def lacks(self, section: Any, paths: DeploymentPaths) -> list[SectionProblem]:
+        """Returns the parts that this machine lacks."""
+        kind = self.kind()
+        with self._importing(Exception):
+            return list(kind.lacks(section, paths))
 
     @contextlib.contextmanager
     def _importing(self, failures: type[Exception]) -> Iterator[None]:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -119,7 +120,8 @@ class Broker:
                 assert time.monotonic() < deadline
 
     def empty(self) -> None:
-        """Removes all queues and messages. No client is connected."""
+        """Removes all queues, subscriptions and messages. No client is connected."""
+        shutil.rmtree(self._directory / "state" / "subscriptions", ignore_errors=True)
         self._command("empty")
 
     @contextlib.contextmanager

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from connector.jars.locked import LOCK
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from tests.servers.broker import TOPIC
+from tests.servers.conftest import resolved
 from tests.servers.deployment import customer
 from tests.waiting import wait_for
 
@@ -74,6 +77,49 @@ def test_a_durable_subscription_keeps_messages(broker: Broker, deploy: Deploy, s
     got = deployment.lines("receive", "topic://prices", *how, "--wait", "5000")
     assert [one["body"] for one in got] == ["7"]
     deployment.run("unsubscribe", "--subscription", name, *client)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_shared_and_an_unshared_subscription_exclude_each_other(
+    broker: Broker, deploy: Deploy, shared: bool
+) -> None:
+    """JMS 2.0, 8.3.4."""
+    deployment = deploy(broker)
+    name = ["--subscription", "daily", "--client-id", deployment.name]
+    kinds = [["--shared"], []] if shared else [[], ["--shared"]]
+    deployment.run("subscribe", f"topic://{TOPIC}", *name, *kinds[0])
+    for command in (["subscribe"], ["receive"]):
+        answer = deployment.run(*command, f"topic://{TOPIC}", *name, *kinds[1], status=1)
+        assert "the subscription 'daily' is " in answer.stderr
+        assert f"connector unsubscribe --subscription daily --client-id {deployment.name}" in answer.stderr
+    deployment.run("subscribe", f"topic://{TOPIC}", *name, *kinds[0])
+    deployment.run("unsubscribe", *name)
+    deployment.run("subscribe", f"topic://{TOPIC}", *name, *kinds[1])
+    deployment.run("unsubscribe", *name)
+
+
+def test_check_connect_sends_as_the_adapter_does(artemis: Broker, deploy: Deploy) -> None:
+    """The client of ActiveMQ Classic, with a broker in Java, does not confirm messages."""
+    deployment = deploy(artemis)
+    classic = [
+        "org.apache.activemq:activemq-client:6.1.7",
+        "org.apache.activemq:activemq-broker:6.1.7",
+        "org.slf4j:slf4j-nop:2.0.17",
+    ]
+    lock = resolved("classic", classic).file
+    (deployment.directory / LOCK).write_text(lock.read_text())
+    path = deployment.directory / "adapter.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["provider"] |= {
+        "factory": "org.apache.activemq.ActiveMQConnectionFactory",
+        "url": "vm://classic?broker.persistent=false&broker.useJmx=false",
+        "packages": classic,
+    }
+    path.write_text(yaml.safe_dump(document))
+    answer = deployment.run("check", "--connect", status=1)
+    (line,) = (one for one in answer.stdout.splitlines() if " transactions" in one)
+    assert line.startswith("no  transactions: "), answer.stdout
+    assert "CompletionListener" in line
 
 
 def test_queues_says_that_a_broker_does_not_tell(broker: Broker, deploy: Deploy) -> None:

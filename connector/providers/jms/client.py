@@ -22,6 +22,7 @@ from connector.errors import (
     ClientIdError,
     DestinationError,
     ProviderError,
+    ProviderMisconfigured,
     SelectorError,
     SubscriptionError,
     TransactionRolledBack,
@@ -31,10 +32,12 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.jms.browsing import Browsing
+from connector.providers.jms.listeners import queue_listener
 from connector.providers.jms.messages import MessageReader, MessageWriter
-from connector.providers.jms.reasons import artifact_of, reason_of
+from connector.providers.jms.reasons import advice_for_closed, artifact_of, is_mistake, reason_of
 from connector.providers.jms.sends import Sends
-from connector.providers.jms.urls import without_secrets
+from connector.providers.jms.subscriptions import SubscriptionRecords
+from connector.providers.jms.urls import without_additions, without_secrets
 
 _log: Final = logging.getLogger("connector.jms")
 _NOT_MADE_ANEW: Final = "OPS"
@@ -53,6 +56,7 @@ class Factory:
         url: of the broker.
         browsing_url: of connections for browsers. None = ``url``.
         user, password: of the login. None = those of the URL.
+        given_url: the URL of the user, without the options that the adapter adds. None = ``url``.
     """
 
     class_name: str
@@ -60,12 +64,15 @@ class Factory:
     user: str | None = None
     password: str | None = None
     browsing_url: str | None = None
+    given_url: str | None = None
 
     def __repr__(self) -> str:
         return f"Factory({self.class_name!r})"  # the URL may contain a password
 
     def safe(self, text: str) -> str:
-        """Returns a text of the client library without passwords."""
+        """Returns a text of the client library without passwords, and without options of the adapter."""
+        for made in filter(None, (self.url, self.browsing_url)):
+            text = without_additions(text, self.given_url or self.url, made)
         return without_secrets(text, self.password)
 
 
@@ -75,10 +82,12 @@ class JmsClient:
     Args:
         jpype: the module, with a started machine.
         factory: of connections.
+        subscriptions: the durable subscriptions of the deployment.
     """
 
-    def __init__(self, jpype: Any, factory: Factory) -> None:
+    def __init__(self, jpype: Any, factory: Factory, subscriptions: SubscriptionRecords) -> None:
         self.jpype = jpype
+        self._subscriptions = subscriptions
         self._settings = factory
         self._factory, self.jms = self._make(factory, factory.url)
         self._browsing_factory: Any = None
@@ -91,25 +100,25 @@ class JmsClient:
         try:
             made = self.jpype.JClass(name)
         except TypeError:
-            raise ProviderError(
+            raise ProviderMisconfigured(
                 f"factory: there is no Java class {name}: correct the name, or add {artifact_of(name)} to "
                 "packages, or its jar to classpath"
             ) from None
         except self.jpype.JException as error:
-            raise ProviderError(f"factory: {name} cannot be loaded: {reason_of(error)}") from None
+            raise ProviderMisconfigured(f"factory: {name} cannot be loaded: {reason_of(error)}") from None
         try:
             found = made(url)
         except TypeError:
-            raise ProviderError(f"factory: {name} has no constructor that takes a url") from None
+            raise ProviderMisconfigured(f"factory: {name} has no constructor that takes a url") from None
         except self.jpype.JException as error:
             reason = factory.safe(reason_of(error))
-            raise ProviderError(f"factory: {name} does not take the url: {reason}") from None
+            raise ProviderMisconfigured(f"factory: {name} does not take the url: {reason}") from None
         for root in ("jakarta", "javax"):
             with contextlib.suppress(AttributeError, TypeError):
                 jms = self.jpype.JPackage(root).jms
                 if isinstance(found, jms.ConnectionFactory):
                     return found, jms
-        raise ProviderError(f"factory: {name} is no jakarta.jms or javax.jms ConnectionFactory")
+        raise ProviderMisconfigured(f"factory: {name} is no jakarta.jms or javax.jms ConnectionFactory")
 
     def connect(self, client_id: str) -> JmsConnection:
         """See :meth:`connector.core.remote.broker.BrokerClient.connect`."""
@@ -130,7 +139,9 @@ class JmsClient:
                 java = factory.createConnection(self._settings.user, self._settings.password)
             if client_id:
                 java.setClientID(client_id)
-            connection = JmsConnection(self.jpype, self.jms, java, Browsing(self._connect_browsing))
+            connection = JmsConnection(
+                self.jpype, self.jms, java, Browsing(self._connect_browsing), client_id, self._subscriptions
+            )
             java.start()
         except self.jpype.JException as error:
             if java is not None:
@@ -140,41 +151,49 @@ class JmsClient:
                 raise ClientIdError(f"the client id {client_id!r} is in use or not valid: {reason}") from None
             if isinstance(error, self.jms.JMSSecurityException):
                 who = f"user {self._settings.user!r}" if self._settings.user else "a client without a user"
-                raise ProviderError(f"the broker refuses the login of {who}: {reason}") from None
-            raise ProviderError(f"the broker cannot be reached: {reason}") from None
+                raise ProviderMisconfigured(f"the broker refuses the login of {who}: {reason}") from None
+            failure = ProviderMisconfigured if is_mistake(error) else ProviderError
+            advice = advice_for_closed(error, self._settings.url)
+            raise failure(f"the broker cannot be reached: {reason}{advice}") from None
         return connection
 
 
 class JmsConnection:
     """See :class:`connector.core.remote.broker.BrokerConnection`."""
 
-    def __init__(self, jpype: Any, jms: Any, java: Any, browsing: Browsing) -> None:
+    def __init__(
+        self,
+        jpype: Any,
+        jms: Any,
+        java: Any,
+        browsing: Browsing,
+        client_id: str,
+        subscriptions: SubscriptionRecords,
+    ) -> None:
         self._browsing = browsing
+        self._client_id = client_id
+        self._subscriptions = subscriptions
         self.jpype = jpype
         self.jms = jms
         self.java = java
         self._failure: str | None = None
+        self._exceptions = jpype.JClass("java.util.concurrent.LinkedBlockingQueue")()
         self.making = threading.Lock()
         """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
         self._closed = False
         self.reader = MessageReader(jpype, jms)
-        listening = weakref.WeakMethod(self._on_exception)  # Java must not keep this object alive
-
-        def on_exception(error: Any) -> None:
-            if (listener := listening()) is not None:
-                listener(error)
-
-        java.setExceptionListener(jpype.JProxy(jms.ExceptionListener, dict={"onException": on_exception}))
+        java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
-
-    def _on_exception(self, error: Any) -> None:
-        self._failure = reason_of(error)
-        if not self._closed:
-            _log.error("the connection to the broker has failed", extra={"reason": self._failure})
 
     @property
     def failure(self) -> str | None:
-        return "the connection is closed" if self._closed else self._failure
+        if self._closed:
+            return "the connection is closed"
+        arguments = self._exceptions.poll()
+        if arguments is not None:
+            self._failure = reason_of(arguments[0])
+            _log.error("the connection to the broker has failed", extra={"reason": self._failure})
+        return self._failure
 
     def session(self) -> JmsSession:
         with self.making, self.errors("a session cannot be made"):
@@ -192,7 +211,10 @@ class JmsConnection:
         session = self.plain_session()
         try:
             session.unsubscribe(name)
+            self._subscriptions.remove(self._client_id, name)
         except self.jpype.JException as error:
+            if isinstance(error, self.jms.InvalidDestinationException):  # it does not exist
+                self._subscriptions.remove(self._client_id, name)
             raise SubscriptionError(
                 f"the subscription {name!r} cannot be removed: {reason_of(error)}"
             ) from None
@@ -205,6 +227,16 @@ class JmsConnection:
             made = session.createTemporaryQueue() if kind == "queue" else session.createTemporaryTopic()
             name = str(made.getQueueName() if kind == "queue" else made.getTopicName())
         return Destination(kind, name)
+
+    def recording(self, subscription: TopicSubscription) -> contextlib.AbstractContextManager[None]:
+        """Records a subscription that the block makes, if it is durable.
+
+        Raises:
+            SubscriptionError: a shared and an unshared subscription would have one name.
+        """
+        if not (subscription.durable and subscription.name):
+            return contextlib.nullcontext()
+        return self._subscriptions.making(self._client_id, subscription.name, shared=subscription.shared)
 
     def plain_session(self) -> Any:
         """Returns a Java session that is not transacted."""
@@ -234,9 +266,11 @@ class JmsConnection:
         except self.jpype.JException as error:
             text = f"{what}: {reason_of(error)}"
             if isinstance(error, self.jms.InvalidSelectorException):
-                raise SelectorError(text, 1) from None
+                raise SelectorError(f"{what}: the selector is refused: {reason_of(error)}", 1) from None
             if isinstance(error, self.jms.InvalidDestinationException) and not sends:
                 raise UnknownDestination(text) from None
+            if isinstance(error, self.jms.JMSSecurityException):
+                raise ProviderMisconfigured(text) from None
             raise ProviderError(text) from None
 
 
@@ -281,10 +315,11 @@ class JmsSession:
         topic, wanted = self._writer.destination(source.topic), source.selector or None
         if not source.name:
             return session.createConsumer(topic, wanted, source.no_local)
-        if source.shared:
-            make = session.createSharedDurableConsumer if source.durable else session.createSharedConsumer
-            return make(topic, source.name, wanted)
-        return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
+        with self._connection.recording(source):
+            if source.shared:
+                make = session.createSharedDurableConsumer if source.durable else session.createSharedConsumer
+                return make(topic, source.name, wanted)
+            return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
 
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         with self._connection.errors(f"{destination} does not take a message", sends=True):

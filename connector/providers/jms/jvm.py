@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from connector.errors import CapabilityError, ProviderError
+from connector.errors import CapabilityError, ProviderMisconfigured
 
 _log: Final = logging.getLogger("connector.jms")
 
@@ -76,20 +76,26 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
                 interrupt=False,
             )
         except Exception as error:
-            raise ProviderError(f"Java cannot be started in this process ({library}): {error}") from error
+            raise ProviderMisconfigured(
+                f"Java cannot be started in this process ({library}): {error}"
+            ) from error
         _started[os.getpid()] = wanted
-        atexit.register(_leave_java_uncollected)
+        atexit.register(_part_from_java)
     _log.debug("java started", extra={"java": str(home), "jars": len(wanted)})
     return jpype
 
 
-def _leave_java_uncollected() -> None:
-    """Keeps the last garbage collection of Python from starting one of Java.
+def _part_from_java() -> None:
+    """Keeps threads of Java out of Python before Python ends: such a thread would abort the process.
 
-    JPype lets Java collect after Python. Java then gives objects of Python back in a thread of its own, and a
-    thread that enters Python while it ends aborts the process.
+    After each garbage collection of Java, a thread of JPype collects the garbage of Python, too. Only a
+    shutdown of Java would end that thread, and Java is not shut down here. So the thread is ended first, and
+    Python's last collection starts none of Java.
     """
+    import jpype
+
     gc.callbacks[:] = [callback for callback in gc.callbacks if callback.__module__ != "_jpype"]
+    jpype.JClass("org.jpype.ref.JPypeReferenceQueue").getInstance().stop()
 
 
 _started: Final[dict[int, tuple[str, ...]]] = {}

@@ -16,7 +16,7 @@ from connector.core.remote.provider import (
     DEFAULT_MAX_BODY,
     RemoteProvider,
 )
-from connector.errors import PipelineError, ProviderError
+from connector.errors import PipelineError, ProviderMisconfigured
 from connector.jars.locked import Jars
 from connector.java import find_java
 from connector.messaging.provider_kind import Finding
@@ -47,7 +47,7 @@ class JavaSettings:
         """
         for jar in self.classpath:
             if not jar.is_file():
-                raise ProviderError(f"provider.classpath: the jar {jar} is missing")
+                raise ProviderMisconfigured(f"provider.classpath: the jar {jar} is missing")
         return [*self.classpath, *self.packages.paths()]
 
 
@@ -88,13 +88,15 @@ class JmsProvider(RemoteProvider):
         """Starts Java in this process, unless Java runs."""
         from connector.providers.jms import jvm
         from connector.providers.jms.client import JmsClient
+        from connector.providers.jms.subscriptions import SubscriptionRecords
 
         jars = self._java.jars()
         try:
             home = find_java().home
         except PipelineError as error:
-            raise ProviderError(str(error)) from None
-        return JmsClient(jvm.start(home, jars, self._java.options), self._factory)
+            raise ProviderMisconfigured(str(error)) from None
+        records = SubscriptionRecords(self._state_directory)
+        return JmsClient(jvm.start(home, jars, self._java.options), self._factory, records)
 
     def check(self) -> bool:
         """Checks that JPype and all jars are there. Starts no Java."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 _SEVERAL: Final = 5
@@ -21,7 +22,35 @@ _ARTIFACTS: Final = {
     "org.slf4j": "org.slf4j:slf4j-api",
 }
 """From the beginning of a class name to the Maven artifact with that class. The longest beginning counts."""
-_TLS: Final = re.compile(r"PKIX|SSL|TLS|certificate|keystore|truststore", re.IGNORECASE)
+_REMEDIES: Final = (
+    (
+        "NotSslRecord|not an SSL/TLS record|Unrecognized SSL|HandshakeTimeout|handshake timed out"
+        "|while SSL/TLS handshake",
+        " (the port does not answer in TLS: correct the port of the url, or write amqp instead of amqps)",
+    ),
+    (
+        "PKIX|CertPath|CertificateException|unknown_ca|certificate_unknown|bad_certificate|No name matching"
+        "|subject alternative",
+        " (TLS: the client must trust the certificate of the broker; Qpid JMS takes "
+        "transport.trustStoreLocation and transport.trustStorePassword in the url)",
+    ),
+    ("keystore|truststore", " (TLS: correct the key store or trust store that the url names)"),
+    (
+        "handshake_failure|protocol_version|no cipher suites",
+        " (TLS: client and broker have no protocol or cipher in common)",
+    ),
+    (
+        "header mismatch",
+        " (the port does not answer in AMQP 1.0: correct the port, or take amqps for a port with TLS)",
+    ),
+)
+"""A pattern of a class or text of Java -> the remedy. The first one counts."""
+_CLOSED: Final = re.compile("ClosedChannel|Connection reset|remotely closed|ConnectionClosed|EOFException")
+_MISTAKES: Final = re.compile(
+    "IllegalArgumentException|URISyntaxException|FileNotFoundException|PKIX|CertPath|CertificateException"
+    "|KeyStoreException|NotSslRecord|scheme NOT recognized|Unused parameters"
+)
+"""A pattern of a class or text of Java that only a change of the configuration or of the broker ends."""
 _MISSING_CLASS: Final = ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException")
 
 
@@ -48,7 +77,7 @@ def reason_of(error: Any) -> str:
         return str(error)
     texts: list[str] = []
     for one in chain_of(error):
-        text = str(one.getMessage() or one.getClass().getSimpleName())
+        text = str(one.getMessage() or one.getClass().getSimpleName()).strip()
         if not any(text in known for known in texts):
             texts.append(text)
     return ": ".join(texts) + remedy_of(error)
@@ -61,9 +90,31 @@ def remedy_of(error: Any) -> str:
         if str(one.getClass().getName()) in _MISSING_CLASS:
             name = str(one.getMessage()).replace("/", ".")
             return f" (the Java class {name} is missing: add {artifact_of(name)} to packages)"
-    if any(_TLS.search(f"{one.getClass().getName()} {one.getMessage()}") for one in chain):
-        return (
-            " (TLS: the client must trust the certificate of the broker; Qpid JMS takes "
-            "transport.trustStoreLocation and transport.trustStorePassword in the url)"
-        )
+    text = _with_classes(chain)
+    for pattern, remedy in _REMEDIES:
+        if re.search(pattern, text, re.IGNORECASE):
+            return remedy
     return ""
+
+
+def is_mistake(error: Any) -> bool:
+    """Whether a Java exception of a connection shows a mistake, and not that the broker is away."""
+    return _MISTAKES.search(_with_classes(chain_of(error))) is not None
+
+
+def advice_for_closed(error: Any, url: str) -> str:
+    """Returns a remark about TLS, if the other side has closed a new connection without a word.
+
+    Args:
+        url: of the broker.
+    """
+    text = _with_classes(chain_of(error))
+    if _CLOSED.search(text) is None or remedy_of(error):
+        return ""
+    if re.search(r"\b(amqps|ssl|amqpwss)\b", url):
+        return " (the connection was closed before TLS was agreed on: does the port of the url speak TLS?)"
+    return " (the connection was closed at once: a port with TLS needs amqps)"
+
+
+def _with_classes(chain: Iterable[Any]) -> str:
+    return "\n".join(f"{one.getClass().getName()} {one.getMessage()}" for one in chain)

@@ -45,6 +45,7 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
         section.ApplicationUserName,
         section.ApplicationPassword,
         browsing_url=for_browsers(section.factory, section.url),
+        given_url=section.url,
     )
     return JmsProvider(
         factory,
@@ -90,6 +91,21 @@ def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProbl
         )
 
 
+def _lacks(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    from connector.errors import ConnectorError
+    from connector.jars.locked import Jars
+    from connector.providers.jms import jvm
+
+    try:
+        jvm.check_installed()
+    except ConnectorError as error:
+        yield SectionProblem(("type",), str(error), "")
+    try:
+        Jars(section.packages, paths.directory).paths()
+    except ConnectorError as error:
+        yield SectionProblem(("packages",), str(error).removeprefix("provider.packages: "), "")
+
+
 def _packages(section: JmsSection) -> Sequence[str]:
     return section.packages
 
@@ -98,4 +114,12 @@ def _open(location: str, **options: Any) -> JmsProvider:
     raise CapabilityError("a provider jms is opened by adapter.yaml only, not yet by a URL")
 
 
-KIND: Final = ProviderKind(section=_section, make=_make, open=_open, check=_check, packages=_packages)
+KIND: Final = ProviderKind(
+    section=_section,
+    make=_make,
+    open=_open,
+    check=_check,
+    packages=_packages,
+    own_selectors=True,
+    lacks=_lacks,
+)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from connector.errors import ProviderError
+from connector.providers.jms.listeners import queue_listener
 from connector.providers.jms.reasons import reason_of
 
 _SECONDS: Final = 30.0
@@ -34,7 +35,7 @@ class Sends:
         self._milliseconds = jpype.JClass("java.util.concurrent.TimeUnit").MILLISECONDS
         self._answers = jpype.JClass("java.util.concurrent.LinkedBlockingQueue")()
         self._list = jpype.JClass("java.util.ArrayList")
-        self.listener = _listener(jpype, jms.CompletionListener, self._answers)
+        self.listener = queue_listener(jpype, jms.CompletionListener, self._answers)
         """Is told the answers."""
 
     def add(self) -> None:
@@ -70,25 +71,3 @@ class Sends:
             raise ProviderError(failure)
         if time.monotonic() >= deadline:
             raise ProviderError(f"the broker has not taken a message for {_SECONDS:g} s")
-
-
-def _listener(jpype: Any, interface: Any, queue: Any) -> Any:
-    """Returns an object of Java that puts the arguments of each of its calls into a queue."""
-    invoke, reflect = jpype.JPackage("java").lang.invoke, jpype.JPackage("java").lang.reflect
-    anything = jpype.JClass("java.lang.Object").class_
-    method_type, truth = invoke.MethodType.methodType, jpype.JClass("java.lang.Boolean").TYPE
-    offer = invoke.MethodHandles.publicLookup().findVirtual(
-        queue.getClass(), "offer", method_type(truth, anything)
-    )
-    ignored = jpype.JArray(jpype.JClass("java.lang.Class"))([anything, reflect.Method.class_])
-    handle = invoke.MethodHandles.dropArguments(offer.bindTo(queue), 0, ignored)
-    arguments = jpype.JArray(jpype.JClass("java.lang.Class"))(
-        [reflect.Method.class_, jpype.JArray(jpype.JClass("java.lang.Object")).class_]
-    )
-    handle = handle.asType(method_type(anything, anything, arguments))
-    handler = invoke.MethodHandleProxies.asInterfaceInstance(reflect.InvocationHandler.class_, handle)
-    return reflect.Proxy.newProxyInstance(
-        interface.class_.getClassLoader(),
-        jpype.JArray(jpype.JClass("java.lang.Class"))([interface.class_]),
-        handler,
-    )

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from connector.providers.jms.client import JmsClient, JmsConnection
 
 _WAIT_MS: Final = 2000
+_TRANSACTIONS: Final = "transactions"
+_NEEDED: Final = (_TRANSACTIONS,)
+"""The abilities that every event needs."""
 
 
 class _Unable(Exception):
@@ -53,7 +56,7 @@ class _Survey:
         trials: list[tuple[str, Callable[[], str]]] = [
             ("temporary queues", self._temporary_queue),
             ("temporary topics", self._temporary_topic),
-            ("transactions", self._transactions),
+            (_TRANSACTIONS, self._transactions),
             ("message selectors", self._selectors),
             ("browsing", self._browsing),
             ("shared subscriptions", self._shared),
@@ -67,9 +70,10 @@ class _Survey:
         try:
             return Finding(name, True, trial())
         except self._jpype.JException as error:
-            return Finding(name, False, reason_of(error))
+            reason = reason_of(error)
         except (_Unable, ConnectorError) as error:
-            return Finding(name, False, str(error))
+            reason = str(error)
+        return Finding(name, False, reason, needed=name in _NEEDED)
 
     def _temporary_queue(self) -> str:
         self._session.createTemporaryQueue().delete()
@@ -82,10 +86,10 @@ class _Survey:
     def _transactions(self) -> str:
         queue = self._session.createTemporaryQueue()
         with self._closing(self._java.createSession(True, self._jms.Session.SESSION_TRANSACTED)) as session:
-            producer, consumer = session.createProducer(queue), session.createConsumer(queue)
-            producer.send(session.createTextMessage("1"))
+            consumer = session.createConsumer(queue)
+            self._send(session, queue, "1")
             session.rollback()
-            producer.send(session.createTextMessage("2"))
+            self._send(session, queue, "2")
             session.commit()
             first = consumer.receive(_WAIT_MS)
             if first is None or str(first.getText()) != "2":
@@ -94,6 +98,17 @@ class _Survey:
             consumer.close()
         queue.delete()
         return ""
+
+    def _send(self, session: Any, queue: Any, text: str) -> None:
+        """Sends as for an event: the broker confirms each message before the commit."""
+        sends = self._connection.sends()
+        sends.add()
+        producer, mode = session.createProducer(queue), self._jms.DeliveryMode.PERSISTENT
+        producer.send(session.createTextMessage(text), mode, 4, 0, sends.listener)
+        refusal = sends.refusal()
+        producer.close()
+        if refusal:
+            raise _Unable(f"the broker refuses a message: {refusal}")
 
     def _selectors(self) -> str:
         queue = self._session.createTemporaryQueue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -44,6 +45,19 @@ def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:
             _, _, options = url.rpartition(")")  # the options of failover:(...) stand behind the bracket
             url += f"{'&' if '?' in options else '?'}{name}{value}"
     return url
+
+
+def without_additions(text: str, given: str, made: str) -> str:
+    """Returns a text of a client library without the options that the adapter has added to a URL.
+
+    Args:
+        given: the URL of the user.
+        made: that URL with the options of the adapter.
+    """
+    text = text.replace(made, given)
+    for option in filter(None, re.split("[?&]", made.removeprefix(given))):
+        text = re.sub(f"[?&]{re.escape(option)}(?![^&)\\s,])", "", text)
+    return text
 
 
 def without_secrets(text: str, *secrets: str | None) -> str:

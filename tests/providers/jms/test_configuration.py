@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from connector.errors import CapabilityError, ProviderError
 from connector.jars.locked import LOCK, Jars, cache_directory, sum_of
 from connector.parts import make_provider
 from connector.providers.jms import jvm
-from connector.providers.jms.urls import QPID, with_options, without_secrets
+from connector.providers.jms.urls import QPID, for_browsers, with_options, without_additions, without_secrets
 
 PACKAGE = "org.example:client:1.0"
 
@@ -49,6 +50,90 @@ def lock_one_jar(directory: Path) -> Path:
     jar.write_bytes(b"classes")
     Jars([PACKAGE], directory).write([jar])
     return jar
+
+
+def errors() -> list[tuple[str, str]]:
+    """The path and the text of each mistake that ``check`` finds."""
+    return [(one.path, one.found) for one in check() if not one.warning]
+
+
+@pytest.mark.parametrize("state", ["no lock", "for others", "damaged", "missing", "changed"])
+def test_check_finds_the_jars_that_run_would_miss(write: Write, state: str) -> None:
+    directory = write()
+    if state != "no lock":
+        jar = lock_one_jar(directory)
+        assert errors() == []
+    if state == "for others":
+        write(packages=["org.example:client:2.0"])
+    elif state == "damaged":
+        (directory / LOCK).write_text("no sum")
+    elif state == "missing":
+        jar.unlink()
+    elif state == "changed":
+        jar.write_bytes(b"others")
+    ((path, text),) = errors()
+    assert path == "provider.packages"
+    assert text.endswith("connector jars --resolve")
+    with pytest.raises(ProviderError) as refused:
+        make_provider(load()).check()
+    assert str(refused.value).removeprefix("provider.packages: ") == text
+    assert run(["check"]) == 2
+    assert run(["config"]) == 0, "other commands go on"
+
+
+def test_check_finds_the_missing_extra(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock_one_jar(write())
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: None if name == "jpype" else find(name, *more)
+    )
+    ((path, text),) = errors()
+    assert path == "provider.type"
+    assert "pip install 'event-connector[jms]'" in text
+
+
+def test_check_finds_no_lack_without_packages(write: Write) -> None:
+    directory = write(packages=None, classpath=["client.jar"])
+    assert [path for path, _ in errors()] == ["provider.classpath[0]"]
+    (directory / "client.jar").touch()
+    assert errors() == []
+
+
+@pytest.mark.parametrize(
+    "selector", ["\"x-region\" = 'EU'", "XPATH 'a/b'", "a = = 1", "x LIKE 'a' ESCAPE", "a.b = 1 #", "('"]
+)
+def test_a_selector_of_a_broker_is_a_warning_at_most(write: Write, tmp_path: Path, selector: str) -> None:
+    lock_one_jar(write())
+    path = tmp_path / "adapter.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["connector"]["InputDestination"] = [{"destination": "queue://orders", "selector": selector}]
+    path.write_text(yaml.safe_dump(document))
+    (problem,) = (one for one in check() if "selector" in one.path)
+    assert problem.warning
+    assert problem.path == "connector.InputDestination[0].selector"
+    assert errors() == []
+    assert load().connector.inputs[0].selector == selector
+    document["provider"] = {"type": "dropbox", "root": "data", "create": True}
+    path.write_text(yaml.safe_dump(document))
+    ((place, _),) = errors()
+    assert place == "connector.InputDestination[0].selector"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "amqp://h:1",
+        "amqp://h:1?jms.x y=1",
+        "failover:(amqp://a:1?x=y,amqp://b:2)?z=1",
+        "failover:(amqp://a:1",
+        "amqps://h:1?jms.prefetchPolicy.all=3&amqp.idleTimeout=9",
+    ],
+)
+def test_a_text_of_the_client_shows_no_options_of_the_adapter(given: str) -> None:
+    for made in (with_options(QPID, given, 7), for_browsers(QPID, given)):
+        assert without_additions(f"no URL: {made}", given, made) == f"no URL: {given}"
+        options = made.removeprefix(given)[1:]
+        assert without_additions(f"at h:1?{options}", given, made) == "at h:1"
 
 
 @pytest.mark.parametrize(

