@@ -147,7 +147,7 @@ def _without_owned(spark: Spark) -> Spark:
 def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> list[Problem]:
     """Returns every mistake and every warning in a deployment, by file and place.
 
-    Reads like :func:`load`, and also looks for the Java that Spark needs, and for parts that the provider needs.
+    Reads like :func:`load`. Also looks for the Java that Spark needs, and the parts that the provider needs.
     """
     problems = Problems()
     _read(path, environment, problems, thorough=True, java=True)
