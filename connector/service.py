@@ -77,21 +77,30 @@ class PollWindow:
         Args:
             now: local time, with the zone.
         """
+        opens = self.opens_at(now)
+        return 0.0 if opens is None else max(0.0, opens.timestamp() - now.timestamp())
+
+    def opens_at(self, now: datetime.datetime) -> datetime.datetime | None:
+        """Returns the local time at which the window opens. None while it is open.
+
+        Args:
+            now: local time, with the zone.
+        """
         if self._start is None or self._end is None or self._start == self._end:
-            return 0.0
+            return None
         moment = now.time()
         if self._start < self._end:
             is_open = self._start <= moment < self._end
         else:
             is_open = moment >= self._start or moment < self._end
         if is_open:
-            return 0.0
+            return None
         # The trigger knows the days on which the clocks are changed.
         daily = CronTrigger(
             hour=self._start.hour, minute=self._start.minute, second=self._start.second, timezone=now.tzinfo
         )
         opens: datetime.datetime = daily.get_next_fire_time(None, now)
-        return max(0.0, opens.timestamp() - now.timestamp())
+        return opens
 
 
 class Service:
@@ -111,6 +120,7 @@ class Service:
         self._wake = settings.wake
         self._window = PollWindow(settings.poll_start_time, settings.poll_end_time)
         self._failure: str | None = None
+        self._is_closed = False
 
     def run(self) -> str | None:
         """Polls in the calling thread until :meth:`stop`, or until the adapter cannot go on.
@@ -129,7 +139,7 @@ class Service:
             now = self._clock.monotonic()
             counted.look(now)
             if self._frequency is not None and now >= poll_at:
-                closed = self._window.opens_in(self._clock.local())
+                closed = self._closed_for()
                 if closed:
                     pause, listens = min(closed, _WINDOW_CHECK), False
                 else:
@@ -159,6 +169,18 @@ class Service:
     def stop(self) -> None:
         """Lets the running poll finish, and begins no other. For any thread or signal handler."""
         self._adapter.request_stop()
+
+    def _closed_for(self) -> float:
+        """Returns the seconds until the daily window opens, or 0 while it is open. Logs a closed window."""
+        now = self._clock.local()
+        opens = self._window.opens_at(now)
+        if opens is None:
+            self._is_closed = False
+            return 0.0
+        if not self._is_closed:
+            _log.info("polls wait for the daily window", extra={"opens": opens.isoformat()})
+            self._is_closed = True
+        return max(0.0, opens.timestamp() - now.timestamp())
 
     def _work(self, work: Callable[[], CycleReport]) -> CycleReport:
         """Does a piece of work. Notes an error after which the service cannot go on."""

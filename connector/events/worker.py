@@ -199,11 +199,16 @@ def _task_settings(plan_bytes: bytes) -> TaskSettings:
 def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     """Loads everything that events need, for the probe at start. Returns the installed packages."""
     _task_settings(plan_bytes).access.open().check()
-    try:
-        _runner(plan_bytes, deployment).run(pickle.dumps(Assignment(None, [])))
-    except RunnerEnded as ended:
-        _remove_runner()
-        raise PipelineError(f"the worker {ended.why} while it loaded processes and data handlers") from None
+    for is_last in (False, True):  # a runner may be killed by chance
+        try:
+            _runner(plan_bytes, deployment).run(pickle.dumps(Assignment(None, [])))
+            break
+        except RunnerEnded as ended:
+            _remove_runner()
+            if is_last:
+                raise PipelineError(
+                    f"the worker {ended.why} while it loaded processes and data handlers"
+                ) from None
     return versions()
 
 

@@ -340,6 +340,20 @@ def test_a_window_opens_by_local_time_and_follows_it_when_it_is_set() -> None:
     assert len(again) == 6
 
 
+def test_a_closed_window_is_logged_once_with_the_time_at_which_it_opens(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(
+        clock, poll_start_time=datetime.time(14, 0), poll_end_time=datetime.time(15, 0)
+    )
+    with caplog.at_level(logging.INFO):
+        serve(clock, adapter, 4 * 3600)
+    lines = [one for one in caplog.records if one.getMessage() == "polls wait for the daily window"]
+    opens = [vars(one)["opens"] for one in lines]
+    assert opens == ["2026-06-01T14:00:00+02:00", "2026-06-02T14:00:00+02:00"]
+
+
 @pytest.mark.parametrize(
     ("start", "end", "now", "seconds"),
     [
