@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -129,3 +132,27 @@ def test_java_that_cannot_start_ends_a_service_at_once(deploy: Deploy) -> None:
     run = deployment.start()
     assert run.wait(60) == 1
     assert "restarting" not in run.errors
+
+
+def test_a_service_starts_although_its_workers_are_killed_before_it_is_ready(deploy: Deploy) -> None:
+    deployment = deploy(java=True, connector=_RETRIES)
+    ids = deployment.send("in", ["", ""])
+    run = deployment.start()
+
+    def workers() -> list[int]:
+        return [pid for pid in run.members() if _runs(pid, "pyspark.daemon")]
+
+    for pid in wait_for(workers, 120, what=run.errors):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
+    stop(run)
+    assert deployment.leftovers() == []
+
+
+def _runs(pid: int, text: str) -> bool:
+    """Whether the command of a process contains a text."""
+    try:
+        return text in Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return False

@@ -203,6 +203,7 @@ class ReceivingSession:
             ProviderError: the broker failed.
         """
         with self._lock:
+            self._check()  # a thread that asks a closed receiver may still be in Java when Python ends
             if self._early or self.claims:
                 return bool(self._early)
             self._empty_since = self._empty_since or time.monotonic()
