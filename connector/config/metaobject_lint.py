@@ -21,7 +21,6 @@ from connector.businessobjects.handlers import normal_mime_type
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
 from connector.businessobjects.types import text_converter
-from connector.businessobjects.xml_shape import SINGLE
 from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.config.problems import nearest, shown
@@ -173,6 +172,10 @@ def _wrong_list(attribute: Attribute) -> str:
     if attribute.name == OBJECT_EVENT_ID:
         return "the id of the event"
     kind = tags(attribute.app_specific_info).get("type", "").lower()
+    if not kind:
+        return ""
+    from connector.businessobjects.xml_shape import SINGLE  # lxml, which few configurations need
+
     return f"type={kind} in app_specific_info" if kind in SINGLE else ""
 
 
