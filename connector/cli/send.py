@@ -127,6 +127,8 @@ def add_property(message: Message, text: str) -> None:
     name, _, kind = declared.partition(":")
     if not separator or not name:
         raise BadArgument(f"--property {text!r}: expected NAME:TYPE=VALUE, for example region:string=EU")
+    if name in message.properties:
+        raise BadArgument(f"--property {text!r}: the property {name!r} is set twice")
     kind = kind or "string"
     if kind not in PROPERTY_TYPES:
         raise BadArgument(f"--property {text!r}: {kind!r} is no type; there are {', '.join(PROPERTY_TYPES)}")

@@ -22,11 +22,18 @@ from connector.state.file_systems import obstacle
 _log = logging.getLogger("connector.config")
 
 _AMQP: Final = (
-    "there is no provider 'amqp': AMQP 1.0 brokers are served by the provider jms, with Qpid JMS",
+    "AMQP 1.0 brokers are served by the provider jms, with Qpid JMS: there is no provider of this name",
     "type: jms, factory: org.apache.qpid.jms.JmsConnectionFactory, url: amqp://HOST:5672, "
     'packages: ["org.apache.qpid:qpid-jms-client:2.10.0"]',
 )
 """The found and the expected text for a provider that Qpid JMS is."""
+_AMQP_BROKERS: Final = ("amqp", "amqps", "qpid", "artemis", "activemq", "rabbitmq", "servicebus")
+_OTHER_NAMES: Final = {
+    **dict.fromkeys(("sqlite", "postgres", "postgresql", "database", "db"), "sql"),
+    **dict.fromkeys(("directory", "dir", "file", "files", "folder"), "dropbox"),
+    **dict.fromkeys(("mq", "ibmmq", "wmq", "websphere", "solace", "broker"), "jms"),
+}
+"""Names that users may expect for the providers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +122,18 @@ def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
     if name in found:
         return found[name]
     position = node.position if given is None else given.position
-    if name.casefold() in ("amqp", "amqps"):
+    if name.casefold() in _AMQP_BROKERS:
         problems.add(position, "provider.type", *_AMQP)
     else:
         text = shown(name) if given is None else as_found(given)
         expected = " | ".join(found) or "an installed provider, and there is none: install the connector anew"
-        problems.add(position, "provider.type", text, expected, nearest(name, found))
+        problems.add(
+            position,
+            "provider.type",
+            text,
+            expected,
+            _OTHER_NAMES.get(name.casefold()) or nearest(name, found),
+        )
     return None
 
 

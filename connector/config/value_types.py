@@ -18,6 +18,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from connector.config.problems import nearest, shown
 from connector.config.tree import Leaf, kind_of
+from connector.messaging.numbers import read_whole
 
 _REFERENCE: Final[dict[str, Any]] = {"type": "string", "pattern": r"\$\{"}
 """A reference to the environment, for the schema of an editor."""
@@ -148,8 +149,6 @@ CONTAINER_MANAGED: Final = ValueType(
 
 # --- numbers ---------------------------------------------------------------------------------
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
-
 
 def integer(
     minimum: int, unit: str = "", *, none: str | None = None, maximum: int | None = None
@@ -162,9 +161,10 @@ def integer(
         number = leaf(value, expected)
         if none is not None and number.casefold() == none:
             return None
-        if not _INTEGER.match(number):
-            raise refuse(as_found(number), expected)
-        result = int(number)
+        try:
+            result = read_whole(number)
+        except ValueError:
+            raise refuse(as_found(number), expected) from None
         if result < minimum or (maximum is not None and result > maximum):
             raise refuse(as_found(number), expected)
         return result

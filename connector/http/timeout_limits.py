@@ -7,7 +7,6 @@ configuration sets that.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -18,9 +17,11 @@ from connector.businessobjects.definition import Definition
 from connector.businessobjects.metadata import MAX_TIMEOUT, is_blank, read_timeout
 from connector.businessobjects.names import did_you_mean, shown
 from connector.http.problems import HttpProblem
+from connector.messaging.numbers import read_whole
 
 TIMEOUT: Final = "ResponseTimeout"
-_MILLISECONDS: Final = re.compile(r"-1|[0-9]{1,10}")
+_TOO_LONG: Final = 10**10
+"""Milliseconds that no bound allows."""
 
 
 def milliseconds(seconds: float) -> int:
@@ -49,12 +50,16 @@ def asked_for(request: Request, most: int) -> int | None:
     if not given:
         return None
     text = given[0][1]
-    if len(given) > 1 or not _MILLISECONDS.fullmatch(text):
+    try:
+        found = read_whole(text)
+    except ValueError:
+        found = None
+    if len(given) > 1 or found is None or not -1 <= found < _TOO_LONG:
         raise HttpProblem(
             HTTPStatus.BAD_REQUEST,
             f"timeout: expected milliseconds, once, from 0 to {most}, or -1: do not wait for a reply",
         )
-    return _bounded("timeout", int(text), most)
+    return _bounded("timeout", found, most)
 
 
 def check_dynamic(definition: Definition, data: Mapping[str, Any], most: int) -> None:

@@ -638,6 +638,7 @@ def test_a_look_makes_nothing(call: Call, deployment: Path) -> None:
                 (["--priority", "٣"], ["--priority", "digits"]),
                 (["--count", "0x10"], ["--count", "digits"]),
                 (["--property", "n:int=1_000"], ["--property", "digits"]),
+                (["--property", "n:int=1", "--property", "n=2"], ["'n' is set twice"]),
                 (["--property", "n:byte=128"], ["--property", "8 bits"]),
                 (["--property", "n:long=9223372036854775808"], ["--property", "64 bits"]),
                 (["--property", "n:float=1e39"], ["--property", "32 bits"]),

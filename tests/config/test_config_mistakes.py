@@ -92,6 +92,10 @@ CASES = [
     # keys of other sections
     case("provider for AMQP", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "jms", "Qpid JMS", "org.apache.qpid.jms.JmsConnectionFactory", "packages"),
     *(
+        case(f"provider {kind}", A, "type: dropbox", f"type: §{kind}", "provider.type", f"{kind!r}", nearest=near)
+        for kind, near in (("sqlite", "sql"), ("postgresql", "sql"), ("directory", "dropbox"), ("ibmmq", "jms"))
+    ),
+    *(
         case(f"{key} elsewhere", A, old, f"{old}\n  §{key}: {value}", path, "unknown key", *words)
         for key, value, old, path, words in (
             ("ApplicationUserName", "u", "  ApplicationName: demo", "connector.ApplicationUserName", ("under provider, of type jms",)),
