@@ -66,6 +66,10 @@ def run(arguments: Sequence[str]) -> int:
     debug = _DEBUG in ours
     arguments = [argument for argument in ours if argument != _DEBUG] + rest
     wanted = _wanted(arguments)
+    if arguments and arguments[0] in ("-c", "--config"):
+        verb = next((argument for argument in arguments if argument in VERBS), "run")
+        complain(f"connector: the verb comes first: connector {verb} {' '.join(arguments[:2])}")
+        return 2
     if wanted not in VERBS and (text := other_command(wanted or "")) is not None:
         complain(f"connector: {text}")
         return 2

@@ -24,7 +24,7 @@ def home_of(key: str) -> str | None:
     Places in adapter.yaml count before places in the files of ``metaobjects``.
     """
     for homes in (_of_adapter(), _of_metaobjects()):
-        places = homes.get(key.casefold())
+        places = homes.get(key)
         if places:
             return f"it {' or '.join(places)}" if len(places) <= _MOST else None
     return None
@@ -70,7 +70,7 @@ def _of_metaobjects() -> dict[str, list[str]]:
 def _by_key(found: list[tuple[str, str]]) -> dict[str, list[str]]:
     by_key: dict[str, list[str]] = {}
     for key, place in found:
-        places = by_key.setdefault(key.casefold(), [])
+        places = by_key.setdefault(key, [])
         if place not in places:
             places.append(place)
     return by_key

@@ -298,8 +298,7 @@ def expected_key(
         home_of: as in :func:`read_section`.
     """
     near = nearest(key, known)
-    is_other_case = near is not None and near.casefold() == key.casefold()
-    if home_of is not None and not is_other_case and (home := home_of(key)) is not None:
+    if home_of is not None and (home := home_of(key)) is not None:
         return home, None
     expected = "a key of this section"
     if near is None:

@@ -230,6 +230,12 @@ def test_a_word_of_another_program_names_the_command(run: Run, word: str, hint: 
     assert hint in done.stderr
 
 
+def test_a_configuration_before_the_verb_is_put_behind_it(run: Run) -> None:
+    done = run("-c", "adapter.yaml", "check")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "connector: the verb comes first: connector check -c adapter.yaml\n"
+
+
 def test_words_of_other_programs_are_no_commands_here() -> None:
     for verb in VERBS:
         assert other_command(verb) is None

@@ -109,6 +109,8 @@ CASES = [
             ("ArchiveDestination", "a", "  master: local[*]", "spark.ArchiveDestination", ("under connector",)),
         )
     ),
+    case("key of a rule like one elsewhere", R, "Customer_Create: {", "Customer_Create: {§OutputDestinaton: a, ", "MO_Config.rules.Customer_Create.OutputDestinaton", "unknown key", nearest="OutputDestination"),
+    case("key that is one elsewhere in other case", R, "Customer_Create: {", "Customer_Create: {§Destination: a, ", "MO_Config.rules.Customer_Create.Destination", "unknown key", nearest="InputDestination"),
     case("key at the top", A, "spark:\n", "§PollStartTime: 1\nspark:\n", "PollStartTime", "unknown key, expected it under connector"),
     case("key of the connector in a subscription", A, P, P + "\n    §PollQuantity: 3", "subscriptions[0].PollQuantity", "it under connector"),
     case("key of the connector in a rule", R, "Customer_Create: {", "Customer_Create: {§PollQuantity: 3, ", "MO_Config.rules.Customer_Create.PollQuantity", "it under connector"),
