@@ -61,9 +61,13 @@ class BinaryHandler:
                 f"expected {kind} text"
             )
         try:
-            return bytes.fromhex(text) if self._is_hex else base64.b64decode(text, validate=True)
+            body = bytes.fromhex(text) if self._is_hex else base64.b64decode(text, validate=True)
         except (ValueError, binascii.Error) as error:
             raise MalformedData(f"{bo.type}: {self._attribute} is no {kind} text: {error}") from None
+        if not self._is_hex and base64.b64encode(body).decode() != text:
+            reason = "the last character has bits beyond the last byte"
+            raise MalformedData(f"{bo.type}: {self._attribute} is no base64 text: {reason}")
+        return body
 
     def _check(self, bo: BusinessObject) -> None:
         reason = unfit(bo.definition, self._attribute, BYTES)

@@ -12,12 +12,22 @@ from connector.businessobjects.encoding import DEFAULT, decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import shown
 from connector.businessobjects.special_values import Misfit, Run, SpecialValues
-from connector.businessobjects.types import SimpleValue
+from connector.businessobjects.types import TEXTS, SimpleValue
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _MAX_DEPTH: Final = 200
 _WIDTHS: Final = {"Boolean": 5, "Integer": 11, "Float": 24, "Double": 24, "Date": 32}
 """The widths of attributes without max_length. Every value of these types fits, but for long fractions."""
+TEXT: Final = "text"
+NUMBER: Final = "number"
+BOOLEAN: Final = "Boolean"
+DATE: Final = "Date"
+_KINDS: Final = {"Boolean": BOOLEAN, "Date": DATE, **dict.fromkeys(TEXTS, TEXT)}
+
+
+def kind_of(field: Field) -> str:
+    """Returns what the value of an attribute of a simple type is. A type of numbers is :data:`NUMBER`."""
+    return _KINDS.get(field.attribute.type, NUMBER)
 
 
 class FixedWidthHandler:
@@ -28,6 +38,9 @@ class FixedWidthHandler:
     24 and a Date 32, and a text is an error. A child is its number of objects, then the name, the verb and
     the values of each. A list of values is their number, then the values, each with the width of the
     attribute. A value of pad characters only is not set. Pad characters around a value are lost.
+
+    With the PadCharacter 0 a number is filled on its left, and zeros only are the number 0. Blanks only are
+    not set. A text that begins or ends with another PadCharacter than a blank is not written.
 
     ``LEFT``: the value stands left, and pads on its right are removed. ``RIGHT``: the value stands right, and
     pads on its left are removed. ``BOTH``: written as LEFT, pads on both sides are removed. Reading needs at
@@ -60,6 +73,12 @@ class FixedWidthHandler:
         self._pad: str = options["PadCharacter"]
         if len(self._pad) != 1 or self._pad in "\r\n":
             raise ValueError("PadCharacter: expected one character that is no line break")
+        if self._pad in "123456789":
+            raise ValueError("PadCharacter: expected no digit but 0, because others change numbers")
+        if self._pad == "0" and self._alignment == "LEFT":
+            raise ValueError(
+                "PadCharacter 0 needs Alignment RIGHT or BOTH: behind a number, it changes the number"
+            )
         self._special = SpecialValues.of(options)
         self._truncates: bool = options["Truncation"]
         self._omits: bool = options["OmitObjectEventId"]
@@ -120,8 +139,14 @@ class FixedWidthHandler:
             bo.verb = hint.verb
         return bo
 
-    def trimmed(self, text: str) -> str:
-        """Returns the value in a field."""
+    def trimmed(self, text: str, kind: str = TEXT) -> str:
+        """Returns the value in a field of the body. ``kind`` is one of the constants of this module."""
+        if self._pad == "0" and kind != TEXT:
+            text = text.strip(" ")
+            rest = text.lstrip("0")
+            if kind == NUMBER:  # zeros before digits do not change the number, but a sign has to be the first
+                return rest if rest[:1] in ("+", "-") else text
+            return rest or ("0" if text and kind == BOOLEAN else "")
         if self._alignment == "LEFT":
             return text.rstrip(self._pad)
         if self._alignment == "RIGHT":
@@ -150,6 +175,11 @@ class FixedWidthHandler:
         return self._sizes
 
     @property
+    def has_zeros(self) -> bool:
+        """Whether fields are filled with zeros."""
+        return self._pad == "0"
+
+    @property
     def special(self) -> SpecialValues:
         return self._special
 
@@ -167,8 +197,12 @@ class FixedWidthHandler:
         if depth > _MAX_DEPTH:
             raise MalformedData(f"{bo.type} is nested deeper than {_MAX_DEPTH} levels")
         place = f"{bo.type}: "
-        parts.append(self._field(bo.type, self._sizes[0], f"{place}its name"))
-        parts.append(self._field(bo.verb or "", self._sizes[1], f"{place}its verb"))
+        for text, size, what in ((bo.type, self._sizes[0], "name"), (bo.verb or "", self._sizes[1], "verb")):
+            if self.trimmed(text) != text:
+                raise MalformedData(
+                    f"{place}its {what} begins or ends with the PadCharacter, which would be lost"
+                )
+            parts.append(self._field(text, size, f"{place}its {what}"))
         for part, widths in self.layout(bo.definitions.schema(bo.type)):
             if isinstance(part, Run):
                 self._write_run(bo, part, widths, parts)
@@ -176,7 +210,8 @@ class FixedWidthHandler:
             value = bo[part.name]
             children = value if part.many else [value]
             children = children if value is not None else []
-            parts.append(self._field(str(len(children)), widths[0], f"{place}the number of {part.name}"))
+            what = f"{place}the number of {part.name}"
+            parts.append(self._value(str(len(children)), widths[0], what, NUMBER, is_set=True))
             if part.is_list:
                 self._write_list(bo, part, children, widths[1], parts)
                 continue
@@ -188,18 +223,39 @@ class FixedWidthHandler:
     ) -> None:
         for index, text in enumerate(self._special.write_list(bo.type, field, values)):
             place = f"{bo.type}: {field.name}[{index}]"
-            if not text.strip(self._pad):
-                raise MalformedData(f"{place} has only pad characters, which means not set")
-            parts.append(self._field(text, width, place, cut=self._truncates))
+            parts.append(self._value(text, width, place, kind_of(field), is_set=True))
 
     def _write_run(self, bo: BusinessObject, run: Run, widths: list[int], parts: list[str]) -> None:
-        for name, text, width in zip(run.names, self._special.write_run(bo, run), widths, strict=True):
-            if not text.strip(self._pad) and name in bo:
-                raise MalformedData(f"{bo.type}: {name} has only pad characters, which means not set")
-            if len(text) <= width and not self._in_bytes:
-                parts.append(self._justify(text, width, self._pad))
+        is_plain = self._pad == " " and not self._in_bytes
+        for field, text, width in zip(run.fields, self._special.write_run(bo, run), widths, strict=True):
+            if is_plain and text and text.strip(" ") and len(text) <= width:
+                parts.append(self._justify(text, width))
             else:
-                parts.append(self._field(text, width, f"{bo.type}: {name}", cut=self._truncates))
+                place = f"{bo.type}: {field.name}"
+                parts.append(self._value(text, width, place, kind_of(field), is_set=field.name in bo))
+
+    def _value(self, text: str, width: int, place: str, kind: str, *, is_set: bool) -> str:
+        """Returns the field of an attribute.
+
+        Raises:
+            MalformedData: the field would be read as another value.
+        """
+        has_zeros = self._pad == "0" and kind != TEXT
+        if is_set and not has_zeros and not text.strip(self._pad):
+            raise MalformedData(f"{place} has only pad characters, which means not set")
+        if self._pad != " " and self.trimmed(text, kind) != text:
+            raise MalformedData(f"{place} begins or ends with the PadCharacter, which would be lost")
+        if len(text) > width and self._truncates and kind != TEXT:
+            point = text.find(".")
+            if kind != NUMBER or not 0 < point < width or "e" in text.lower():
+                raise MalformedData(f"{place} has {len(text)} characters, and would be another value if cut")
+        if not has_zeros:
+            return self._field(text, width, place, cut=self._truncates)
+        if len(text) > width:
+            text = self._field(text, width, place, cut=self._truncates)
+        if kind == NUMBER:  # a sign stands before the zeros, and nothing but blanks before a word
+            return text.zfill(width) if text[-1:].isdigit() else text.rjust(width)
+        return text.rjust(width, " " if kind == BOOLEAN and not text else "0")
 
     def _field(self, text: str, width: int, what: str, *, cut: bool = False) -> str:
         length = len(encode(text, self._charset)) if self._in_bytes else len(text)
@@ -236,7 +292,7 @@ class _Reader:
         self._next = 0
         self.unit = "byte" if isinstance(text, bytes) else "character"
 
-    def take(self, width: int, what: str) -> str:
+    def take(self, width: int, what: str, kind: str = TEXT) -> str:
         """Returns the value of the next field."""
         start, end = self._next, self._next + width
         if end > len(self._text):
@@ -245,7 +301,7 @@ class _Reader:
         self._next = end
         part = self._text[start:end]
         text = part if isinstance(part, str) else self._handler.decoded(part, start)
-        return self._handler.trimmed(text)
+        return self._handler.trimmed(text, kind)
 
     def read(self, schema: Schema, depth: int) -> BusinessObject:
         """Reads an object, after its name."""
@@ -258,7 +314,7 @@ class _Reader:
             start = self._next
             if not isinstance(part, Run):
                 what = f"{schema.name}: {part.name}"
-                count = self._count(part, self.take(widths[0], what), what, start)
+                count = self._count(part, self.take(widths[0], what, NUMBER), what, start)
                 if count:
                     values[part.name] = (
                         self._values(part, count, widths[1], what)
@@ -278,12 +334,15 @@ class _Reader:
     def _texts(self, schema: Schema, run: Run, widths: list[int]) -> list[str]:
         """Returns the values of the next fields."""
         text, ends = self._text, list(accumulate(widths, initial=self._next))
+        trimmed = self._handler.trimmed
         if isinstance(text, str) and ends[-1] <= len(text):
             self._next = ends[-1]
-            trimmed = self._handler.trimmed
-            return [trimmed(text[start:end]) for start, end in pairwise(ends)]
-        fields = zip(run.names, widths, strict=True)
-        return [self.take(width, f"{schema.name}: {name}") for name, width in fields]
+            if not self._handler.has_zeros:
+                return [trimmed(text[start:end]) for start, end in pairwise(ends)]
+            places = zip(run.fields, pairwise(ends), strict=True)
+            return [trimmed(text[start:end], kind_of(field)) for field, (start, end) in places]
+        fields = zip(run.fields, widths, strict=True)
+        return [self.take(width, f"{schema.name}: {field.name}", kind_of(field)) for field, width in fields]
 
     def _count(self, field: Field, text: str, what: str, start: int) -> int | None:
         try:
@@ -310,7 +369,7 @@ class _Reader:
         values: list[SimpleValue] = []
         for index in range(count):
             start = self._next
-            text = self.take(width, f"{what}[{index}]")
+            text = self.take(width, f"{what}[{index}]", kind_of(field))
             try:
                 values.append(self._handler.special.read_value(field, text))
             except ValueError as error:

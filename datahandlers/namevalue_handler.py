@@ -55,7 +55,10 @@ class NameValueHandler:
         self._charset: str = options["charset"]
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        lines = decode(body, self._charset).replace("\r\n", "\n").split("\n")
+        text = decode(body, self._charset)
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.split("\n")
         while lines and not lines[-1]:
             lines.pop()
         if not lines:

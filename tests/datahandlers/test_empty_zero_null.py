@@ -1,0 +1,333 @@
+"""The empty, the zero and the null: one meaning in each format, as the page of the formats says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.businessobjects.datahandler import Hint, resolve_options
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
+from connector.datahandlers.binary_handler import BinaryHandler
+from connector.datahandlers.csv_handler import CsvHandler
+from connector.datahandlers.delimited_handler import DelimitedHandler
+from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
+from connector.datahandlers.json_handler import JsonHandler
+from connector.datahandlers.jsonlines_handler import JsonLinesHandler
+from connector.datahandlers.namevalue_handler import NameValueHandler
+from connector.datahandlers.soap_handler import SoapHandler
+from connector.datahandlers.text_handler import TextHandler
+from connector.datahandlers.xml_handler import XmlHandler
+from connector.errors import MalformedData
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "data-formats.md"
+VERBS = {"Create": Verb("Create")}
+SIMPLE = {
+    "Text": Attribute("Text", "String", max_length=8),
+    "Count": Attribute("Count", "Integer", max_length=11),
+    "Price": Attribute("Price", "Double", max_length=24),
+    "Paid": Attribute("Paid", "Boolean", max_length=7),
+    "Day": Attribute("Day", "Date", max_length=10),
+}
+DEFINITIONS = Definitions(
+    {
+        "Doc": Definition("Doc", attributes=SIMPLE, verbs=VERBS),
+        "Line": Definition(
+            "Line", attributes={"Item": Attribute("Item", "String", max_length=8)}, verbs=VERBS
+        ),
+        "Order": Definition(
+            "Order",
+            attributes={
+                "Id": Attribute("Id", "String", max_length=4),
+                "Line": Attribute("Line", "Line", cardinality="n"),
+                "Ship": Attribute("Ship", "Line"),
+                "Tag": Attribute("Tag", "String", cardinality="n", max_length=8),
+            },
+            verbs=VERBS,
+        ),
+    }
+)
+RULE = Hint("Doc", "Create")
+FORMATS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "JSON": (JsonHandler, {}),
+    "JSON Lines": (JsonLinesHandler, {}),
+    "XML": (XmlHandler, {}),
+    "SOAP": (SoapHandler, {}),
+    "CSV": (CsvHandler, {}),
+    "CSV with `null`": (CsvHandler, {"null": "NULL"}),
+    "name-value": (NameValueHandler, {}),
+    "name-value, skipping": (NameValueHandler, {"SkipCxIgnore": True}),
+    "delimited": (DelimitedHandler, {}),
+    "fixed width": (FixedWidthHandler, {}),
+    "fixed width, right": (FixedWidthHandler, {"Alignment": "RIGHT"}),
+    "fixed width, bytes": (FixedWidthHandler, {"width": "bytes"}),
+    "fixed width, zeros": (FixedWidthHandler, {"Alignment": "RIGHT", "PadCharacter": "0"}),
+    "fixed width, zeros, both": (FixedWidthHandler, {"PadCharacter": "0"}),
+    "fixed width, zeros, bytes": (FixedWidthHandler, {"PadCharacter": "0", "width": "bytes"}),
+    "fixed width, words": (FixedWidthHandler, {"PadCharacter": "0", "CxIgnore": "none"}),
+}
+
+
+def make(name: str, **more: Any) -> Any:
+    kind, options = FORMATS[name]
+    return kind(resolve_options(kind.options, {**options, **more}, "test"), DEFINITIONS)
+
+
+def doc(values: dict[str, Any], name: str = "Doc") -> BusinessObject:
+    return BusinessObject(DEFINITIONS, name, "Create", values)
+
+
+def back(handler: Any, bo: BusinessObject) -> dict[str, Any]:
+    found: BusinessObject = handler.to_business_object(handler.to_body(bo), Hint(bo.type, "Create"))
+    return found.as_dict()
+
+
+VALUES: list[dict[str, Any]] = [
+    {"Text": "x"},
+    {"Text": ""},
+    {"Text": "0x"},
+    {"Count": 0},
+    {"Count": 10},
+    {"Count": -10},
+    {"Count": MIN_INTEGER},
+    {"Count": ""},
+    {"Price": 0.0},
+    {"Price": -0.0},
+    {"Price": 100.0},
+    {"Price": 1e-07},
+    {"Price": ""},
+    {"Paid": False},
+    {"Paid": True},
+    {"Paid": ""},
+    {"Day": "2024-10-30"},
+    {"Day": ""},
+    {"Text": "x", "Count": 0, "Price": 0.0, "Paid": False, "Day": "2020-02-20"},
+]
+
+
+@pytest.mark.parametrize("values", VALUES, ids=str)
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_written_is_read_back(name: str, values: dict[str, Any]) -> None:
+    values = {"Text": "a", **values}  # CSV has no record without a value
+    if values["Text"] == "0x" and ("zeros" in name or "words" in name):
+        with pytest.raises(MalformedData, match="Text begins or ends with the PadCharacter"):
+            make(name).to_body(doc(values))
+    else:
+        assert back(make(name), doc(values)) == values
+
+
+@given(
+    st.fixed_dictionaries(
+        {"Text": st.just("a")},
+        optional={
+            "Count": st.integers(MIN_INTEGER, MAX_INTEGER) | st.just(""),
+            "Price": st.floats(allow_nan=False, allow_infinity=False) | st.just(""),
+            "Paid": st.booleans() | st.just(""),
+            "Day": st.dates().map(str) | st.just(""),
+        },
+    ),
+    st.sampled_from(sorted(FORMATS)),
+)
+def test_any_values_are_read_back_or_refused(values: dict[str, Any], name: str) -> None:
+    handler, bo = make(name), doc(values)
+    try:
+        body = handler.to_body(bo)
+    except MalformedData as refused:
+        reason = str(refused)
+    else:
+        assert handler.to_business_object(body, RULE).as_dict() == values
+        return
+    # The zeros at the begin of a year, which are the PadCharacter, and a number of 25 characters.
+    assert re.search("Day begins or ends with the PadCharacter|expected at most", reason)
+
+
+def fixed(text: str = "", count: str = "", price: str = "", paid: str = "", day: str = "") -> str:
+    return f"{'Doc':50}{'Create':20}{text:8}{count:11}{price:24}{paid:7}{day:10}"
+
+
+ZEROS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+    (("0" * 11, "0" * 24, "0" * 7, "0" * 10), {"Count": 0, "Price": 0.0, "Paid": False}),
+    (
+        ("00000000100", f"{0.5:024}", "0000001", "2024-01-10"),
+        {"Count": 100, "Price": 0.5, "Paid": True, "Day": "2024-01-10"},
+    ),
+    (("-0000000100", f"{-100.5:024}", "00false", "0" * 10), {"Count": -100, "Price": -100.5, "Paid": False}),
+    (("00000000-10", "+0", "      0", ""), {"Count": -10, "Price": 0.0, "Paid": False}),
+    (("", "", "", ""), {}),
+    (
+        ("    CxBlank", " " * 17 + "CxBlank", "CxBlank", "000CxBlank"),
+        {"Count": "", "Price": "", "Paid": "", "Day": ""},
+    ),
+]
+READ: list[tuple[str, str, dict[str, Any]]] = [
+    ("JSON", '{"Text": null, "Count": null, "Day": null}', {}),
+    ("JSON", '{"Text": "", "Count": "", "Day": ""}', {"Text": "", "Count": "", "Day": ""}),
+    ("JSON", '{"Count": 0, "Price": 0, "Paid": false}', {"Count": 0, "Price": 0.0, "Paid": False}),
+    ("JSON", '{"Count": -0, "Price": -0.0}', {"Count": 0, "Price": 0.0}),
+    ("JSON Lines", '{"Text": null, "Count": "", "Price": 0}\n', {"Count": "", "Price": 0.0}),
+    ("XML", "<Doc/>", {}),
+    ("XML", "<Doc><Text/><Count></Count><Day/></Doc>", {"Text": "", "Count": "", "Day": ""}),
+    ("XML", "<Doc xmlns:x='http://www.w3.org/2001/XMLSchema-instance'><Count x:nil='1'/></Doc>", {}),
+    (
+        "XML",
+        "<Doc><Count>000</Count><Price>-0</Price><Paid>0</Paid></Doc>",
+        {"Count": 0, "Price": 0.0, "Paid": False},
+    ),
+    ("XML", "<Doc><Text> </Text></Doc>", {"Text": " "}),
+    ("CSV", "Text,Count,Price,Paid,Day\r\n,,,,2024-01-01", {"Day": "2024-01-01"}),
+    (
+        "CSV",
+        'Text,Count,Price,Paid,Day\r\n"","",0,0,""',
+        {"Text": "", "Count": "", "Price": 0.0, "Paid": False, "Day": ""},
+    ),
+    ("CSV with `null`", "Text,Count,Price\r\nNULL,NULL,00", {"Price": 0.0}),
+    ("CSV with `null`", 'Text,Count,Price\r\n"NULL",,"0"', {"Text": "NULL", "Count": "", "Price": 0.0}),
+    (
+        "name-value",
+        "BusinessObject=Doc\nText=\nCount=CxIgnore\nPrice=CxBlank\nPaid=0\nDay=",
+        {"Price": "", "Paid": False},
+    ),
+    (
+        "name-value",
+        "BusinessObject=Doc\rVerb=Create\rText=a\rCount=0\rObjectEventId=\r",
+        {"Text": "a", "Count": 0},
+    ),
+    (
+        "name-value",
+        "BusinessObject=Doc\r\nText=a\rCount=0\nPrice=1\r\n",
+        {"Text": "a", "Count": 0, "Price": 1.0},
+    ),
+    ("delimited", "Doc~Create~~CxIgnore~CxBlank~0~", {"Price": "", "Paid": False}),
+    (
+        "delimited",
+        "Doc~Create~CxBlank~000~-0~false~CxBlank",
+        {"Text": "", "Count": 0, "Price": 0.0, "Paid": False, "Day": ""},
+    ),
+    ("fixed width", fixed(), {}),
+    (
+        "fixed width",
+        fixed("CxBlank", "CxBlank", "0", "0"),
+        {"Text": "", "Count": "", "Price": 0.0, "Paid": False},
+    ),
+    (
+        "fixed width, right",
+        fixed("       x", "00000000100", "00.0", "false"),
+        {"Text": "x", "Count": 100, "Price": 0.0, "Paid": False},
+    ),
+    *(
+        (name, fixed("0" * 8, *texts), expected)
+        for name in FORMATS
+        if "zeros" in name
+        for texts, expected in ZEROS
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "expected"), READ)
+def test_each_notation_means_what_the_page_says(name: str, body: str, expected: dict[str, Any]) -> None:
+    assert make(name).to_business_object(body, RULE).as_dict() == expected
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_empty_list_and_an_empty_child(name: str) -> None:
+    keeps_lists = name.startswith(("JSON", "name-value", "delimited"))
+    if name.startswith("CSV"):
+        assert back(make(name), doc({"Id": "1", "Line": [], "Tag": []}, "Order")) == {"Id": "1"}
+        with pytest.raises(MalformedData, match="Ship: found an object without a value"):
+            make(name).to_body(doc({"Id": "1", "Ship": {}}, "Order"))
+        return
+    found = back(make(name), doc({"Id": "1", "Line": [], "Tag": []}, "Order"))
+    assert found == ({"Id": "1", "Line": [], "Tag": []} if keeps_lists else {"Id": "1"})
+    assert back(make(name), doc({"Id": "1", "Ship": {}}, "Order"))["Ship"] in ({}, {"Item": ""})
+
+
+def test_a_whole_body_is_an_attribute() -> None:
+    text = TextHandler(resolve_options(TextHandler.options, {}, "test"), DEFINITIONS)
+    count = TextHandler(resolve_options(TextHandler.options, {"attribute": "Count"}, "test"), DEFINITIONS)
+    data = BinaryHandler(resolve_options(BinaryHandler.options, {"attribute": "Text"}, "test"), DEFINITIONS)
+    for handler in (text, data):
+        assert handler.to_business_object(b"", RULE).as_dict() == {"Text": ""}
+        assert handler.to_body(doc({})) in (b"", "")
+    assert count.to_business_object(b"", RULE).as_dict() == {"Count": ""}
+    assert count.to_business_object(b"000", RULE).as_dict() == {"Count": 0}
+    assert back(count, doc({"Count": 0})) == {"Count": 0}
+
+
+# --- fixed width ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"Alignment": "RIGHT"}, {"Alignment": "BOTH"}])
+def test_a_number_padded_with_zeros_is_written_as_others_read_it(options: dict[str, Any]) -> None:
+    handler = make("fixed width, zeros", **options)
+    body = handler.to_body(doc({"Text": "a", "Count": -100, "Price": 2.5, "Paid": True})).decode()
+    right = f"{'a':0>8}" if options["Alignment"] == "RIGHT" else f"{'a':0<8}"
+    assert body[70:] == f"{right}-0000000100{2.5:024}000true{'0' * 10}"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"PadCharacter": "0", "Alignment": "LEFT"}, "PadCharacter 0 needs Alignment RIGHT or BOTH"),
+        ({"PadCharacter": "1"}, "expected no digit but 0"),
+    ],
+)
+def test_a_pad_that_changes_numbers_is_refused_at_the_start(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make("fixed width", **options)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"Text": "*a"}, "Text begins or ends with the PadCharacter, which would be lost"),
+        ({"Text": "a*"}, "Text begins or ends with the PadCharacter, which would be lost"),
+        ({"Text": "***"}, "Text has only pad characters, which means not set"),
+    ],
+)
+def test_a_text_with_the_pad_at_its_edge_is_not_written(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(MalformedData, match=words):
+        make("fixed width", PadCharacter="*").to_body(doc(values))
+
+
+def test_a_sign_that_is_the_pad_is_not_written() -> None:
+    with pytest.raises(MalformedData, match="Count begins or ends with the PadCharacter"):
+        make("fixed width, right", PadCharacter="-").to_body(doc({"Count": -5}))
+
+
+def test_only_the_fraction_of_a_number_is_cut_off() -> None:
+    small = Definitions(
+        {
+            "Doc": Definition(
+                "Doc",
+                attributes={
+                    "Text": Attribute("Text", "String", max_length=2),
+                    "Count": Attribute("Count", "Integer", max_length=2),
+                    "Price": Attribute("Price", "Double", max_length=4),
+                    "Paid": Attribute("Paid", "Boolean", max_length=2),
+                },
+                verbs=VERBS,
+            )
+        }
+    )
+    kind = FixedWidthHandler
+    handler = kind(resolve_options(kind.options, {"Truncation": True}, "test"), small)
+    written = handler.to_body(BusinessObject(small, "Doc", "Create", {"Text": "ab", "Price": 0.123456}))
+    assert written[70:] == b"ab  0.12  "
+    for values in ({"Count": 123}, {"Price": 12345.5}, {"Price": 1.5e-7}, {"Paid": True}):
+        with pytest.raises(MalformedData, match="would be another value if cut"):
+            handler.to_body(BusinessObject(small, "Doc", "Create", values))
+
+
+@pytest.mark.parametrize("text", ["YR==", "YWJ=", "YWI", "YQ"])
+def test_base64_with_bits_that_no_byte_has_is_refused(text: str) -> None:
+    handler = BinaryHandler(
+        resolve_options(BinaryHandler.options, {"attribute": "Text"}, "test"), DEFINITIONS
+    )
+    with pytest.raises(MalformedData, match="Text is no base64 text"):
+        handler.to_body(doc({"Text": text}))
