@@ -15,7 +15,8 @@ Boolean   true, false                            ``true``, ``false``, ``1``, ``0
 Integer   an integer of 32 bits                  digits with an optional sign
 Float     a number within 32 bit floats          decimal, with an optional exponent
 Double    a number within 64 bit floats          decimal, with an optional exponent
-Date      ISO 8601 date or date-time             the same, kept as text
+Date      ISO 8601 date or date-time, also a     the same, kept as text
+          date with a zone (XML Schema)
 ========  =====================================  ==========================================
 
 For Boolean, Integer, Float, Double and Date, white space around the text does not count, as in XML Schema. A
@@ -61,9 +62,13 @@ _DATE: Final = re.compile(
     r"(?!0000)([0-9]{4})(-?)(0[1-9]|1[0-2])\2(0[1-9]|[12][0-9]|3[01])"
     r"(?:T(?:(?:[01][0-9]|2[0-3])(?::?[0-5][0-9](?::?(?:[0-5][0-9]|60)(?:[.,][0-9]+)?)?)?"
     r"|24(?::?00(?::?00)?)?)"
-    r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?)?"
+    r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?"
+    r"|Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9]|[+-]14:00)?"
 )
-"""Calendar dates, extended or basic. A day may end at 24:00. A minute may have a 61st second."""
+"""Calendar dates, extended or basic. A day may end at 24:00. A minute may have a 61st second.
+
+A date without a time may have a zone, as in XML Schema.
+"""
 _SHOWN: Final = 40
 
 

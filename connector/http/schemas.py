@@ -26,6 +26,7 @@ _TIME: Final = (
     r"T(?:(?:[01][0-9]|2[0-3])(?::?[0-5][0-9](?::?(?:[0-5][0-9]|60)(?:[.,][0-9]+)?)?)?|24(?::?00(?::?00)?)?)"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?"
 )
+_ZONE: Final = r"Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9]|[+-]14:00"
 _NUMBERS: Final = {
     "Integer": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
     "Float": {"type": "number", "minimum": -_MAX_FLOAT, "maximum": _MAX_FLOAT},
@@ -183,7 +184,7 @@ def _value(attribute: Attribute) -> Schema:
             schema["maxLength"] = attribute.max_length
         return schema
     if kind == "Date":
-        return {"type": ["string", "null"], "pattern": f"^(?:{_DATE}(?:{_TIME})?)?$"}
+        return {"type": ["string", "null"], "pattern": f"^(?:{_DATE}(?:{_TIME}|{_ZONE})?)?$"}
     if kind == "Boolean":
         return {"type": ["boolean", "string", "null"], "enum": [True, False, "", None]}
     return {"anyOf": [dict(_NUMBERS[kind]), {"type": ["string", "null"], "maxLength": 0}]}

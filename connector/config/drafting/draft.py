@@ -66,6 +66,7 @@ XSI_TYPE: Final = Member("XsiType", "", "type=xsitype")
 SCHEMA_LOCATION: Final = Member("schemaLocation", "", "type=xsischemalocation")
 NO_NAMESPACE_LOCATION: Final = Member("noNamespaceSchemaLocation", "", "type=xsinoNSlocation")
 
+_NO_KEYS: Final = (XSI_TYPE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION)
 _RESERVED: Final = ("", XML_NAMESPACE, XSI)
 
 
@@ -360,6 +361,7 @@ def _free(name: str, taken: Collection[str]) -> str:
 def _key_of(made: DraftObject) -> DraftAttribute | None:
     """Returns the most likely key: OrderId of an Order, else Id, else any ...Id, else the first attribute."""
     simple = [one for one in made.attributes.values() if one.type in SIMPLE_TYPES and not one.many]
+    simple = [one for one in simple if one.member not in _NO_KEYS]
     own = {_folded(name) + "id" for name in made.of}
     for likely in (
         lambda one: _folded(one.name) in own,

@@ -24,7 +24,7 @@ _DIGITS: Final = 15
 """Decimal digits that a Double always keeps."""
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T.*)?")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[TZ+-].*)?")
 
 _BEYOND: Final = "whole numbers beyond 32 bits: exact up to 2**53, written with a decimal point"
 _AS_TEXT: Final = "numbers that no number type keeps exactly, so a text; JSON has to put them in quotes"
