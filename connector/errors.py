@@ -31,6 +31,7 @@ Each leaf asks for a different remedy.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -214,3 +215,12 @@ class NotActive(ProcessAnswer):
 
 class TemporaryFailure(ProcessAnswer):
     """A new attempt may succeed. The process is called again in place, with back-off, ``retries`` times."""
+
+
+def remedy(error: OSError) -> str:
+    """Returns the end of a text about a file that cannot be written: what to do about it. Empty = unknown."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "; make room on the disk"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "; give this user the right to write there"
+    return ""

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, remedy
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
@@ -88,7 +88,7 @@ class StateDirectory:
             with open(path, encoding="ascii") as file:
                 return file.read()
         except OSError as error:
-            raise ProviderError(f"cannot use {path}: {error.strerror}") from error
+            raise ProviderError(f"cannot use {path}: {error.strerror}{remedy(error)}") from error
 
     def clients(self) -> set[str]:
         """Returns the clients that have journals."""

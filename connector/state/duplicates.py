@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, remedy
 
 _MERGED: Final = "merged-"
 _MAX_FILES: Final = 200
@@ -58,7 +58,7 @@ class DuplicateWindow:
             os.makedirs(self._directory, exist_ok=True)
             os.makedirs(self._in_flight, exist_ok=True)
         except OSError as error:
-            raise ProviderError(f"cannot make {error.filename}: {error.strerror}") from error
+            raise ProviderError(f"cannot make {error.filename}: {error.strerror}{remedy(error)}") from error
         self.refresh()
         self._merge_if_many()
 
@@ -96,7 +96,7 @@ class DuplicateWindow:
                 self._write_in_flight([*held, *(key for key in keys if key not in busy)])
         except OSError as error:
             raise ProviderError(
-                f"cannot use {self._in_flight}: {error.strerror}: {error.filename!r}"
+                f"cannot use {self._in_flight}: {error.strerror}: {error.filename!r}{remedy(error)}"
             ) from error
         if len(self._read) > _MAX_FILES:
             self._merge_if_many()

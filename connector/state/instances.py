@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from connector.errors import ProviderError, ProviderMisconfigured
+from connector.errors import ProviderError, ProviderMisconfigured, remedy
 from connector.state.locks import is_locked, try_lock
 from connector.state.store import InstanceNote
 
@@ -41,7 +41,7 @@ class InstanceLock:
                     os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
                 )
             except OSError as error:
-                raise ProviderError(f"cannot write {path}: {error.strerror}") from error
+                raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error
             if try_lock(self._descriptor, path):
                 break
             os.close(self._descriptor)

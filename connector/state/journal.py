@@ -38,7 +38,7 @@ from typing import Any, Final
 
 import orjson
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, remedy
 from connector.state.locks import is_locked
 from connector.state.store import CycleJournal, JournalHandle, TaskNote
 
@@ -103,10 +103,17 @@ class Journal:
 
     def _append(self, line: bytes) -> None:
         """Writes the line at once. If the disk fills up meanwhile, nothing of the line remains."""
-        written = os.write(self._descriptor, line)
-        if written != len(line):
-            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        try:
+            written = os.write(self._descriptor, line)
+            if written != len(line):
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            reason = (
+                f"cannot write the journal of a task: {error.strerror}; make room on the disk, or give this "
+                "user the right to write there. The messages stay claimed until then, none is lost"
+            )
+            raise OSError(error.errno, reason, self._path) from error
 
     def close(self) -> None:
         """Records that the task has ended in order. Repeatable."""
@@ -197,7 +204,7 @@ class JournalDirectory:
         try:
             os.makedirs(self.path, exist_ok=True)
         except OSError as error:
-            raise ProviderError(f"cannot make {self.path}: {error.strerror}") from error
+            raise ProviderError(f"cannot make {self.path}: {error.strerror}{remedy(error)}") from error
 
     def file(self, batch: int, task: int, number: int) -> JournalFile:
         """See :meth:`connector.state.store.ClientJournals.file`."""
@@ -237,7 +244,7 @@ class JournalDirectory:
                 file.write(orjson.dumps(value))
             os.rename(f"{path}.new", path)
         except OSError as error:
-            raise ProviderError(f"cannot write {path}: {error.strerror}") from error
+            raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error
 
     def _claims_file(self, batch: int) -> str:
         return os.path.join(self.path, f"{batch}{_CLAIMS}")

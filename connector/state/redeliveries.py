@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, remedy
 from connector.state.store import RedeliveryNote
 
 _LOCK: Final = "redeliveries.lock"
@@ -62,7 +62,7 @@ class RedeliveryFile:
             os.makedirs(self._directory, exist_ok=True)
             lock = os.open(os.path.join(self._directory, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise ProviderError(f"cannot use {self._directory}: {error.strerror}") from error
+            raise ProviderError(f"cannot use {self._directory}: {error.strerror}{remedy(error)}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             notes = self._load()
@@ -74,6 +74,6 @@ class RedeliveryFile:
                     file.write(orjson.dumps(after))
                 os.rename(f"{self._path}.new", self._path)
         except OSError as error:
-            raise ProviderError(f"cannot write {self._path}: {error.strerror}") from error
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
         finally:
             os.close(lock)

@@ -313,13 +313,18 @@ for room in range(1, 7):  # "B 123456" cut after every byte would be another num
     try:
         journal.begin(123456)
         sys.exit("it was written")
-    except OSError:
-        pass
+    except OSError as error:
+        print(error, flush=True)
 resource.setrlimit(resource.RLIMIT_FSIZE, soft)
 journal.begin(7)
 """
-    child = processes.start(code, directory.file(1, 0, 0).path)
+    path = directory.file(1, 0, 0).path
+    child = processes.start(code, path)
+    said = [child.stdout.readline() for _ in range(6)]
     assert child.wait(120) == 0
+    for line in said:
+        assert "cannot write the journal of a task: No space left on device; make room on the disk" in line
+        assert path in line
     assert directory.read().get(1, CycleJournal()).begun == {7: 1}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, remedy
 from connector.state.directory import StateDirectory
 from connector.state.locks import try_lock
 
@@ -42,7 +42,7 @@ class RemoteState(StateDirectory):
             with open(self._pending(client_id, cycle), "wb") as file:
                 file.write("\n".join(keys).encode("utf-8", "surrogateescape"))
         except OSError as error:
-            raise ProviderError(f"cannot write {error.filename}: {error.strerror}") from error
+            raise ProviderError(f"cannot write {error.filename}: {error.strerror}{remedy(error)}") from error
 
     def confirm(self, client_id: str, cycle: int) -> None:
         """See :meth:`connector.state.store.BrokerStateStore.confirm`."""
@@ -144,7 +144,7 @@ class ClientFile:
             try_lock(self._descriptor, self._path)
             os.write(self._descriptor, instance.encode())
         except OSError as error:
-            raise ProviderError(f"cannot write {self._path}: {error.strerror}") from error
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
 
     def begin_session(self, name: str) -> None:
         """Adds a session. Raises ProviderError if that fails."""
@@ -158,7 +158,7 @@ class ClientFile:
         try:
             os.write(self._descriptor, line.encode())
         except OSError as error:
-            raise ProviderError(f"cannot write {self._path}: {error.strerror}") from error
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
 
     def take_over(self, *, at_start: bool) -> str | None:
         """Locks the file of a dead client, and returns its instance.

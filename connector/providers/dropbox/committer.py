@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from connector import faults
-from connector.errors import ClaimLost, ProviderError, SettlementError
+from connector.errors import ClaimLost, ProviderError, SettlementError, remedy
 from connector.providers.dropbox import files, headers
 from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.heartbeat import Heartbeat
@@ -179,7 +179,9 @@ class Committer:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise ProviderError(f"cannot finish the transaction record {path}: {error.strerror}") from error
+            raise ProviderError(
+                f"cannot finish the transaction record {path}: {error.strerror}{remedy(error)}"
+            ) from error
         faults.point("settle.finished")
 
     def sync(self, folder: str) -> None:
@@ -199,8 +201,9 @@ def unwritable(error: OSError) -> SettlementError:
             "user the right to write there, or make room on the disk. It stays where it is until then, none "
             "is lost"
         )
+    where = f": {error.filename!r}" if error.filename else ""
     return SettlementError(
-        f"cannot write the commit record of a poll: {error.strerror}: {error.filename!r}; "
+        f"cannot write the commit record of a poll: {error.strerror}{where}; "
         "make room on the disk, or give this user the right to write there. The messages stay claimed "
         "until then, none is lost"
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Self
 
 from connector.errors import MalformedData, ProviderError
@@ -174,16 +175,28 @@ def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> N
     """
     descriptor = os.open(path, _REPLACE if replace else _NEW, 0o666)
     try:
-        written = os.write(descriptor, data)
-        while written < len(data):
-            written += os.write(descriptor, memoryview(data)[written:])
-        if sync:
-            os.fdatasync(descriptor)
+        with _naming(path):
+            written = os.write(descriptor, data)
+            while written < len(data):
+                written += os.write(descriptor, memoryview(data)[written:])
+            if sync:
+                os.fdatasync(descriptor)
     except BaseException:
         os.close(descriptor)
         remove(path)
         raise
     os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Adds the path to an error of a descriptor, whose error names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = path
+        raise
 
 
 def start_writeback(descriptor: int) -> None:
@@ -198,9 +211,11 @@ def sync_files(paths: list[str]) -> None:
         for path in paths:
             descriptor = os.open(path, _READ_ONLY_REGULAR)
             descriptors.append(descriptor)
-            start_writeback(descriptor)
-        for descriptor in descriptors:
-            os.fdatasync(descriptor)
+            with _naming(path):
+                start_writeback(descriptor)
+        for path, descriptor in zip(paths, descriptors, strict=True):
+            with _naming(path):
+                os.fdatasync(descriptor)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -210,7 +225,8 @@ def sync_directory(path: str) -> None:
     """Makes the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        with _naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -21,6 +21,7 @@ from connector.errors import (
     ProviderError,
     SettlementError,
     UnknownDestination,
+    remedy,
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -305,7 +306,10 @@ class DropboxStore:
                 raise
         except (OSError, SettlementError) as failure:
             error_ = failure if isinstance(failure, OSError) else failure.__cause__
-            what = f"{error_.strerror}: {error_.filename!r}" if isinstance(error_, OSError) else str(failure)
+            what = str(failure)
+            if isinstance(error_, OSError):
+                where = f": {error_.filename!r}" if error_.filename else ""
+                what = f"{error_.strerror}{where}{remedy(error_)}"
             raise ProviderError(f"cannot send to {destination}: {what}; nothing was sent") from failure
 
     def _show(self, folders: QueueFolders, written: Sequence[str], names: Sequence[str]) -> None:

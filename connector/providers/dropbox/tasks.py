@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector.core.local.headers import ORIGIN
-from connector.errors import MalformedData, ProviderError
+from connector.errors import MalformedData, ProviderError, remedy
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.providers.dropbox import codec, files
@@ -124,6 +124,7 @@ class DropboxTaskStore:
             raise ProviderError(
                 f"cannot write a message for {destination}: {error.strerror}"
                 + (f": {error.filename!r}" if error.filename else "")
+                + remedy(error)
             ) from error
         if self._durable:
             self._unsynced[f"{folders.working}/{working}"] = None
@@ -154,7 +155,7 @@ class DropboxTaskStore:
                 lasting = [path for path in paths if os.path.exists(path) or not self._may_end(path)]
                 if len(lasting) == len(paths):
                     raise ProviderError(
-                        f"cannot make a prepared message durable: {error.strerror}"
+                        f"cannot make a prepared message durable: {error.strerror}{remedy(error)}"
                     ) from error
                 paths = lasting
 

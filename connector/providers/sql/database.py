@@ -20,6 +20,7 @@ from connector.providers.sql import schema as tables
 from connector.providers.sql.dialects import READ_ONLY, Dialect, dialect_of
 from connector.providers.sql.json_columns import read_json, write_json
 from connector.providers.sql.statements import statements_of
+from connector.providers.sql.turns import Turns
 
 _NETWORK_SECONDS: Final = 10.0
 """After which the connection to a host that does not answer is lost."""
@@ -101,9 +102,11 @@ class Database:
             self.engine, schema=settings.schema, durable=settings.durable, busy=settings.busy
         )
         self._in_use: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._turn: Callable[[], AbstractContextManager[None]] = nullcontext
         if is_sqlite:
             self._reading = self.engine
             self._in_use = _no_fork
+            self._turn = Turns(f"{settings.file}.clients", f"{settings.file}.turn", settings.busy).turn
             _sqlite_engines.add(self.engine)
         else:  # to read needs no BEGIN and COMMIT, each of which is a message to the server
             self._reading = self.engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -144,7 +147,11 @@ class Database:
         """
         is_committing = False
         try:
-            with self._in_use(), (self._reading if reads else self.engine).connect() as connection:
+            with (
+                self._in_use(),
+                nullcontext() if reads else self._turn(),
+                (self._reading if reads else self.engine).connect() as connection,
+            ):
                 if reads:
                     connection.execution_options(**{READ_ONLY: True})
                 with connection.begin() as transaction:

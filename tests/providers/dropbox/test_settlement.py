@@ -328,7 +328,7 @@ connection.settle(batch)
     )
     status, out, err = children.run(code, root, fault="settle.record=enospc")
     assert status == 0, err
-    assert "cannot write the commit record of a poll: No space left on device" in out
+    assert "cannot write the commit record of a poll: No space left on device: 'settle.record'; make" in out
     assert "none is lost" in out
     assert everything(root) == SETTLED
     assert (
@@ -346,7 +346,8 @@ def test_a_limit_on_the_size_of_files_leaves_nothing_half_written(
     )
     status, out, err = children.run(code, root)
     assert status == 1
-    assert "SettlementError: cannot write the commit record of a poll: File too large" in err
+    assert f"cannot write the commit record of a poll: File too large: '{root}/" in err
+    assert "make room on the disk" in err
     assert os.listdir(connection.store.layout.associated) == []
     recover(root, out.strip()).close()
     assert everything(root) == {"orders/target": "0123"}
@@ -366,7 +367,8 @@ for count in (1, 3):
 """
     status, out, err = children.run(code, root)
     assert status == 0, err
-    assert out.count("cannot send to queue://orders: File too large") == 2
+    assert out.count(f"cannot send to queue://orders: File too large: '{root}/orders/incoming/working/") == 2
+    assert out.count("; make room on the disk; nothing was sent") == 2
     assert everything(root) == {}
 
 
