@@ -28,6 +28,7 @@ _REASONS: Final = {
     OutcomeKind.IN_DOUBT.value: "In doubt",
 }
 _MAX_REASONS: Final = 10
+_MAX_LISTED: Final = 20
 _MAX_LENGTH: Final = 300
 
 
@@ -70,13 +71,19 @@ def _line(summary: Summary) -> dict[str, Any]:
         "level": "info",
         "logger": "connector.run",
         **document,
-        "reasons": [
-            {"destination": name, "outcome": kind, "reason": reason, "number": number}
-            for (name, kind), reasons in summary.reasons.items()
-            for reason, number in reasons.items()
-        ],
+        "reasons": _frequent(summary),
         "timestamp": timestamp(),
     }
+
+
+def _frequent(summary: Summary) -> list[dict[str, Any]]:
+    """Returns the reasons of each destination and outcome, the most frequent reason of all first."""
+    found = [
+        {"destination": name, "outcome": kind, "reason": reason, "number": number}
+        for (name, kind), reasons in summary.reasons.items()
+        for reason, number in list(reasons.items())[:_MAX_LISTED]
+    ]
+    return sorted(found, key=lambda one: -one["number"])
 
 
 def _table(summary: Summary) -> list[str]:
@@ -102,7 +109,7 @@ def _table(summary: Summary) -> list[str]:
 
 
 def _reasons(summary: Summary) -> list[str]:
-    """Returns the reasons of messages in error, unsubscribed or in doubt. Equal reasons stand once."""
+    """Returns the reasons of messages in error, unsubscribed or in doubt, the most frequent reason first."""
     lines: list[str] = []
     for kind, title in _REASONS.items():
         found = [(name, reasons) for (name, of), reasons in summary.reasons.items() if of == kind]

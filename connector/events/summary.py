@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 from connector.events.outcome import Outcome
@@ -28,6 +29,9 @@ _COUNTED: Final = {
 }
 _ARCHIVED: Final = (OutcomeKind.PUBLISHED.value, OutcomeKind.DUPLICATE.value)
 MAX_EVENTS: Final = 1000
+_MOST_REASONS: Final = 1000
+_number: Final = itemgetter(1)
+"""The number of events, of a pair with their reason."""
 
 
 class EventCounts:
@@ -73,7 +77,7 @@ class Summary:
         self._destinations: dict[str, EventCounts] = {name: EventCounts() for name in destinations}
         self._events: deque[tuple[tuple[int, int], str, str, Outcome]] = deque(maxlen=MAX_EVENTS)
         self._last = (0, 0)
-        self.reasons: dict[tuple[str, str], dict[str, int]] = {}
+        self._reasons: dict[tuple[str, str], dict[str, int]] = {}
 
     def settled(
         self,
@@ -123,14 +127,27 @@ class Summary:
         self._last = newest[-1][0]
         self._events.extend([(place, identity, destination, outcome) for place, identity in newest])
         if reason:
-            by_reason = self.reasons.setdefault((destination, kind), {})
-            if reason in by_reason or len(by_reason) < 20:
-                by_reason[reason] = by_reason.get(reason, 0) + number
+            by_reason = self._reasons.setdefault((destination, kind), {})
+            by_reason[reason] = by_reason.get(reason, 0) + number
+            if len(by_reason) > _MOST_REASONS:  # the text of each event may differ
+                kept = sorted(by_reason.items(), key=_number, reverse=True)[: _MOST_REASONS // 2]
+                self._reasons[destination, kind] = dict(kept)
 
     def expired(self, destination: str, number: int) -> None:
         if number:
             counts = self._destinations.setdefault(destination, EventCounts())
             counts.expired += number
+
+    @property
+    def reasons(self) -> dict[tuple[str, str], dict[str, int]]:
+        """The numbers of events by reason, the most frequent reason first, for each destination and outcome.
+
+        Of very many reasons the rare ones are left out.
+        """
+        return {
+            where: dict(sorted(reasons.items(), key=_number, reverse=True))
+            for where, reasons in self._reasons.items()
+        }
 
     @property
     def total(self) -> EventCounts:

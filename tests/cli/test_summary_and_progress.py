@@ -62,6 +62,30 @@ def test_equal_reasons_are_told_once_with_their_number_and_duplicates_need_none(
     assert "before" not in output
 
 
+def test_the_most_frequent_reason_comes_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = Summary(["queue://a"])
+    for number in range(30):
+        settle(summary, "failed", f"no account for R-{number}")
+    for reason, number in (("rare", 2), ("late", 9), ("frequent", 20)):
+        for _ in range(number):
+            settle(summary, "failed", reason)
+    settle(summary, "unsubscribed", "nobody")
+    settle(summary, "unsubscribed", "nobody")
+    print_summary(summary, as_json=False)
+    lines = capsys.readouterr().out.partition("In error:\n")[2].splitlines()
+    expected = ["20 x queue://a: frequent", "9 x queue://a: late", "2 x queue://a: rare"]
+    assert [line.strip() for line in lines[:3]] == expected
+    assert lines[3].strip() == "1 x queue://a: no account for R-0"
+    monkeypatch.setattr("connector.cli.summary.is_json", lambda: True)
+    print_summary(summary, as_json=False)
+    found = json.loads(capsys.readouterr().out)["reasons"]
+    numbers = [one["number"] for one in found]
+    assert numbers == sorted(numbers, reverse=True)
+    assert [one["reason"] for one in found[:4]] == ["frequent", "late", "rare", "nobody"]
+
+
 def test_a_reason_from_a_stranger_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     summary = Summary(["queue://a"])
     settle(summary, "failed", "\x1b[2J\x07 gone\r\u202e")

@@ -43,6 +43,17 @@ def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bo
     assert {"queue://a", "queue://c"} <= set(document["destinations"])
 
 
+def test_a_frequent_reason_counts_though_it_comes_after_thousands_of_rare_ones() -> None:
+    summary = Summary(["queue://a"])
+    for number in range(5000):
+        summary.settled("queue://a", "1", Outcome("failed", reason=f"R-{number}"), discarded=False)
+        if number % 10 == 5:
+            summary.settled("queue://a", "1", Outcome("failed", reason="the disk"), discarded=False)
+    reasons = summary.reasons["queue://a", "failed"]
+    assert next(iter(reasons.items())) == ("the disk", 500)
+    assert len(reasons) <= 1000
+
+
 def test_of_many_events_the_newest_thousand_are_told_in_the_order_in_which_they_were_taken() -> None:
     summary = Summary(["queue://a"])
     for number in range(1500):
