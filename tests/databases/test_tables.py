@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import types
+from sqlalchemy.dialects import postgresql
 
 from connector.broker.database_check import check_databases
 from connector.broker.subscriptions import Subscription
@@ -229,6 +230,56 @@ def test_a_source_is_an_attribute_or_an_expression(text: str) -> None:
 @given(st.dates())
 def test_dates_go_into_columns_as_they_are(day: datetime.date) -> None:
     assert converter(types.Date())(day.isoformat()) == day
+
+
+WITH_ZONE, WITHOUT_ZONE = types.DateTime(timezone=True), types.DateTime()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        (WITHOUT_ZONE, "2024-05-31T08:00:00Z", "with a zone, expected one without"),
+        (WITHOUT_ZONE, "2024-05-31T08:00:00+00:00", "with a zone, expected one without"),
+        (WITHOUT_ZONE, "20240531T0800-05", "with a zone, expected one without"),
+        (WITH_ZONE, "2024-05-31T08:00:00", "without a zone, expected one with a zone"),
+        (WITH_ZONE, "2024-05-31", "without a zone, expected one with a zone"),
+        (WITHOUT_ZONE, "2024-05-31T08:00:00.1234567", "expected at most 6 digits after the second"),
+        (WITH_ZONE, "2024-05-31T08:00:00,1234567Z", "expected at most 6 digits after the second"),
+        (postgresql.TIMESTAMP(precision=0), "2024-05-31T08:00:00.5", "expected at most 0 digits"),
+        (types.DateTime(), "2024-05-31T08:00:60", "expected a date and time"),
+        (types.Date(), "2024-05-31T08:00:00", "expected a date"),
+    ],
+)
+def test_a_time_of_which_the_column_loses_a_part_is_refused(kind: Any, text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        converter(kind)(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (WITHOUT_ZONE, "2024-05-31", "2024-05-31T00:00:00"),
+        (WITHOUT_ZONE, "2024-05-31T08:00:00.1234560", "2024-05-31T08:00:00.123456"),
+        (WITH_ZONE, "2024-05-31T08:00:00+05:30", "2024-05-31T08:00:00+05:30"),
+        (WITH_ZONE, "2024-05-31T08:00Z", "2024-05-31T08:00:00+00:00"),
+        (
+            postgresql.TIMESTAMP(timezone=True, precision=3),
+            "2024-05-31T08:00:00.120Z",
+            "2024-05-31T08:00:00.120000+00:00",
+        ),
+    ],
+)
+def test_a_time_keeps_its_zone_and_its_digits(kind: Any, text: str, expected: str) -> None:
+    assert converter(kind)(text).isoformat() == expected
+
+
+def test_a_zone_is_refused_before_a_row_is_written(shop: Shop) -> None:
+    shop.execute("CREATE TABLE visit (orderid INTEGER PRIMARY KEY, day TIMESTAMP)")
+    mapping = TableMapping("visit", (("orderid", "OrderId"), ("day", "Day")))
+    write(shop, order(1, Day="2024-05-31T08:00:00"), mapping=mapping)
+    with pytest.raises(ObjectRefused, match="Day: found the text '2024-05-31T08:00:00Z' with a zone"):
+        write(shop, order(2, Day="2024-05-31T08:00:00Z"), mapping=mapping)
+    assert len(shop.execute("SELECT * FROM visit")) == 1
 
 
 @given(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any, Final
@@ -25,6 +26,9 @@ _FAMILIES: Final[tuple[tuple[type[TypeEngine[Any]], str], ...]] = (
 )
 """The types of SQLAlchemy, subclasses first, and words for the values."""
 _ANY: Final = "any value"
+_MOST_DIGITS: Final = 6
+"""The digits after the second that Python and databases keep."""
+_FRACTION: Final = re.compile(r"[.,]([0-9]+)")
 
 _FITS: Final = {
     **dict.fromkeys(TEXTS, ("a text", "a UUID", "JSON")),
@@ -59,11 +63,37 @@ def converter(kind: TypeEngine[Any]) -> Callable[[Any], Any]:
         if value is None or (value == "" and family not in ("a text", "JSON", _ANY)):
             return None
         try:
-            return convert(value)
+            converted = convert(value)
         except (TypeError, ValueError):
             raise ValueError(f"found {describe(value)}, expected {family}") from None
+        if isinstance(converted, datetime.datetime):
+            _check_time(value, converted, kind)
+        return converted
 
     return checked
+
+
+def _check_time(text: str, time: datetime.datetime, kind: TypeEngine[Any]) -> None:
+    """Refuses a time of which a column would lose or invent a part.
+
+    Raises:
+        ValueError: the column has no zone and the time has one, or the other way round. Or the time has more
+            digits of a second than the column.
+    """
+    has_zone = bool(getattr(kind, "timezone", False))
+    if has_zone and time.tzinfo is None:
+        raise ValueError(
+            f"found {describe(text)} without a zone, expected one with a zone, as the column has"
+        )
+    if time.tzinfo is not None and not has_zone:
+        raise ValueError(
+            f"found {describe(text)} with a zone, expected one without, or a text column to keep the zone"
+        )
+    digits = getattr(kind, "precision", None)
+    digits = _MOST_DIGITS if digits is None else digits
+    fraction = _FRACTION.search(text)
+    if fraction is not None and len(fraction[1].rstrip("0")) > digits:
+        raise ValueError(f"found {describe(text)}, expected at most {digits} digits after the second")
 
 
 def _only(*kinds: type) -> Callable[[Any], Any]:
