@@ -331,3 +331,33 @@ def test_base64_with_bits_that_no_byte_has_is_refused(text: str) -> None:
     )
     with pytest.raises(MalformedData, match="Text is no base64 text"):
         handler.to_body(doc({"Text": text}))
+
+
+# --- nothing vanishes -------------------------------------------------------------------------
+
+INSERTED = ["LOST", "7", "<LOST/>", "\0", '"', "=", ",", "~", "&", "{}"]
+
+
+OBJECTS = [doc({"Text": "t", "Count": 5, "Paid": True}), doc({"Id": "1", "Ship": {"Item": "c"}}, "Order")]
+
+
+@pytest.mark.parametrize("bo", OBJECTS, ids=lambda bo: bo.type)
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_stands_anywhere_in_a_body_is_read_or_refused(name: str, bo: BusinessObject) -> None:
+    """The page names the exceptions: instructions of XML, and values of ObjectEventIds."""
+    options: dict[str, Any] = {"delimited": {"OmitObjectEventId": True}, "CSV": {"write_type": True}}
+    handler = make(name, **options.get(name.split(" with")[0], {}))
+    written = handler.to_body(bo)
+    body = (written.decode() if isinstance(written, bytes) else written).removeprefix(
+        "<?xml version='1.0' encoding='UTF-8'?>\n"
+    )
+    assert handler.to_business_object(body, None) == bo
+    for text in INSERTED:
+        for place in range(len(body) + 1):
+            changed = f"{body[:place]}{text}{body[place:]}"
+            if re.search(r"(?m)^ObjectEventId=.+$", changed):
+                continue
+            try:
+                assert handler.to_business_object(changed, None) != bo, changed
+            except MalformedData:
+                pass  # refused
