@@ -16,8 +16,10 @@ from connector.config.problems import Problems
 from connector.config.tree import Items, Leaf, Node, Table
 
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
-_SHELL: Final = ("-", "=", "?", "+")
-"""The characters behind the colon in the forms of the shell: ``${NAME:-default}``, ``${NAME:?text}``."""
+_SHELL: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:?[-=?+])(.*)", re.DOTALL)
+"""The forms of the shell: ``${NAME:-default}``, ``${NAME-default}``, ``${NAME:?text}``."""
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+"""Bytes of the environment that are no UTF-8, as Python shows them."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -49,25 +51,33 @@ def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, p
         if match[0] == "$${":
             return "${"
         name, separator, default = match[1].partition(":")
+        hides = is_secret(match[1]) or is_secret(path)
+        if match[2] and (shell := _SHELL.fullmatch(match[1])):
+            failed = True
+            name, mark, meant = shell[1], shell[2], "..." if hides else shell[3]
+            problems.add(
+                leaf.position,
+                path,
+                f"'${{{name}{mark}{meant}}}', a form of the shell",
+                f"${{NAME:default}}, where the default follows the colon: ${{{name}:{meant}}}",
+            )
+            return ""
         if not match[2] or not _NAME.match(name):
             failed = True
             problems.add(
                 leaf.position,
                 path,
-                f"{match[0]!r}",
+                "a reference that is none" if hides else f"{match[0]!r}",
                 "${NAME} or ${NAME:default}; $${ stands for a literal ${",
             )
             return ""
-        if default[:1] in _SHELL:
+        value = environment.get(name)
+        if value is not None and not value.isascii() and _HALVES.search(value):
             failed = True
             problems.add(
-                leaf.position,
-                path,
-                f"{match[0]!r}, a form of the shell",
-                f"${{NAME:default}}, where the default follows the colon: ${{{name}:{default[1:]}}}",
+                leaf.position, path, f"the environment variable {name} is not valid UTF-8", "UTF-8 text"
             )
             return ""
-        value = environment.get(name)
         if value is not None:
             problems.hide(leaf.position, value, match[0], secret=is_secret(name) or is_secret(path))
             return value

@@ -89,6 +89,8 @@ CASES = [
         case(f"form of the shell {mark}", A, "root: ./data", f"root: §${{NO_ROOT:{mark}./data}}", "provider.root", "a form of the shell", "${NO_ROOT:./data}")
         for mark in "-=?+"
     ),
+    case("form of the shell without a colon", A, "root: ./data", "root: §${NO_ROOT-./data}", "provider.root", "a form of the shell", "${NO_ROOT:./data}"),
+    case("secret in a form of the shell", A, "spark:\n", "http: {listen: 127.0.0.1:1, tokens: §\"${T:-very-secret-token}\"}\nspark:\n", "http.tokens", "'${T:-...}', a form of the shell"),
     # keys of other sections
     case("provider for AMQP", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "jms", "Qpid JMS", "org.apache.qpid.jms.JmsConnectionFactory", "packages"),
     *(
@@ -619,3 +621,10 @@ def test_a_list_of_other_things_is_refused(deployment: Deployment, verbs: str, f
 def test_a_postgresql_url_without_a_driver_means_the_one_of_the_connector(deployment: Deployment) -> None:
     deployment.replace(A, 'url: "sqlite:///./shop.db"', "url: postgresql://u@h/d")
     assert deployment.load().databases[0].url == "postgresql+psycopg://u@h/d"
+
+
+def test_a_variable_that_is_no_utf_8_is_refused(deployment: Deployment) -> None:
+    deployment.replace(A, "ApplicationName: demo", "ApplicationName: ${NAME}")
+    (problem,) = deployment.check(NAME="a\udcff")
+    assert (problem.path, problem.line) == ("connector.ApplicationName", 6)
+    assert problem.found == "the environment variable NAME is not valid UTF-8"
