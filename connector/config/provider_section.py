@@ -200,10 +200,11 @@ def check_provider(
             problem.nearest,
             warning=problem.warning,
         )
-    if not makes or any(not problem.warning for problem in found):
+    if not makes:
         return None
     try:
         return provider.installed.make(provider.section, paths).capabilities
     except ConnectorError as error:
-        reporter.add(("provider", "type"), str(error), "")
+        if all(problem.warning for problem in found):
+            reporter.add(("provider", "type"), str(error), "")
         return None

@@ -17,7 +17,7 @@ import pytest
 
 import connector
 from connector.config.loading import Configuration, check, load
-from connector.errors import ConfigurationError, ConnectorError, PipelineError
+from connector.errors import ConfigurationError, ConnectorError, PipelineError, ProviderError
 from connector.java import find_java
 from connector.parts import make_handlers, make_provider, make_requests
 
@@ -206,6 +206,10 @@ CASES = [
     Case("view in progress", "connector.InputDestination[0]", "a view of a queue", [(A, "- queue://orders", "- orders~EXPIRED"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
     Case("input that is claimed", "connector.InputDestination[0]", "no input", [(A, "- queue://orders", "- orders~PROCESSING")]),
     Case("topic without a name", "connector.InputDestination[0]", "without a subscription", [(A, "- queue://orders", "- topic://t")]),
+    # the client library of a broker
+    Case("lock that is missing", "provider.packages", "connector-jars.lock does not exist", [(A, "type: dropbox\n  root: ./data", JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]"))]),
+    Case("lock that is damaged", "provider.packages", "connector-jars.lock", [(A, "type: dropbox\n  root: ./data", JMS.replace("classpath: [\"client.jar\"]", "packages: [\"a:b:1\"]")), ("connector-jars.lock", "", "nothing\n")]),
+    Case("jar that is missing", "provider.classpath[0]", "no file client.jar", [(A, "type: dropbox\n  root: ./data", JMS)]),
     # Spark
     Case("no Java", "connector.InputDestination", "JAVA_HOME is '/nonexistent'", [], {"JAVA_HOME": "/nonexistent"}),
     Case("owned setting", "spark.conf.spark.app.name", "owns this setting", [(A, "master: local[*]", "conf: {spark.app.name: x}")]),
@@ -227,7 +231,9 @@ def test_every_refusal_of_a_start_is_known() -> None:
 
 def begin(configuration: Configuration) -> None:
     """Makes what a start makes before it connects."""
-    make_provider(configuration)
+    provider = make_provider(configuration)
+    if provider.capabilities.transactions:
+        provider.check()
     handlers, _ = make_handlers(configuration)
     handlers.load_all()
     make_requests(configuration)
@@ -261,7 +267,7 @@ def test_check_finds_it_first_with_its_place(
     if isinstance(refused.value, ConfigurationError):
         assert str(found[0]) in str(refused.value)
     else:
-        assert isinstance(refused.value, PipelineError)
+        assert isinstance(refused.value, PipelineError | ProviderError)
 
 
 @pytest.mark.parametrize(
