@@ -198,6 +198,8 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         quoting=settings.response_selector_quoting,
         late_replies=late[settings.late_replies],
         max_body=settings.max_body,
+        convert_timeout=settings.convert_timeout,
+        worker_memory=settings.worker_memory,
         trace=Trace(settings.agent_trace_level),
     )
     # requests are local to the adapter, for inputs with no_local

@@ -45,7 +45,7 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
         if limit != resource.RLIM_INFINITY:
-            text = f"{text}{', ' if text else ''}{limit >> 20} MiB are the limit of a worker (worker_memory)"
+            text = f"{text}{', ' if text else ''}there is no more within worker_memory"
     return f"{kind}: {text}" if text else kind
 
 

@@ -101,6 +101,22 @@ class Handlers:
         name = (mime_type, config)
         return self._named.get(name) or self._named.get((normal_mime_type(mime_type), config))
 
+    def is_contained(self, mime_type: str, config: str = "") -> bool:
+        """Whether a data handler runs neither code nor rules of the deployment, such as a schema.
+
+        Args: as :meth:`get`.
+        """
+        spec = self._spec(mime_type, config)
+        if spec is None or not spec.module.startswith(_SHIPPED):
+            return False
+        handler = self.get(mime_type, config)
+        declared = {option.name: option.type for option in handler.options}
+        has_file = any(value and declared.get(name) is Path for name, value in spec.options.items())
+        return not (has_file or hasattr(handler, "use_handlers"))
+
+    def _spec(self, mime_type: str, config: str) -> HandlerSpec | None:
+        return self._specs.get((mime_type, config)) or self._specs.get((normal_mime_type(mime_type), config))
+
     def load_all(self) -> None:
         """Makes the handlers now, so that a mistake shows at the start.
 
@@ -121,7 +137,7 @@ class Handlers:
             raise ConfigurationError(problems)
 
     def _make(self, mime_type: str, config: str) -> DataHandler:
-        spec = self._specs.get((mime_type, config)) or self._specs.get((normal_mime_type(mime_type), config))
+        spec = self._spec(mime_type, config)
         if spec is None:
             names = [name for name, of in self._specs if of == config]
             found = f"no data handler for {mime_type!r}" + (f" in {config}" if config else "")

@@ -34,7 +34,7 @@ from connector.cli.common import (
 from connector.config.loading import load
 from connector.config.model import Connector
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.events.limited_call import ConversionEnded, call_limited
+from connector.limits.call import ConversionEnded, call_limited
 from connector.parts import make_handlers
 from connector.stages import Stage
 from connector.tracebacks import message_of

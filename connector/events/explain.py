@@ -17,10 +17,10 @@ from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import StaticMetaObject, message_format
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.convert import Choice, Converter
-from connector.events.limited_call import ConversionEnded, call_limited
 from connector.events.outcome import history
 from connector.events.settling import CopyDestinations
 from connector.events.task_settings import TaskSettings
+from connector.limits.call import ConversionEnded, call_limited
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.stages import is_interrupt

@@ -21,11 +21,11 @@ from contextlib import suppress
 from typing import Final
 
 from connector.errors import ConnectorError
-from connector.events.runner_control import RunnerControl
 from connector.events.task import Task
 from connector.events.task_answer import pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
-from connector.events.worker_memory import WorkerMemory, resident_memory
+from connector.limits.control import RunnerControl
+from connector.limits.memory import WorkerMemory, resident_memory
 from connector.log import set_up_logging
 
 _log: Final = logging.getLogger("connector.events")

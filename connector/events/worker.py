@@ -22,11 +22,11 @@ from typing import Final
 
 from connector.errors import PipelineError
 from connector.events.probe import versions
-from connector.events.process_end import how_it_ended
 from connector.events.runner import close, follow_commands, receive, send
-from connector.events.runner_control import RunnerControl
 from connector.events.task_answer import pack_answer
 from connector.events.task_settings import Assignment, TaskSettings
+from connector.limits.control import RunnerControl
+from connector.limits.process_end import how_it_ended
 
 _POLL_MS: Final = 200
 _LEAVE_MS: Final = 3000

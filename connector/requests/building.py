@@ -13,6 +13,7 @@ from connector.errors import ConfigurationError, MalformedData, RequestRefused
 from connector.messaging.message import DEFAULT_PRIORITY, NON_PERSISTENT, PERSISTENT, Message
 from connector.requests.properties import RequestProperties
 from connector.requests.settings import RequestSettings
+from connector.stages import is_interrupt
 from connector.tracebacks import log_failure
 
 _log: Final = logging.getLogger("connector.requests")
@@ -98,7 +99,9 @@ def _body(
             what = type(body).__name__
             raise MalformedData(f"the data handler {type(handler).__name__} returned {what}, no body")
         return message_body(body)
-    except (Exception, SystemExit) as error:  # any exception of a user's handler fails this request only
+    except BaseException as error:  # any exception of a user's handler fails this request only
+        if is_interrupt(error):
+            raise
         raise RequestRefused(str(handler_failed(handler, error, bo, properties, handlers))) from error
 
 

@@ -47,6 +47,7 @@ _log = logging.getLogger("connector.requests")
 
 _NAME: Final = "connector-requests"
 _HELPER_THREADS: Final = 8
+_MOST_THREADS: Final = 64
 """Number of threads that send requests of ``request_async``, and of threads that read their replies."""
 _SEND: Final = "send"
 _FINISH: Final = "finish"
@@ -315,7 +316,9 @@ class RequestClient:
         """Calls a function in a thread of the pool. After a stop calls it in this thread."""
         with self._lock:
             if name not in self._helpers and not self._stopping:
-                self._helpers[name] = ThreadPoolExecutor(_HELPER_THREADS, f"{_NAME}-{name}")
+                # As many replies as requests in flight: the conversion of a reply may take its time.
+                threads = max(_HELPER_THREADS, min(self._settings.pool_size, _MOST_THREADS))
+                self._helpers[name] = ThreadPoolExecutor(threads, f"{_NAME}-{name}")
             helpers = self._helpers.get(name)
         if helpers is not None:
             try:

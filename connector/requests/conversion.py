@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +16,13 @@ from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.types import describe
 from connector.errors import ConfigurationError, MalformedData, RequestRefused, SelectorError
+from connector.limits.call import ConversionEnded, call_limited
 from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
 from connector.requests.building import build
 from connector.requests.pending import Answer, Call, Failure, key_of
 from connector.requests.properties import RequestProperties, resolve
-from connector.requests.replies import interpret
+from connector.requests.replies import interpret, refills
 from connector.requests.response_selector import ResponseSelector
 from connector.requests.result import RequestResult
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
@@ -28,6 +31,8 @@ from connector.trace import CONVERSION, DETAILS, dump
 
 _log = logging.getLogger("connector.requests")
 
+_LEAST_SECONDS: Final = 0.5
+"""Seconds for the conversion of a reply that comes at the end of the time of its request."""
 _MOST_STATIC: Final = 1000
 """Number of kept properties of requests without a dynamic meta-object."""
 
@@ -78,15 +83,40 @@ class RequestConverter:
             return RequestResult(answer.status, call.bo, answer.text, answer.not_sent, answer.refused)
         try:
             with self._borrowed_handlers() as handlers:
-                result = interpret(answer, call.bo, call.properties, self._settings, handlers)
+                convert = partial(interpret, answer, call.bo, call.properties, self._settings, handlers)
+                if refills(answer, self._settings) and not handlers.is_contained(*call.properties.handler):
+                    result = self._limited(convert, call)
+                else:
+                    result = convert()
             self._log_conversion("reply converted", result.object, answer, call.properties)
             return result
+        except ConversionEnded as ended:
+            text = f"the reply {answer.message_id} cannot be read: {ended}"
+            return RequestResult(ReturnCode.FAIL, call.bo, text)
         except Exception as error:
             _log.exception("converting a reply to a result failed")
             text = (
                 f"the reply {answer.message_id} could not be made a result: {type(error).__name__}: {error}"
             )
             return RequestResult(ReturnCode.FAIL, call.bo, text)
+
+    def _limited(self, convert: Callable[[], RequestResult], call: Call) -> RequestResult:
+        """Converts a reply in a child process, within the time of the request.
+
+        The data handler runs code or rules of the deployment on the body of a stranger. In this process it
+        could hold up all other requests.
+
+        Raises:
+            ConversionEnded: the conversion took too long, or its process has ended.
+        """
+        settings = self._settings
+        timeout, name = settings.convert_timeout, "convert_timeout"
+        left = max(_LEAST_SECONDS, call.deadline - time.monotonic())
+        if left < timeout:
+            timeout, name = round(left, 3), "ResponseTimeout"
+        return call_limited(
+            convert, timeout, settings.worker_memory, property_name=name, shared=(settings.definitions,)
+        )
 
     def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
         """Returns the client's own copy of the caller's object."""

@@ -18,6 +18,7 @@ from connector.requests.building import find_handler, handler_failed
 from connector.requests.properties import RequestProperties
 from connector.requests.result import RequestResult
 from connector.requests.settings import RequestSettings
+from connector.stages import Stage, is_interrupt
 from connector.status import ReturnCode
 
 RESULTS: Final = MappingProxyType(
@@ -88,6 +89,13 @@ def interpret(
         return RequestResult(ReturnCode.FAIL, bo, f"{_name(reply, properties)} cannot be read: {error}")
 
 
+def refills(reply: Message, settings: RequestSettings) -> bool:
+    """Whether the body of a reply becomes a business object."""
+    value = reply.properties.get(settings.result_property)
+    status = RESULTS.get(value) if isinstance(value, str) else None
+    return status in _REFILLING and not _is_empty(reply)
+
+
 def _refilled(
     reply: Message,
     bo: BusinessObject,
@@ -126,8 +134,11 @@ def _read(
     handler: DataHandler, body: bytes, bo: BusinessObject, properties: RequestProperties, handlers: Handlers
 ) -> BusinessObject:
     try:
-        made = handler.to_business_object(body, Hint(bo.type, bo.verb))
-    except (Exception, SystemExit) as error:  # any exception of a user's handler
+        with Stage("data_handler", type(handler).__name__):
+            made = handler.to_business_object(body, Hint(bo.type, bo.verb))
+    except BaseException as error:  # any exception of a user's handler
+        if is_interrupt(error):
+            raise
         raise handler_failed(handler, error, bo, properties, handlers) from error
     if not isinstance(made, BusinessObject) or made.type != bo.type:
         what = f"a {made.type}" if isinstance(made, BusinessObject) else f"{type(made).__name__}"

@@ -66,6 +66,8 @@ class RequestSettings:
         quoting: of values substituted into response selectors.
         late_replies: destination for replies that nobody awaits any more. None = no copies.
         max_body: bytes of a reply. A larger reply is unreadable.
+        convert_timeout: seconds for the conversion of a reply.
+        worker_memory: bytes for the conversion of a reply. None = no limit.
         trace: of AgentTraceLevel.
         intervals: of the reply listener.
     """
@@ -85,6 +87,8 @@ class RequestSettings:
     quoting: Literal["quoted", "raw"] = "quoted"
     late_replies: Destination | None = None
     max_body: int = 16 << 20
+    convert_timeout: float = 10.0
+    worker_memory: int | None = 2 << 30
     trace: Trace = OFF
     intervals: ListenerIntervals = ListenerIntervals()
 

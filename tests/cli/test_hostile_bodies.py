@@ -87,7 +87,7 @@ WORDS = {
     "exit 0": "ended with status 0",
     "kill": "was ended by SIGKILL",
     "segv": "was ended by SIGSEGV",
-    "memory": "MemoryError: 2048 MiB are the limit of a worker (worker_memory)",
+    "memory": "MemoryError: there is no more within worker_memory",
     "recurse": "RecursionError",
     "ValueError": "ValueError: ValueError",
     "KeyError": "KeyError",

@@ -49,6 +49,12 @@ class WorkerMemory:
         return self._is_full
 
 
+def data_memory() -> int:
+    """Returns the bytes of this process that count for the limit."""
+    with open("/proc/self/statm", "rb", buffering=0) as file:
+        return int(file.read().split()[5]) * _PAGE
+
+
 def resident_memory() -> int:
     """Returns the bytes of this process that are in memory."""
     with open("/proc/self/statm", "rb", buffering=0) as file:

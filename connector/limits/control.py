@@ -9,7 +9,7 @@ import time
 from typing import Final, NamedTuple
 
 from connector import stages
-from connector.events.worker_memory import WorkerMemory
+from connector.limits.memory import WorkerMemory
 
 _DEADLINE: Final = struct.Struct("<d")
 _TEXT: Final = struct.Struct("<?H")
