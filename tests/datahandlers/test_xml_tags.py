@@ -396,6 +396,11 @@ def test_a_schema_may_lie_in_several_directories_below_one_and_have_a_document_t
     xml(known, deployment, Validation=True, schema="maindoc/note.xsd", schema_directory=".")
     with pytest.raises(ValueError, match=r"'\.\./common/seal\.xsd' is not in the directory of the schemas"):
         xml(known, deployment, Validation=True, schema="maindoc/note.xsd", schema_directory="maindoc")
+    (tmp_path / "far.xsd").write_text(SIGNATURES)
+    (deployment / "common/link.xsd").symlink_to(tmp_path / "far.xsd")
+    (deployment / "maindoc/linked.xsd").write_text(SEALED.replace("seal.xsd", "link.xsd"))
+    with pytest.raises(ValueError, match=r"link\.xsd' is not in the directory of the schemas"):
+        xml(known, deployment, Validation=True, schema="maindoc/linked.xsd")
     # a schema outside of the directory brings those beside it, and no others
     (tmp_path / "elsewhere/note.xsd").write_text(SEALED.replace("../common/", ""))
     (tmp_path / "elsewhere/seal.xsd").write_text(SIGNATURES)

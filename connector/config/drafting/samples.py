@@ -120,8 +120,8 @@ def draft_of(
     if format_name not in SCHEMAS:
         draft.checks.append("types are those of the values in the sample")
         draft.checks.append("required and max_length are in no sample")
-        if draft.left_out:
-            draft.checks.append("bodies with parts that were left out need IgnoreUndefinedAttributes: true")
+    if draft.left_out:
+        draft.checks.append("bodies with parts that were left out need IgnoreUndefinedAttributes: true")
     draft.finish()
     return draft
 

@@ -184,6 +184,8 @@ class _Schema:
             elif is_nillable:
                 reason = 'xsi:nil="true", which is read as not set, and is not written'
                 self._draft.leave_out(holder, name.local, reason)
+            if is_nillable and content.attributes:
+                self._draft.leave_out(holder, name.local, 'XML attributes beside xsi:nil="true"')
 
     def _child(self, holder: DraftObject, complex_type: etree._Element, name: str) -> str:
         """Returns the definition of a type, which is new at its first use."""

@@ -37,6 +37,8 @@ _COMMENTS: Final = {
     **dict.fromkeys(("float", "double"), _FINITE),
     **dict.fromkeys(("QName", "NOTATION"), _WITH_PREFIX),
 }
+_BYTES: Final = ("hexBinary", "base64Binary")
+"""Types whose length is a number of bytes, not of characters."""
 _NUMBERS: Final = ("Integer", "Double", "Float")
 _WHOLE: Final = frozenset(
     (
@@ -98,7 +100,7 @@ class SimpleType:
             self.comment = _COMMENTS.get(name, "")
         if self.type in _NUMBERS and self.has_pattern:
             self.type, self.comment = "String", _WITH_PATTERN
-        if self.type != "String" or self.comment:
+        if self.type != "String" or self.comment or name in _BYTES:
             self.max_length = 0
 
     def _is_bounded(self) -> bool:

@@ -145,6 +145,8 @@ def test_facets_bound_numbers_and_texts() -> None:
     assert restricted("string", "length=3").max_length == 3
     assert restricted("string", "enumeration=a", "maxLength=x").max_length == 0
     assert restricted("int", "maxLength=3").max_length == 0
+    assert restricted("hexBinary", "length=3").max_length == 0  # bytes, so six characters
+    assert restricted("base64Binary", "maxLength=3").max_length == 0
 
 
 def test_xml_attributes_and_names_that_are_no_names_get_tags(tmp_path: Path) -> None:
