@@ -103,7 +103,7 @@ child = os.fork()
 if child == 0:
     kept = []
     for _ in range(20):
-        kept.append(bytearray(30_000_000))
+        kept.append([bytearray(100_000) for _ in range(500)])
         gc.collect()
     raise SystemExit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
