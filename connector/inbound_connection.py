@@ -78,7 +78,7 @@ class InboundConnection:
         self._stop = stop
         self._debug = debug
         self._instance: HeldInstance | None = None
-        self._settings = make_event_settings(configuration, "")
+        self._settings = make_event_settings(configuration, provider, "")
         self._polls = itertools.count(1)
         self._pauses = InputPauses((configuration.connector.poll_frequency or 0) / 1000)
         self._early_ends = EarlyEnds()
@@ -105,7 +105,7 @@ class InboundConnection:
             self.state = self._provider.state(settings.application_name)
             self._instance = self.state.instance(settings.instance)
             self._log_start(self._instance.name)
-            self._settings = make_event_settings(self._configuration, self._instance.name)
+            self._settings = make_event_settings(self._configuration, self._provider, self._instance.name)
         self._connect_and_start(at_start=True)
 
     def stop(self) -> None:

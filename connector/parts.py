@@ -203,7 +203,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         trace=Trace(settings.agent_trace_level),
     )
     # requests are local to the adapter, for inputs with no_local
-    origin = make_event_settings(configuration, "").client_id
+    origin = make_event_settings(configuration, provider, "").client_id
     return RequestClientSpec(
         request_settings, functools.partial(provider.connect, origin=origin), provider.capabilities
     )
@@ -243,13 +243,14 @@ def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
     return tuple(found.values())
 
 
-def make_event_settings(configuration: Configuration, instance: str) -> EventSettings:
+def make_event_settings(configuration: Configuration, provider: Provider, instance: str) -> EventSettings:
     """Returns the settings of the inbound side."""
     settings = configuration.connector
+    client_id = settings.application_name if provider.capabilities.shares_client_ids else ""
     return EventSettings(
         application=settings.application_name,
         instance=instance,
-        inputs=tuple(_input(entry, settings.application_name) for entry in settings.inputs),
+        inputs=tuple(_input(entry, settings.application_name, client_id) for entry in settings.inputs),
         copies=_copies(settings),
         in_progress=settings.in_progress_destination,
         policy=InDoubtPolicy(settings.in_doubt_events),
@@ -285,16 +286,23 @@ def _retentions(settings: Connector) -> tuple[Retention, ...]:
     return tuple(Retention(one, seconds) for one, seconds in kept.items() if seconds != math.inf)
 
 
-def _input(entry: InputEntry, application: str) -> Input:
+def _input(entry: InputEntry, application: str, shared_client_id: str) -> Input:
+    """Returns an input.
+
+    Args:
+        shared_client_id: of the subscriptions of all instances. Empty = a client id belongs to one
+            connection. Then a subscription without no_local is shared, and has no client id.
+    """
     if entry.subscription is None:
         return Input(entry.destination, entry.selector or "")
+    is_shared = entry.shared or not (shared_client_id or entry.no_local)
     return Input(
         TopicSubscription(
             entry.destination,
             entry.subscription,
-            client_id=application,
+            client_id=shared_client_id if is_shared else application,
             durable=True,
-            shared=entry.shared,
+            shared=is_shared,
             selector=entry.selector or "",
             no_local=entry.no_local,
         )

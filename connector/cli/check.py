@@ -9,8 +9,8 @@ from typing import Annotated, Final
 import typer
 
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
+from connector.config.loading import Configuration, load
 from connector.config.loading import check as find_problems
-from connector.config.loading import load
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider, Finding, Surveyor
 from connector.parts import check_databases, make_provider
@@ -27,6 +27,16 @@ _ABILITIES: Final = {
 """From the name of a capability to words for an operator."""
 
 
+_NORMAL: Final = {
+    "virtual destinations": "the provider has none",
+    "taking over from dead clients": "the broker gives the messages of a dead client back",
+    "browsing claimed messages": "the broker shows waiting messages only",
+}
+"""From the name of an ability that brokers do not have to what is normal there."""
+
+_COMMIT_QUEUE: Final = "commit queue "
+
+
 def check(
     config: ConfigOption = DEFAULT_CONFIG,
     connect: Annotated[
@@ -39,8 +49,10 @@ def check(
 
     Runs no code of the deployment and makes no file. With --json each mistake is an object on a
     separate line. With --connect and without a mistake, connects to the provider and the databases, and says
-    what they can and cannot do. Exit status 2 when there is a mistake, 1 when the provider cannot be reached
-    or cannot do what every event needs, or when a database cannot be used. Otherwise 0, also with warnings.
+    what they can and cannot do. A line begins with yes, with no for what the configuration needs, or with -
+    for what the provider cannot do and nobody needs. Exit status 2 when there is a mistake, 1 when the
+    provider cannot be reached or cannot do what is needed, or when a database cannot be used, 0 when there
+    are only warnings or nothing.
     """
     problems = find_problems(config)
     for problem in problems:
@@ -65,14 +77,40 @@ def _connect(config: str, *, as_json: bool) -> None:
         Finding(one.name, not one.problem, one.problem or one.text)
         for one in check_databases(configuration, makes=False)
     ]
+    needs = _needs(configuration, provider.capabilities)
+    lacks = False
     for finding in (*findings, *databases):
+        needed = finding.needed or finding in databases or finding.name in needs
+        needed = needed or finding.name.startswith(_COMMIT_QUEUE)
+        lacks = lacks or (needed and not finding.able)
+        text = finding.text or ("" if finding.able else _NORMAL.get(finding.name, ""))
         if as_json:
-            answer_json({"ability": finding.name, "able": finding.able, "text": finding.text})
+            answer_json({"ability": finding.name, "able": finding.able, "needed": needed, "text": text})
         else:
-            details = f": {finding.text}" if finding.text else ""
-            answer(f"{'yes' if finding.able else 'no':3} {finding.name}{details}")
-    if not all(finding.able for finding in [*databases, *(one for one in findings if one.needed)]):
+            word = "yes" if finding.able else "no" if needed else "-"
+            answer(f"{word:3} {finding.name}{': ' if text else ''}{text}")
+    if lacks:
         raise typer.Exit(1)
+
+
+def _needs(configuration: Configuration, capabilities: Capabilities) -> set[str]:
+    """Returns the names of the abilities without which the deployment cannot run."""
+    found = {"connection"}
+    inputs = configuration.connector.inputs
+    topics = [entry for entry in inputs if not entry.destination.is_queue]
+    if inputs and capabilities.transactions:
+        found |= {"transactions", "message selectors", "browsing"}
+    if topics:
+        found.add("topics")
+    if not capabilities.shares_client_ids and any(not entry.no_local for entry in topics):
+        found.add("shared subscriptions")
+    if any(entry.selector for entry in inputs):
+        found.add("message selectors")
+    if any(entry.destination.view for entry in inputs):
+        found.add("virtual destinations")
+    if configuration.connector.in_progress_destination is not None:
+        found.add("InProgressDestination")
+    return found
 
 
 def _findings(provider: AdapterProvider, application: str) -> Sequence[Finding]:

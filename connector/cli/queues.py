@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from connector.cli.common import (
@@ -21,8 +21,8 @@ from connector.config.loading import load
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection
-from connector.messaging.subscription import DestinationInfo
-from connector.parts import make_provider
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+from connector.parts import make_event_settings, make_provider
 
 _NOT_POLLED: Final = "not polled"
 _NUMBERS: Final = ("waiting", "in_progress", "processed", "expired", "error")
@@ -34,15 +34,19 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
     The messages of a topic are in its subscriptions. The numbers of the topic count messages that are not
     yet distributed. The role of a destination says how the configuration uses the destination. A queue
     without a role is not polled: no input takes messages there. With --json each destination is an object on
-    a separate line. A broker does not list its queues, so these are then the queues of the configuration.
-    Only waiting messages are counted there.
+    a separate line. A broker does not list its queues, so these are then the queues of the configuration,
+    and the topics of its inputs with their subscriptions. Only waiting messages of queues are counted there.
     """
     configuration = load(config)
     provider = make_provider(configuration)
     has = roles(configuration)
     known = _NUMBERS if provider.capabilities.shows_all else ("waiting",)
     with contextlib.closing(provider.existing()) as connection:
-        infos = connection.destinations() if provider.capabilities.shows_all else _browsed(connection, has)
+        if provider.capabilities.shows_all:
+            infos = connection.destinations()
+        else:
+            inputs = make_event_settings(configuration, provider, "").inputs
+            infos = [*_browsed(connection, has), *_topics([one.source for one in inputs])]
     if json:
         for info in infos:
             answer_json(_as_document(info, has.get(info.destination), known))
@@ -63,13 +67,28 @@ def _browsed(connection: Connection, has: Mapping[Destination, str]) -> list[Des
     return found
 
 
-def _as_document(info: DestinationInfo, role: str | None, known: Sequence[str]) -> dict[str, Any]:
+def _topics(sources: Iterable[Destination | TopicSubscription]) -> list[DestinationInfo]:
+    """Returns the topics of the inputs with their subscriptions, whose messages a broker does not count."""
+    found: dict[Destination, list[SubscriptionInfo]] = {}
+    for source in sources:
+        if isinstance(source, TopicSubscription):
+            found.setdefault(source.topic, []).append(SubscriptionInfo(source, 0, 0, 0))
+    return [DestinationInfo(topic, subscriptions=infos) for topic, infos in found.items()]
+
+
+def _known(info: DestinationInfo, names: Sequence[str]) -> Sequence[str]:
+    """Returns the names of the numbers that are known. A broker does not count messages of a topic."""
+    return names if info.destination.is_queue or len(names) == len(_NUMBERS) else ()
+
+
+def _as_document(info: DestinationInfo, role: str | None, names: Sequence[str]) -> dict[str, Any]:
+    known = _known(info, names)
     return {
         "destination": str(info.destination),
         "kind": info.destination.kind,
         "role": role,
         **{name: getattr(info, name) if name in known else None for name in _NUMBERS},
-        "subscriptions": [info_document(one) for one in info.subscriptions],
+        "subscriptions": [info_document(one, is_counted=bool(known)) for one in info.subscriptions],
     }
 
 
@@ -84,13 +103,15 @@ def _table(
     """
     rows: list[tuple[str, list[str], str]] = []
     for info in infos:
-        cells = [f"{getattr(info, name):,}" if name in known else "-" for name in _NUMBERS]
+        ours = _known(info, known)
+        cells = [f"{getattr(info, name):,}" if name in ours else "-" for name in _NUMBERS]
         role = has.get(info.destination, _NOT_POLLED if info.destination.is_queue else "")
         rows.append((printable(str(info.destination)), cells, role))
         for one in info.subscriptions:
-            cells = [f"{number:,}" for number in (one.waiting, one.in_progress, one.expired, one.error)]
+            numbers = (one.waiting, one.in_progress, one.expired, one.error)
+            cells = [f"{number:,}" if ours else "-" for number in numbers]
             cells.insert(_NUMBERS.index("processed"), "")
-            rows.append((f"  {title(one)}", cells, ""))
+            rows.append((f"  {title(one, is_counted=bool(ours))}", cells, ""))
     titles = [name.replace("_", " ") for name in _NUMBERS]
     width = max(len(name) for name in ("destination", *(name for name, _, _ in rows)))
     widths = [max(len(t), *(len(row[n]) for _, row, _ in rows)) for n, t in enumerate(titles)]

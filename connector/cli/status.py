@@ -36,7 +36,13 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
     application = configuration.connector.application_name
     document: dict[str, Any] = {"application": application}
     if not provider.check():  # no adapter has run yet
-        return {**document, "instances": [], "batches": [], "workers": [], "inputs": _inputs(configuration)}
+        return {
+            **document,
+            "instances": [],
+            "batches": [],
+            "workers": [],
+            "inputs": _inputs(configuration, provider, looks=False),
+        }
     state = provider.existing_state(application)
     clients = [one for one in provider.clients() if one.application == application]
     names = {one.client_id: one.instance for one in clients}
@@ -51,7 +57,7 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
         "instances": _instances(clients, state.instances()),
         "batches": [_batch(one, names[one.client_id]) for one in _running(batches, workers)],
         "workers": workers,
-        "inputs": _inputs(configuration, provider),
+        "inputs": _inputs(configuration, provider, looks=True),
     }
 
 
@@ -139,10 +145,10 @@ def _workers(clients: Sequence[ClientNote], batches: Sequence[BatchNote], state:
             }
 
 
-def _inputs(configuration: Configuration, provider: AdapterProvider | None = None) -> list[Row]:
+def _inputs(configuration: Configuration, provider: AdapterProvider, *, looks: bool) -> list[Row]:
     rows = []
-    for entry in make_event_settings(configuration, "").inputs:
-        waiting = provider.waiting(entry.source) if provider is not None else None
+    for entry in make_event_settings(configuration, provider, "").inputs:
+        waiting = provider.waiting(entry.source) if looks else None
         oldest = waiting.oldest if waiting is not None else None
         rows.append(
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from connector.cli.common import printable
 from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
@@ -21,20 +21,17 @@ def as_document(subscription: TopicSubscription) -> dict[str, Any]:
     }
 
 
-def info_document(info: SubscriptionInfo) -> dict[str, Any]:
-    """Returns a subscription with its numbers, for JSON."""
-    return {
-        **as_document(info.subscription),
-        "consumers": info.consumers,
-        "waiting": info.waiting,
-        "in_progress": info.in_progress,
-        "expired": info.expired,
-        "error": info.error,
-    }
+_COUNTED: Final = ("consumers", "waiting", "in_progress", "expired", "error")
 
 
-def title(info: SubscriptionInfo) -> str:
-    """Returns a subscription as a line for people."""
+def info_document(info: SubscriptionInfo, *, is_counted: bool = True) -> dict[str, Any]:
+    """Returns a subscription with its numbers, for JSON. Numbers that are not known are None."""
+    numbers = {name: getattr(info, name) if is_counted else None for name in _COUNTED}
+    return {**as_document(info.subscription), **numbers}
+
+
+def title(info: SubscriptionInfo, *, is_counted: bool = True) -> str:
+    """Returns a subscription as a line for people. ``is_counted`` says whether its numbers are known."""
     subscription = info.subscription
     words = [printable(subscription.name) or "(unnamed)"]
     if subscription.client_id:
@@ -46,5 +43,6 @@ def title(info: SubscriptionInfo) -> str:
         details.append("no local messages")
     if subscription.selector:
         details.append(printable(subscription.selector))
-    details.append(f"{info.consumers} consumer{'s' * (info.consumers != 1)}")
+    if is_counted:
+        details.append(f"{info.consumers} consumer{'s' * (info.consumers != 1)}")
     return f"{' '.join(words)} ({', '.join(details)})"

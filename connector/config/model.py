@@ -85,7 +85,8 @@ class InputEntry(Section):
     subscription: Text | None = Field(
         default=None,
         description="Topics only, and needed there: name of the durable subscription. Its client id is the "
-        "`ApplicationName`. The instances of that name share the subscription.",
+        "`ApplicationName`. The instances of that name share the subscription. At a broker the subscription "
+        "is shared and has no client id.",
     )
     shared: Boolean = Field(
         default=False,
@@ -94,7 +95,8 @@ class InputEntry(Section):
         "hold that client id.",
     )
     no_local: Boolean = Field(
-        default=False, description="Topics only: leaves out messages that this adapter sends."
+        default=False,
+        description="Topics only: leaves out messages that this adapter sends. At a broker for one instance.",
     )
 
     @model_validator(mode="before")

@@ -29,7 +29,7 @@ def drain(inbound: Inbound, after_batch: AfterBatch | None = None) -> CycleRepor
         report = inbound.poll()
         total.add(report)
         claimed += report.claimed
-        progress = progress or report.settled + report.held > 0
+        progress = progress or report.settled + report.rolled_back + report.held > 0
         if inbound.is_running and total.code is ReturnCode.SUCCEED:
             pause = random.uniform(*_NEIGHBOUR_PAUSE) if report.busy else None
             ended = inbound.settle_ended(0.0 if report.more and not report.busy else pause, after_batch)

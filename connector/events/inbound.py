@@ -34,6 +34,7 @@ from connector.events.transactions import Transactions
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
+from connector.messaging.settlement import TransactionRefused
 from connector.state.store import StateStore
 from connector.status import OutcomeKind
 from connector.trace import step
@@ -101,7 +102,9 @@ class Inbound:
             if task_settings.answers_requests
             else None
         )
-        rules = SettlementRules(settings.copies, remember=self._window is not None, refusals=refusals)
+        self._rules = rules = SettlementRules(
+            settings.copies, remember=self._window is not None, refusals=refusals
+        )
         self.jobs = EventJobs(pipeline, task_settings, self._journals, settings.stop_timeout + 5.0)
         waiting = None
         if settings.in_progress is not None:
@@ -170,10 +173,7 @@ class Inbound:
         if self.stopping:
             return report
         for claims in self._intake.poll(report, ahead=ahead, patient=patient):
-            taken = self._take_in(claims)
-            report.settled += taken.settled
-            report.returned += taken.returned
-            report.busy += taken.busy
+            report.add(self._take_in(claims))
         self._start()
         report.more = self._has_more()
         return report
@@ -300,6 +300,27 @@ class Inbound:
     def _settle(self, ended_claims: EndedClaims) -> CycleReport:
         return self._settler.settle(ended_claims.decided, ended_claims.returned, self._schedule.id_of)
 
+    def _settle_transaction(self, ended_claims: EndedClaims, report: CycleReport) -> None:
+        """Settles the claims of one transaction. A refusal holds up no other transaction."""
+        assert self._transactions is not None
+        try:
+            report.add(self._settle(ended_claims))
+        except TransactionRefused as error:
+            number, reason = len(ended_claims.claims), str(error)
+            report.returned += number
+            if self._transactions.refused(ended_claims, reason, self._rules.destinations):
+                report.rolled_back += number
+                destination = str(ended_claims.claims[0].destination)
+                fields = {"destination": destination, "number": number, "reason": reason}
+                _log.warning("a transaction was refused and is repeated", extra=fields)
+            else:
+                report.fail(reason, provider_failed=False)
+            return
+        self._transactions.settled(ended_claims)
+        if self._window is not None:  # some ran in another transaction
+            published = [claim for claim, one in ended_claims.decided if one.kind == _PUBLISHED]
+            self._window.add(filter(None, map(self._schedule.id_of, published)))
+
     def _close(self, ended_claims: EndedClaims, error: PipelineError | None = None) -> CycleReport:
         """Settles the claims that leave the schedule.
 
@@ -310,11 +331,12 @@ class Inbound:
         report = CycleReport()
         if self._transactions is not None:
             ended_claims = self._transactions.complete(ended_claims)
-        if ended_claims.decided or ended_claims.returned:
-            report = self._settle(ended_claims)
-            if self._transactions is not None and self._window is not None:  # some ran in another transaction
-                published = [claim for claim, one in ended_claims.decided if one.kind == _PUBLISHED]
-                self._window.add(filter(None, map(self._schedule.id_of, published)))
+        if self._transactions is None:
+            if ended_claims.decided or ended_claims.returned:
+                report = self._settle(ended_claims)
+        else:
+            for cycle in dict.fromkeys(claim.cycle for claim in ended_claims.claims):
+                self._settle_transaction(ended_claims.of(cycle), report)
         closed = self._schedule.closed(ended_claims)
         if self._transactions is not None:
             self._transactions.closed(closed)

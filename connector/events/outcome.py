@@ -30,6 +30,7 @@ class Outcome(NamedTuple):
         not_read: decided without reading the message. Then ``attempts`` and ``delivered`` exclude earlier
             stays in the queue, and settling adds them.
         must_repeat: given back after a delivery that counts and has to be repeated.
+        bare: failed, and a broker has refused the whole copy, so the copy has the body only.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Outcome(NamedTuple):
     provider_failed: bool = False
     not_read: bool = False
     must_repeat: bool = False
+    bare: bool = False
 
     @property
     def comes_again(self) -> bool:

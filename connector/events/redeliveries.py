@@ -166,13 +166,21 @@ class Redeliveries:
         with self._record.change() as notes:
             notes[:] = [note for note in notes if note.holder or _transaction(note.origin) != (client, cycle)]
 
-    def adopt(self, client: str, journals: Mapping[int, CycleJournal], committed: Set[int]) -> int:
+    def adopt(
+        self,
+        client: str,
+        journals: Mapping[int, CycleJournal],
+        committed: Set[int],
+        pending: Set[int] = frozenset(),
+    ) -> int:
         """Takes over the entries of a dead client, and adds those of its open transactions. Repeatable.
 
         Args:
             client: the dead client.
             journals: of its transactions, by cycle.
             committed: cycles that are settled, although their journals may be there.
+            pending: cycles whose commits have an unknown end. If their messages come again, the commits have
+                not happened.
 
         Returns:
             the number of messages with an entry that are awaited now.
@@ -189,9 +197,9 @@ class Redeliveries:
                         continue
                     before = Redelivery(destination) if note is None else Redelivery.from_list(note.values)
                     entry = before.after_journal(journal, sequence)
-                    if entry.is_new:
+                    if entry.is_new and cycle not in pending:
                         continue
-                    number += 1
+                    number += not entry.is_new
                     if note is None:
                         notes.append(_note(identity, name, entry))
                     else:

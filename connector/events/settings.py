@@ -86,6 +86,7 @@ class EventSettings:
 
     @property
     def client_id(self) -> str:
-        """The client id of the subscriptions. Empty if there are none, so that no client id is held."""
-        subscribes = any(isinstance(one.source, TopicSubscription) for one in self.inputs)
-        return self.application if subscribes else ""
+        """The client id of the subscriptions. Empty if none needs one, so that no client id is held."""
+        sources = [one.source for one in self.inputs]
+        ids = [one.client_id for one in sources if isinstance(one, TopicSubscription)]
+        return max(ids, default="")

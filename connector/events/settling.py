@@ -93,7 +93,16 @@ class SettlementRules:
             sends=self._sends(claim, outcome) if outcome.sends or outcome.not_read else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
             published=published,
+            bare=outcome.bare,
         )
+
+    def destinations(self, claim: Claim, outcome: Outcome) -> list[Destination]:
+        """Returns the destinations that settle a claim, without that of a reply to its sender."""
+        copy_to = self._copies[outcome.kind]
+        found = [] if copy_to is None else [copy_to]
+        reply_to = claim.headers().reply_to
+        sent = [unpack_prepared(packed).destination for packed in outcome.sends]
+        return found + [one for one in sent if str(one) != reply_to]
 
     def group(
         self, claims: Sequence[Claim], outcome: Outcome, id_of: Callable[[Claim], str | None], now: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
 from connector import faults
@@ -22,14 +22,17 @@ from connector.events.pauses import InputPauses
 from connector.events.redeliveries import Place, Redeliveries, Redelivery, Taken
 from connector.events.schedule import EndedClaims
 from connector.events.settling import given_back
+from connector.events.task import shorten
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, TransactionalConnection
 from connector.state.store import BrokerJournals, BrokerStateStore, StateStore
+from connector.status import OutcomeKind
 
 _log: Final = logging.getLogger("connector.recovery")
 
 _LOOKS: Final = 5
+_NOTHING: Final = "nothing was settled: "
 _PAUSE: Final = 0.02
 """Seconds between looks at the transactions of other instances."""
 
@@ -119,7 +122,8 @@ class Transactions:
                 if entry.outcome is not None:
                     done.append((claim, entry.outcome))
                     continue
-                claim.amend(entry.begun, entry.properties)
+                if not entry.is_new:
+                    claim.amend(entry.begun, entry.properties)
             running.append(claim)
         if running:
             self._journals.note_claims(running[0].cycle, names)
@@ -154,8 +158,6 @@ class Transactions:
                 self._note_return(ended.claims[0].destination)
                 ended = self._rolled_back(cycle, ended)
             else:
-                self._gave_back.discard(ended.claims[0].destination)
-                self._pauses.settled(ended.claims[0].destination)
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             del self._ended[cycle], self._sizes[cycle]
             found.decided += ended.decided
@@ -198,6 +200,50 @@ class Transactions:
         self._journals.forget(cycle)
         faults.point("rollback")
         return back
+
+    def settled(self, ended: EndedClaims) -> None:
+        """Ends the care about an input after a whole transaction of it was settled, and nothing went back."""
+        if not ended.returned and not any(outcome.comes_again for _, outcome in ended.decided):
+            for claim in ended.claims[:1]:
+                self._gave_back.discard(claim.destination)
+                self._pauses.settled(claim.destination)
+
+    def refused(
+        self, ended: EndedClaims, reason: str, destinations: Callable[[Claim, Outcome], Sequence[Destination]]
+    ) -> bool:
+        """Records the events of a transaction that the broker has refused and rolled back.
+
+        Then one message is taken at a time. If the destinations take an empty message, the refused message is
+        to blame. Its event has failed, and its copy goes to the error destination when it comes again.
+
+        Args:
+            ended: the claims of the transaction, all decided.
+            reason: of the broker.
+            destinations: of the settlement of a claim.
+
+        Returns:
+            whether the transaction may be repeated at once.
+
+        Raises:
+            ProviderError: the record cannot be written, or the connection has failed.
+        """
+        wanted = {one for claim, outcome in ended.decided for one in destinations(claim, outcome)}
+        may_repeat = all(map(self._connection.takes, wanted))
+        is_alone = len(ended.decided) == 1
+        entries: list[tuple[Place, str, Redelivery]] = []
+        for claim, outcome in ended.decided:
+            if may_repeat and is_alone:
+                blamed = _blamed(outcome, reason)
+                may_repeat, outcome = blamed is not None, blamed or outcome
+            entries.append((_place(claim), _identity(claim), Redelivery(str(claim.destination), outcome)))
+        self.redeliveries.put(entries)
+        claim = ended.decided[0][0]
+        self._journals.forget(claim.cycle)
+        if may_repeat:
+            self._gave_back.add(claim.destination)
+        else:
+            self._note_return(claim.destination)
+        return may_repeat
 
     def closed(self, cycles: Iterable[int]) -> None:
         """Removes the entries and the journals of ended transactions.
@@ -250,7 +296,8 @@ class Transactions:
 
     def _adopt(self, client: str, journals: BrokerJournals) -> None:
         committed = self._connection.committed_cycles(client)
-        number = self.redeliveries.adopt(client, journals.read(), committed)
+        pending = self._state.pending_of(client)
+        number = self.redeliveries.adopt(client, journals.read(), committed, pending)
         for cycle in committed:
             self._state.confirm(client, cycle)
         journals.forget()
@@ -271,6 +318,19 @@ class Transactions:
     def close(self) -> None:
         """Removes the journals of this client."""
         self._journals.forget()
+
+
+def _blamed(outcome: Outcome, reason: str) -> Outcome | None:
+    """Returns the outcome of an event whose settlement the broker refuses. None = nothing is left to try."""
+    if outcome.bare:
+        return None
+    text = f"the broker refuses a message of its settlement: {reason.removeprefix(_NOTHING)}"
+    if outcome.kind == OutcomeKind.FAILED.value:
+        text = f"{outcome.reason}; {text}"
+    is_second = outcome.kind == OutcomeKind.FAILED.value
+    return outcome._replace(
+        kind=OutcomeKind.FAILED.value, reason=shorten(text), sends=(), discards=(), bare=is_second
+    )
 
 
 def _place(claim: Claim) -> Place:

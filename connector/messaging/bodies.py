@@ -20,6 +20,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -92,6 +93,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"a map or stream message cannot carry {value}, which JSON does not have")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"a map or stream message cannot carry a {type(value).__name__}: {value!r}")

@@ -69,6 +69,8 @@ class Capabilities:
             messages, uses the subscriptions of every client id, and ends its temporary destinations.
             Otherwise the lists are empty. As in JMS, a connection has the shared subscriptions and those of
             its own client id, and a temporary destination ends with its connection.
+        shares_client_ids: the instances of an adapter have one client id, and so its subscriptions. Otherwise
+            a client id belongs to one connection, and instances share a subscription without a client id.
         chooses_ids: the id of a message is known before the message is sent. Otherwise this provider makes no
             requests.
     """
@@ -86,6 +88,7 @@ class Capabilities:
     shows_all: bool = True
     fetches_ahead: bool = False
     administers: bool = True
+    shares_client_ids: bool = True
     chooses_ids: bool = True
 
 
@@ -263,7 +266,7 @@ class Connection(Protocol):
         settlements name all claims of a transaction. Either none of them is given back, or all are. All are
         given back by a rollback: then nothing is copied or sent, and the count and the properties of the
         settlements are not kept. Several transactions in one call are committed one after the other. A
-        refused message rolls its transaction back: SettlementError, and its claims are lost.
+        refused message rolls its transaction back: TransactionRefused, and its claims are lost.
 
         Messages prepared for a temporary destination that has ended are dropped with that destination. They
         do not stop the settlement.
@@ -392,6 +395,15 @@ class TransactionalConnection(Connection, Protocol):
 
         Returns:
             whether the transaction has ended.
+
+        Raises:
+            ProviderError: the connection has failed.
+        """
+
+    def takes(self, destination: Destination) -> bool:
+        """Whether a destination takes an empty message. Sends none.
+
+        So a caller finds out whether a refused message or its destination is to blame.
 
         Raises:
             ProviderError: the connection has failed.

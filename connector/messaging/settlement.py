@@ -6,9 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from connector.errors import SettlementError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
+
+
+class TransactionRefused(SettlementError):
+    """A broker refuses a message of a transaction. The transaction was rolled back, the connection works."""
 
 
 @dataclass(slots=True)
@@ -63,6 +68,7 @@ class Settlement:
         discards: prepared messages that must not be sent.
         published: the duplicate key to remember, if the event counts as published. Only an adapter has a
             window that remembers keys.
+        bare: the copy has the body and ``properties`` only, because a broker has refused the whole copy.
     """
 
     claim: Claim
@@ -74,6 +80,7 @@ class Settlement:
     sends: Sequence[Prepared] = ()
     discards: Sequence[Prepared] = ()
     published: str | None = None
+    bare: bool = False
 
 
 @dataclass(slots=True)

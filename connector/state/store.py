@@ -372,6 +372,9 @@ class BrokerStateStore(StateStore, Protocol):
     def pending(self) -> Sequence[tuple[str, int]]:
         """Returns client and cycle of the pending commits of clients without journals."""
 
+    def pending_of(self, client_id: str) -> Set[int]:
+        """Returns the cycles of the pending commits of one client."""
+
     def confirm(self, client_id: str, cycle: int) -> None:
         """Ends a pending commit that has happened. Its published keys get into the window."""
 

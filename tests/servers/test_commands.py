@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -163,3 +166,25 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
     assert json.loads(reply.body)["Name"] == "Ada"
     assert reply.correlation_id == asked.message_id
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["1", "2"], deployment.log()[-3000:]
+
+
+def test_check_connect_shows_no_normal_limit_as_a_fault(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    answer = deployment.run("check", "--connect")
+    lines = answer.stdout.splitlines()
+    assert not [line for line in lines if line.startswith("no ")], answer.stdout
+    assert any(line.startswith("-   taking over from dead clients: ") for line in lines), answer.stdout
+
+
+def test_the_refusal_of_another_state_names_the_command_that_ends_it(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    deployment.send(1)
+    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    shutil.rmtree(deployment.directory / ".connector")  # made anew, without the state
+    deployment.send(1, first=1)
+    assert deployment.start("--drain").wait(90) == 1
+    assert "another instance uses another state directory" in deployment.log()
+    (command,) = set(re.findall(r"remove its mark: connector (receive .*)", deployment.log()))
+    deployment.run(*shlex.split(command.strip().strip("\"'") if command.endswith('"') else command))
+    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -94,3 +95,21 @@ def test_not_active_gives_a_transaction_back(broker: Broker, deploy: Deploy) -> 
 
 def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_killed_instances_whose_events_call_nobody_leave_nothing_behind(
+    broker: Broker, deploy: Deploy
+) -> None:
+    deployment = deploy(broker, connector={"ContainerManagedEvents": "JMS"})
+    path = deployment.directory / "adapter.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["subscriptions"] = document["subscriptions"][1:]  # only a queue gets them
+    path.write_text(yaml.safe_dump(document))
+    deployment.send(12)
+    for step in ("settle.committing", "settle.record", "settle.finished:2", "claim.noted"):
+        deployment.start("--drain", fault=f"{step}=killgroup").wait(60)
+    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    assert deployment.leftovers() == []
+    good = sorted(map(str, range(12)))
+    assert sorted(deployment.customers(f"{deployment.name}.archive")) == good
+    assert sorted(deployment.customers(deployment.sink)) == good

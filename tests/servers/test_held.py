@@ -72,5 +72,6 @@ def test_stops_cost_no_event(broker: Broker, deploy: Deploy) -> None:
         deployment.stop(service)
     (deployment.directory / "open.a").touch()
     assert deployment.start("--drain").wait(90) == 0
+    assert deployment.leftovers() == [], deployment.log()[-6000:]
+    assert sorted(deployment.customers(f"{deployment.name}.error")) == []
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1", "2", "3"]
-    assert deployment.messages("DLQ") == []

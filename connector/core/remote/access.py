@@ -28,7 +28,7 @@ class RemoteAccess:
         if reference.size > max_body:
             raise MalformedData(f"the body has {reference.size} bytes, more than max_body ({max_body} bytes)")
         if reference.unreadable:
-            raise MalformedData(f"the body cannot be read: {reference.unreadable}")
+            raise MalformedData(reference.unreadable)
         return reference.message.copy(reference.message.body)
 
     def identity(self, reference: LentReference, message: Message) -> str:

@@ -10,7 +10,7 @@ broker is out of reach or refuses the operation, or the object is closed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -22,6 +22,10 @@ from connector.messaging.subscription import TopicSubscription
 NO_LIMIT: Final = 1 << 40
 ASSUMED_DELIVERIES: Final = 10
 """Deliveries of a message after which a broker is assumed to put the message aside."""
+
+
+class UnreadableMessage(ProviderError):
+    """The client library has taken a message that it cannot read, and hands it to nobody."""
 
 
 class CommitUnknown(ProviderError):
@@ -36,7 +40,7 @@ class Received:
         message: with the body. ``delivery_count`` is the number of the broker, which also counts deliveries
             that no client has begun.
         size: bytes of the body. More than in ``message`` if the body was too large to be read.
-        unreadable: why the client library cannot read the body. Empty = it can.
+        unreadable: why the message cannot be read, as a sentence. Empty = it can.
     """
 
     message: Message
@@ -60,6 +64,7 @@ class Receiver(Protocol):
                 that was not read does not count.
 
         Raises:
+            UnreadableMessage: the transaction contains a message that nobody can read.
             ProviderError: also after the first message. The transaction may contain messages that nobody has
                 got, so the caller rolls the transaction back.
         """
@@ -106,6 +111,13 @@ class BrokerSession(Protocol):
                 back.
         """
 
+    def check_sends(self) -> None:
+        """Waits until the broker has taken all messages that the transaction has sent.
+
+        Raises:
+            ProviderError: the broker refuses a message. The transaction can only be rolled back.
+        """
+
     def commit(self) -> None:
         """Commits the transaction.
 
@@ -131,8 +143,19 @@ class BrokerConnection(Protocol):
     def session(self) -> BrokerSession:
         """Returns a new transacted session."""
 
-    def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
+    def browse(
+        self,
+        queue: Destination,
+        selector: str,
+        unreadable: Callable[[Message, str], object] | None = None,
+    ) -> Iterator[Message]:
         """Yields the waiting messages of a queue, in the order of the broker, and takes none.
+
+        Args:
+            queue: to look at.
+            selector: as of a receiver. Empty = all messages.
+            unreadable: called with each message that cannot be read, as far as it can be read, and with the
+                reason.
 
         Raises:
             UnknownDestination: the broker has no such queue.

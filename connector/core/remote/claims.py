@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector.core.remote.broker import Received
+from connector.core.remote.vendor_properties import NOT_COPIED
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.settlement import HISTORY
@@ -60,7 +61,7 @@ class LentReference:
         name: of the claim, unique for the client.
         message: with the body.
         size: bytes of the body. More than in ``message`` if the body was too large to be read.
-        unreadable: why the client library cannot read the body. Empty = it can.
+        unreadable: why the message cannot be read, as a sentence. Empty = it can.
         subscription: name of the subscription that the message was taken from. Empty for a queue.
         identity: text that is equal for two deliveries of one message.
     """
@@ -183,7 +184,7 @@ def digest_of(message: Message) -> str:
     for name in sorted(message.properties):
         if name.startswith("JMSX") and name not in _SENT:  # set by the broker at a delivery
             continue
-        if name in HISTORY:  # changes with each stay in a queue
+        if name in HISTORY or NOT_COPIED.fullmatch(name):  # changes with each stay in a queue
             continue
         digest.update(f"{name}\0{message.properties[name]!r}\0".encode("utf-8", "surrogatepass"))
     digest.update(message.body)

@@ -9,6 +9,7 @@ The queue also has the id of the state directory, which all instances of an appl
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from connector.core.remote.broker import BrokerConnection, BrokerSession, Receiver
@@ -156,11 +157,14 @@ def _announced(connection: BrokerConnection, queue: Destination, directory: str)
     except UnknownDestination:
         return set()
     known = {str(message.properties[_DIRECTORY]) for message in found if _DIRECTORY in message.properties}
-    if known - {directory}:
+    others = sorted(known - {directory})
+    if others:
+        selector = f"{_DIRECTORY} IN ({', '.join(map(quoted, others))})"
         raise CapabilityError(
             f"another instance uses another state directory, so events may be published twice: set "
-            f"state.directory to one directory that all instances share, or, if that instance is gone for "
-            f"ever, remove its message from {queue}"
+            f"state.directory to one directory that all instances share. If the other directory is gone for "
+            f"ever, stop all instances and remove its mark: connector receive {shlex.quote(str(queue))} "
+            f"--count {len(found)} --selector {shlex.quote(selector)}"
         )
     return known
 

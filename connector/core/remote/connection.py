@@ -79,9 +79,7 @@ class RemoteConnection:
         self.held: HeldMessages | None = None
         """The held messages. None = this client is no adapter, or the broker has no limit of deliveries."""
         self._sending: BrokerSession | None = None
-        self._waiter = RemoteWaiter(
-            lambda: [poller.sessions[0] for poller in list(self._pollers) if poller.wakes]
-        )
+        self._waiter = RemoteWaiter(self._listening)
         self._pruner = Pruner(broker)
         self._ended = False
 
@@ -117,6 +115,7 @@ class RemoteConnection:
                 batch_bytes=self._batch_bytes,
                 marker=self._marker if in_progress is None else self._progress_marker,
                 held_for=None if queue is source else source,
+                parks=self.records is not None,
             )
 
         def move(session: ReceivingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
@@ -125,6 +124,7 @@ class RemoteConnection:
 
         poller = RemotePoller(
             self.client_id,
+            source if isinstance(source, Destination) else source.topic,
             self.check,
             make,
             self._leave,
@@ -143,6 +143,10 @@ class RemoteConnection:
         if self.in_progress is None:
             raise CapabilityError(f"only an adapter moves messages to {in_progress}")
         self.in_progress.begin()
+
+    def _listening(self) -> list[ReceivingSession]:
+        found = [poller.listening for poller in list(self._pollers)]
+        return [session for session in found if session is not None]
 
     def _leave(self, poller: RemotePoller) -> None:
         """Forgets a closed poller. Its open transactions can still be settled."""
@@ -200,6 +204,19 @@ class RemoteConnection:
                 self.held.move(session)
                 return True
         return False
+
+    def takes(self, destination: Destination) -> bool:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.takes`."""
+        self.check()
+        session = self.broker.session()
+        try:
+            session.send(destination, Message(b"", "M"))
+            session.check_sends()
+        except ProviderError:
+            return False
+        finally:
+            session.close()
+        return True
 
     def _commit(
         self, session: ReceivingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
@@ -307,7 +324,7 @@ class RemoteConnection:
         self.check()
         if not destination.is_queue or destination.view:
             raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
-        return map(_with_original_headers, self.broker.browse(destination, ""))
+        return map(_with_original_headers, self.broker.browse(destination, "", unreadable))
 
     def names(self) -> list[Destination]:
         self.check()

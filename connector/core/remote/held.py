@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from connector.core.remote.access import sendable
 from connector.core.remote.broker import BrokerConnection
 from connector.core.remote.claims import (
     BEGUN,
@@ -21,13 +20,13 @@ from connector.core.remote.claims import (
     ORIGIN,
     LentClaim,
     input_name,
-    keep_original,
 )
 from connector.core.remote.commits import quoted
+from connector.core.remote.copies import moved_copy
 from connector.core.remote.session import ReceivingSession
 from connector.errors import SettlementError, UnknownDestination
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
 from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.core")
@@ -73,15 +72,17 @@ class HeldMessages:
     def move(self, session: ReceivingSession) -> bool:
         """Moves all messages of a transaction, and ends the transaction.
 
-        Held messages behind them are moved as well, so that they keep their order. Returns False if the
-        broker refuses that. Then the transaction is rolled back.
+        Held messages behind them are moved as well, so that they keep their order, and so are messages that
+        the client library has fetched. Returns False if the broker refuses that. Then the transaction is
+        rolled back.
 
         Raises:
             ProviderError: the connection has failed.
         """
         name = session.input_name
-        if session.is_held:
-            session.take_rest()
+        if not session.take_rest():
+            session.rollback()
+            return False
         claims = list(session.claims)
         try:
             session.move(self.queue, [(one, self._copy(one, name)) for one in claims])
@@ -106,15 +107,14 @@ class HeldMessages:
 
     @staticmethod
     def _copy(claim: LentClaim, name: str) -> Message:
-        message = claim.reference.message
-        copy = sendable(message)
-        keep_original(copy, message)
-        copy.set_property(DIGEST, claim.identity.rpartition(" ")[2])
-        copy.set_property(HELD_FOR, name)
-        copy.set_property(ORIGIN, str(claim.destination))
+        marks: dict[str, PropertyValue] = {
+            DIGEST: claim.identity.rpartition(" ")[2],
+            HELD_FOR: name,
+            ORIGIN: str(claim.destination),
+        }
         if claim.carried:
-            copy.set_property(BEGUN, claim.carried)
-        return copy
+            marks[BEGUN] = claim.carried
+        return moved_copy(claim.reference.message, marks, expires=True)
 
     def may_have(self, name: str) -> bool:
         """Whether an input may have held messages. Looks at the queue now and then.
@@ -129,6 +129,10 @@ class HeldMessages:
                 found = []
             self._names |= {str(one.properties.get(HELD_FOR)) for one in found}
             self._look_at = time.monotonic() + _LOOK_SECONDS
+        return name in self._names
+
+    def knows(self, name: str) -> bool:
+        """Whether a held message of an input is known."""
         return name in self._names
 
     def has_none(self, name: str) -> None:
@@ -157,13 +161,26 @@ class HeldInput:
         self.session: ReceivingSession | None = None
         """None while no held message is known."""
 
+    def look(self) -> bool:
+        """Looks now and then whether there are held messages.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        return self._held.may_have(self._name)
+
+    @property
+    def has_some(self) -> bool:
+        """Whether a held message is known."""
+        return self._held.knows(self._name)
+
     def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
         """Receives held messages into a transaction of :attr:`session`. Returns none if there are none.
 
         Raises:
             ProviderError: the broker failed.
         """
-        if not self._held.may_have(self._name):
+        if not self.look():
             return []
         if self.session is None:
             self.session = self._make(self._held.queue, f"{HELD_FOR} = {quoted(self._name)}")

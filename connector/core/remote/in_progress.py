@@ -21,9 +21,10 @@ from typing import Final
 from connector import faults
 from connector.core.remote.access import sendable, unpack
 from connector.core.remote.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
-from connector.core.remote.claims import BEGUN, LentClaim, keep_original
+from connector.core.remote.claims import BEGUN, LentClaim
 from connector.core.remote.commits import CommitMarker, quoted, remove_markers, settled_sessions
-from connector.core.remote.session import ReceivingSession, copy_of
+from connector.core.remote.copies import copy_of, moved_copy
+from connector.core.remote.session import ReceivingSession
 from connector.core.remote.state import ClientFile, RemoteState
 from connector.errors import (
     ClaimLost,
@@ -477,15 +478,7 @@ class ProgressLeftover:
 
 def _again(claim: ProgressClaim, begun: int, marks: Mapping[str, PropertyValue], *, expires: bool) -> Message:
     """Returns the message of a claim with other marks."""
-    message: Message = claim.reference.message
-    again = sendable(message)
-    keep_original(again, message)
-    if not expires:
-        again.expiration = 0
-    again.set_property(BEGUN, max(0, begun))
-    for name, value in marks.items():
-        again.set_property(name, value)
-    return again
+    return moved_copy(claim.reference.message, {BEGUN: max(0, begun), **marks}, expires=expires)
 
 
 def _origin(message: Message) -> Destination | None:

@@ -8,6 +8,7 @@ from connector.core.remote.claims import LentClaim
 from connector.core.remote.held import HeldInput
 from connector.core.remote.session import ReceivingSession
 from connector.errors import ProviderError
+from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
 
 
@@ -16,6 +17,7 @@ class RemotePoller(Poller):
 
     Args:
         client_id: of the connection.
+        destination: of the source.
         check: raises ProviderError if the connection has ended.
         make: makes a session that receives from the source.
         ended: called when the poller is closed.
@@ -28,6 +30,7 @@ class RemotePoller(Poller):
     def __init__(
         self,
         client_id: str,
+        destination: Destination,
         check: Callable[[], None],
         make: Callable[[], ReceivingSession],
         ended: Callable[[RemotePoller], None],
@@ -40,8 +43,12 @@ class RemotePoller(Poller):
         self._check = check
         self._make = make
         self._ended = ended
-        self._own = [make()]
-        self.destination = self._own[0].destination
+        self._own: list[ReceivingSession] = []
+        """The sessions that receive from the source. None while held messages wait: a broker may count
+        deliveries of what the client library fetches for them."""
+        self.destination = destination
+        if held is None or not held.look():
+            self._free_session()
         self._closed = False
 
     @property
@@ -50,8 +57,16 @@ class RemotePoller(Poller):
         return any(session.is_full or (session.is_held and session.claims) for session in self.sessions)
 
     @property
+    def listening(self) -> ReceivingSession | None:
+        """The session that may receive a message while nobody polls. A later poll claims it at once."""
+        has_held = self._held is not None and self._held.has_some
+        if not self.wakes or has_held or not self._own or any(one.claims for one in self.sessions):
+            return None
+        return self._own[0]
+
+    @property
     def sessions(self) -> list[ReceivingSession]:
-        """All sessions. The first one receives from the source."""
+        """All sessions."""
         held = None if self._held is None else self._held.session
         return self._own if held is None else [*self._own, held]
 
@@ -74,9 +89,16 @@ class RemotePoller(Poller):
                 return session, session.claim(self._client_id, cycle, numbers)
         if self._held is not None and (taken := self._held.claim(self._client_id, cycle, numbers)):
             assert self._held.session is not None
+            self._leave_source()
             return self._held.session, taken
         session = self._free_session()
         return session, session.claim(self._client_id, cycle, numbers)
+
+    def _leave_source(self) -> None:
+        """Ends the sessions of the source that have no transaction."""
+        for session in [one for one in self._own if not one.claims]:
+            session.leave()
+            self._own.remove(session)
 
     def _free_session(self) -> ReceivingSession:
         """Returns a session without a transaction."""

@@ -48,6 +48,7 @@ class RemoteProvider(ABC):
         shows_all=False,
         fetches_ahead=True,
         administers=False,
+        shares_client_ids=False,
         chooses_ids=False,
     )
 

@@ -10,14 +10,22 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from connector import faults
-from connector.core.remote.access import sendable, unpack
-from connector.core.remote.broker import BrokerConnection, BrokerSession, CommitUnknown, Received, Receiver
-from connector.core.remote.claims import LentClaim, input_name, keep_original
+from connector.core.remote.access import unpack
+from connector.core.remote.broker import (
+    BrokerConnection,
+    BrokerSession,
+    CommitUnknown,
+    Received,
+    Receiver,
+    UnreadableMessage,
+)
+from connector.core.remote.claims import LentClaim, input_name
 from connector.core.remote.commits import CommitMarker
+from connector.core.remote.copies import copy_of
 from connector.errors import ConnectorError, ProviderError, SettlementError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.settlement import HISTORY, Prepared, Settlement
+from connector.messaging.settlement import Prepared, Settlement, TransactionRefused
 from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.core")
@@ -26,6 +34,9 @@ _CLOSE_SECONDS: Final = 10.0
 
 _FIRST_LOOK: Final = 0.002
 """Seconds of the first look. A message may be on its way to the client library."""
+
+_MOST_PARKED: Final = 20
+"""Messages of one source that nobody can read, and that others pass."""
 
 _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
@@ -45,6 +56,7 @@ class ReceivingSession:
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
         marker: makes the marker of the commits of a session, or None if commits are not marked.
         held_for: the input, if ``source`` is the queue of its held messages.
+        parks: whether a message that nobody can read is passed. Otherwise it is an error.
 
     Raises:
         ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
@@ -62,6 +74,7 @@ class ReceivingSession:
         batch_bytes: int,
         marker: Callable[[BrokerSession], CommitMarker | None],
         held_for: Destination | TopicSubscription | None = None,
+        parks: bool = True,
     ) -> None:
         wanted = source if held_for is None else held_for
         self.is_held = held_for is not None
@@ -71,13 +84,13 @@ class ReceivingSession:
         self._subscription = "" if isinstance(wanted, Destination) else wanted.name
         self._batch = batch
         self._batch_bytes = batch_bytes
-        self._session: BrokerSession = connection.session()
-        try:
-            self._receiver: Receiver = self._session.receiver(source, selector, limit)
-            self._marker = marker(self._session)
-        except BaseException:
-            self._session.close()
-            raise
+        self._connection = connection
+        self._make_marker = marker
+        self._source = source, selector, limit
+        self._most_parked = _MOST_PARKED if parks else 0
+        self._parked: list[tuple[BrokerSession, CommitMarker | None]] = []
+        """Sessions whose open transaction is a message that nobody can read. They end with this session."""
+        self._open()
         self.claims: list[LentClaim] = []
         """The claims of the open transaction."""
         self._bytes = 0
@@ -89,10 +102,21 @@ class ReceivingSession:
         """Messages that :meth:`listen` has received, for the next claim."""
         self._lock = threading.Lock()
         """Held while the session is used, because any thread may close the session."""
+        self._takes_rest = True
         self._closed = False
         self._leaves = False
         self._empty_since = 0.0
         """When the source was found empty first. 0 = it gave a message since."""
+
+    def _open(self) -> None:
+        session: BrokerSession = self._connection.session()
+        try:
+            self._receiver: Receiver = session.receiver(*self._source)
+            self._marker = self._make_marker(session)
+        except BaseException:
+            session.close()
+            raise
+        self._session = session
 
     @property
     def cycle(self) -> int | None:
@@ -139,19 +163,32 @@ class ReceivingSession:
         self.claims.append(claim)
         return claim
 
-    def take_rest(self) -> None:
-        """Adds all messages that still wait to the open transaction, beyond its limits.
+    def take_rest(self) -> bool:
+        """Adds messages that wait to the open transaction, beyond its limits.
 
-        Raises:
-            ProviderError: the broker failed.
+        From a queue of held messages: all of them. From a source: what the client library may have fetched,
+        because some brokers count a delivery of each fetched message.
+
+        Returns False if one of them cannot be received. Then the transaction can only be rolled back, and the
+        next call of this session adds nothing.
         """
         with self._lock:
-            self._check()
             last = self.claims[-1]
-            while found := self._early or self._receiver.receive(_SECOND_LOOK, self._batch):
-                self._early = []
-                for received in found:
-                    self._claimed(str(last.reference), (last.cycle, len(self.claims)), received)
+            seconds = _SECOND_LOOK if self.is_held else 0.0
+            try:
+                while self._takes_rest:
+                    self._check()
+                    found = self._early + self._receiver.receive(seconds, self._batch)
+                    self._early = []
+                    for received in found:
+                        self._claimed(str(last.reference), (last.cycle, len(self.claims)), received)
+                    if not found or not self.is_held:
+                        break
+            except ProviderError as error:
+                self._spoilt, self._takes_rest = str(error), False
+                return False
+            self._takes_rest = True
+            return True
 
     def _receive(self, most: int) -> list[Received]:
         """Receives messages for claims."""
@@ -160,10 +197,34 @@ class ReceivingSession:
                 return self._look(most)
             except ProviderError as error:
                 tried = self._most
+                is_alone = tried == 1 and not self.claims
+                if is_alone and isinstance(error, UnreadableMessage) and self._park(error):
+                    continue
                 self._undo_receive(error)
                 if tried == 1:
                     raise
         return []
+
+    def _park(self, error: UnreadableMessage) -> bool:
+        """Leaves a message that nobody can read in an open transaction, and goes on behind it.
+
+        After a rollback the broker would give the same message first, and count a delivery. Returns False if
+        there are too many such messages.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        if len(self._parked) >= self._most_parked:
+            return False
+        _log.error(
+            "a message that cannot be read stays in its queue",
+            extra={"destination": str(self.destination), "reason": str(error)},
+        )
+        with contextlib.suppress(ProviderError):
+            self._receiver.close()  # gives back what the client library has fetched
+        self._parked.append((self._session, self._marker))
+        self._open()
+        return True
 
     def _undo_receive(self, error: ProviderError) -> None:
         """Gives back what a failed receive has taken, and goes on with one message a transaction.
@@ -258,19 +319,23 @@ class ReceivingSession:
                 send()
             except (ConnectorError, ValueError) as error:
                 self._roll_back()
-                raise SettlementError(f"nothing was settled: {error}") from error
+                raise self._refused(error) from error
             self._forget()
             faults.point("settle.committing")
             try:
                 self._session.commit()
             except TransactionRolledBack as error:
-                raise SettlementError(f"nothing was settled: {error}") from error
+                raise self._refused(error) from error
             except CommitUnknown:
                 self._marker = None  # the mark in the queue tells whether the commit has happened
                 raise
             self._most = min(self._batch, self._most * 2)
             faults.point("settle.finished")
         self._close_if_left()
+
+    def _refused(self, error: Exception) -> SettlementError:
+        kind = TransactionRefused if self._connection.failure is None else SettlementError
+        return kind(f"nothing was settled: {error}")
 
     def _send(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Adds the messages of a settlement to the transaction."""
@@ -333,29 +398,18 @@ class ReceivingSession:
             if self._closed:
                 return
             self._closed = True
+            self._forget()
             try:
                 self._receiver.close()
-                if self._marker is not None and has_lock and not keeps_mark:
-                    self._roll_back()
-                    self._marker.close()
+                for session, marker in [*self._parked, (self._session, self._marker)]:
+                    if marker is not None and has_lock and not keeps_mark:
+                        session.rollback()
+                        marker.close()
             except ProviderError as error:
                 _log.debug("closing a receiver failed", extra={"reason": str(error)})
+            for session, _ in self._parked:
+                session.close()
             self._session.close()
         finally:
             if has_lock:
                 self._lock.release()
-
-
-def copy_of(settlement: Settlement) -> Message:
-    """Returns the copy of a claimed message. The copy does not expire, and says what the broker changes."""
-    reference = settlement.claim.reference
-    message: Message = reference.message
-    copy = sendable(message)
-    for name in HISTORY:
-        copy.properties.pop(name, None)
-        copy.property_types.pop(name, None)
-    for name, value in settlement.properties.items():
-        copy.set_property(name, value)
-    keep_original(copy, message)
-    copy.expiration = 0
-    return copy

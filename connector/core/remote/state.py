@@ -63,6 +63,10 @@ class RemoteState(StateDirectory):
         living = self.clients()
         return [one for one in self._all_pending() if one[0] not in living]
 
+    def pending_of(self, client_id: str) -> set[int]:
+        """See :meth:`connector.state.store.BrokerStateStore.pending_of`."""
+        return {cycle for owner, cycle in self._all_pending() if owner == client_id}
+
     def _all_pending(self) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = []
         with contextlib.suppress(FileNotFoundError):

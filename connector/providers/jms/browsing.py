@@ -7,12 +7,16 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from connector.core.remote.broker import Received
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.providers.jms.reasons import reason_of
 
 _log: Final = logging.getLogger("connector.jms")
 _LIMIT: Final = 1 << 31
+_MOST_FAILURES: Final = 1000
+"""Messages in a row that the client library cannot read. More of them are no messages."""
 
 
 class Browsing:
@@ -31,7 +35,9 @@ class Browsing:
         self._connection: Any = None
         self._lock = threading.Lock()
 
-    def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
+    def browse(
+        self, queue: Destination, selector: str, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
         """See :meth:`connector.core.remote.broker.BrokerConnection.browse`."""
         connection = self._connected()
         session = connection.plain_session()
@@ -39,11 +45,11 @@ class Browsing:
             with connection.errors(f"{queue} cannot be browsed"):
                 browser = session.createBrowser(session.createQueue(queue.name), selector or None)
                 found = browser.getEnumeration()
-                has_more = self._has_more(found)
+                first = self._look(connection, found)
         except BaseException:
             self._end(session)
             raise
-        return self._browse(connection, queue, session, found, has_more)
+        return self._browse(connection, queue, session, (first, found), unreadable)
 
     def _connected(self) -> Any:
         with self._lock:
@@ -52,27 +58,49 @@ class Browsing:
             return self._connection
 
     def _browse(
-        self, connection: Any, queue: Destination, session: Any, found: Any, has_more: bool
+        self,
+        connection: Any,
+        queue: Destination,
+        session: Any,
+        looks: tuple[bool | str, Any],
+        unreadable: Callable[[Message, str], object] | None,
     ) -> Iterator[Message]:
+        look, found = looks
+        tell = unreadable or _ignore
+        failures = 0
         try:
-            while has_more:
+            while look:
+                if isinstance(look, str):
+                    failures += 1
+                    if failures > _MOST_FAILURES:
+                        raise ProviderError(f"{queue} cannot be browsed: {look}")
+                    tell(Message(destination=str(queue)), look)
+                else:
+                    failures = 0
+                    with connection.errors(f"{queue} cannot be browsed"):
+                        received: Received = connection.reader.read(found.nextElement(), _LIMIT)
+                    received.message.destination = str(queue)
+                    if received.unreadable:
+                        tell(received.message, received.unreadable)
+                    yield received.message
                 with connection.errors(f"{queue} cannot be browsed"):
-                    message: Message = connection.reader.read(found.nextElement(), _LIMIT).message
-                    has_more = self._has_more(found)
-                message.destination = str(queue)
-                yield message
+                    look = self._look(connection, found)
         finally:
             self._end(session)
 
     @staticmethod
-    def _has_more(found: Any) -> bool:
+    def _look(connection: Any, found: Any) -> bool | str:
+        """Whether there is another message, or else why the client library cannot read the next one."""
         try:
             return bool(found.hasMoreElements())
-        except Exception as error:
+        except connection.jpype.JException as error:
             # The broker has sent nothing for the whole time-out of a drain, and did not say that it is done.
             if type(error).__name__.endswith("OperationTimedOutException"):
                 return False
-            raise
+            is_unknown = isinstance(error, connection.jms.InvalidDestinationException)
+            if is_unknown or connection.failure is not None:
+                raise
+            return reason_of(error)
 
     @staticmethod
     def _end(session: Any) -> None:
@@ -90,3 +118,7 @@ class Browsing:
                 connection.close()
             except ProviderError as error:
                 _log.debug("closing failed", extra={"reason": str(error)})
+
+
+def _ignore(message: Message, reason: str) -> None:
+    """Goes on with the next message."""

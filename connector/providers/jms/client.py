@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connector.core.remote.broker import NO_LIMIT, CommitUnknown, Received
+from connector.core.remote.broker import NO_LIMIT, CommitUnknown, Received, UnreadableMessage
 from connector.errors import (
     CapabilityError,
     ClientIdError,
@@ -45,6 +45,8 @@ _FETCH_SECONDS: Final = 0.1
 _NEXT_SECONDS: Final = 0.002
 """A library that has given a message may be fetching the next one."""
 _MAKING_SECONDS: Final = 5.0
+_MOST_MS: Final = 1 << 60
+"""The longest time to live. A client library adds the present time to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +206,13 @@ class JmsConnection:
         """Returns a record of what transactions of a session send."""
         return Sends(self.jpype, self.jms, lambda: self.failure)
 
-    def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
-        return self._browsing.browse(queue, selector)
+    def browse(
+        self,
+        queue: Destination,
+        selector: str,
+        unreadable: Callable[[Message, str], object] | None = None,
+    ) -> Iterator[Message]:
+        return self._browsing.browse(queue, selector, unreadable)
 
     def unsubscribe(self, name: str) -> None:
         session = self.plain_session()
@@ -316,10 +323,17 @@ class JmsSession:
         if not source.name:
             return session.createConsumer(topic, wanted, source.no_local)
         with self._connection.recording(source):
-            if source.shared:
-                make = session.createSharedDurableConsumer if source.durable else session.createSharedConsumer
-                return make(topic, source.name, wanted)
-            return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
+            if not source.shared:
+                return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
+            make = getattr(
+                session, "createSharedDurableConsumer" if source.durable else "createSharedConsumer", None
+            )
+            if make is None:
+                raise CapabilityError(
+                    f"{_named(source)} cannot be shared: the client library has no shared subscriptions "
+                    "(JMS 2.0); use one that has, or no_local: true and a single instance"
+                )
+            return make(topic, source.name, wanted)
 
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         with self._connection.errors(f"{destination} does not take a message", sends=True):
@@ -331,7 +345,7 @@ class JmsSession:
             java = self._writer.write(message, received)
             left = 0
             if message.expiration:
-                left = max(1, message.expiration - self._now())
+                left = min(max(1, message.expiration - self._now()), _MOST_MS)
             sends = self._sends = self._sends or self._connection.sends()
             sends.add()
             priority = min(9, max(0, message.priority))
@@ -347,8 +361,15 @@ class JmsSession:
         """Keeps a received message until the end of the transaction, if its copy needs the body."""
         message = received.message
         is_whole = received.size == len(message.body) and not received.unreadable
+        if is_whole and message.reply_to is None:
+            is_whole = java.getJMSReplyTo() is None  # otherwise a destination of another kind
         if message.message_class in _NOT_MADE_ANEW or not is_whole:
             self._received[id(message)] = message, java
+
+    def check_sends(self) -> None:
+        refusal = "" if self._sends is None else self._sends.refusal()
+        if refusal:
+            raise ProviderError(f"the broker refuses a message: {refusal}")
 
     def commit(self) -> None:
         refusal = "" if self._sends is None else self._sends.refusal()
@@ -426,7 +447,7 @@ class JmsReceiver:
         except self._connection.jpype.JException as error:
             if self._connection.failure is not None:
                 raise
-            raise ProviderError(  # the library has taken the message, and hands it to nobody
+            raise UnreadableMessage(
                 f"the next message of {self._name} cannot be read by the client library: {reason_of(error)}. "
                 f"Correct its sender, and move it to another queue"
             ) from None

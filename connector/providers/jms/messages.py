@@ -7,6 +7,7 @@ gets one of the two packages as an argument.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connector.core.remote.broker import Received
@@ -79,44 +80,85 @@ class MessageReader:
         self._character = lang.Character
 
     def read(self, found: Any, limit: int) -> Received:
-        """Returns a Java message with headers, properties and body.
+        """Returns a Java message with headers, properties and body, as far as they can be read.
+
+        Never raises: any program may have sent the message.
 
         Args:
             limit: bytes. A larger body stays in Java.
         """
-        message = Message(
-            message_class="M",
-            message_id=_text(found.getJMSMessageID()),
-            timestamp=int(found.getJMSTimestamp()),
-            correlation_id=_text(found.getJMSCorrelationID()),
-            type=_text(found.getJMSType()),
-            delivery_mode=int(found.getJMSDeliveryMode()),
-            priority=int(found.getJMSPriority()),
-            expiration=int(found.getJMSExpiration()),
-        )
-        reply_to = destination_of(found.getJMSReplyTo(), self._jms)
-        message.reply_to = None if reply_to is None else str(reply_to)
-        names = found.getPropertyNames()
-        while names.hasMoreElements():
-            name = str(names.nextElement())
-            if name == _DELIVERY_COUNT:
-                message.delivery_count = max(1, int(found.getIntProperty(name)))
-                continue
-            value = found.getObjectProperty(name)
-            if value is None:
-                continue
-            known = self._types.get(type(value))
-            if known is None:  # a vendor's own type
-                known = "string", str
-            name = _unescaped(name)
-            message.properties[name] = known[1](value)
-            message.property_types[name] = known[0]
+        try:
+            message = Message(
+                message_class="M",
+                message_id=_text(found.getJMSMessageID()),
+                timestamp=int(found.getJMSTimestamp()),
+                correlation_id=_text(found.getJMSCorrelationID()),
+                type=_text(found.getJMSType()),
+                delivery_mode=int(found.getJMSDeliveryMode()),
+                priority=int(found.getJMSPriority()),
+                expiration=int(found.getJMSExpiration()),
+            )
+            reply_to = destination_of(found.getJMSReplyTo(), self._jms)
+            message.reply_to = None if reply_to is None else str(reply_to)
+            for name in self._names(found):
+                self._read_property(found, name, message)
+            problems: list[str] = []
+        except Exception:
+            message, problems = self._read_each(found)
+        size = 0
         try:
             message.message_class, message.body, size = self._body(found, limit)
-        except self._exception as error:
+        except Exception as error:
             message.message_class = next(letter for letter, kind in self._classes if isinstance(found, kind))
-            return Received(message, 0, reason_of(error))
-        return Received(message, size)
+            problems.append(f"the body cannot be read: {reason_of(error)}")
+        return Received(message, size, "; ".join(problems))
+
+    def _read_each(self, found: Any) -> tuple[Message, list[str]]:
+        """Reads headers and properties one by one. Returns also why some of them cannot be read."""
+        message = Message(message_class="M")
+        problems: list[str] = []
+        for header, attribute, convert in _HEADERS:
+            try:
+                setattr(message, attribute, convert(getattr(found, f"get{header}")()))
+            except Exception as error:
+                problems.append(f"{header} cannot be read: {reason_of(error)}")
+        try:
+            reply_to = destination_of(found.getJMSReplyTo(), self._jms)
+            message.reply_to = None if reply_to is None else str(reply_to)
+        except Exception as error:
+            problems.append(f"JMSReplyTo cannot be read: {reason_of(error)}")
+        try:
+            names = list(self._names(found))
+        except Exception as error:
+            names = []
+            problems.append(f"the properties cannot be read: {reason_of(error)}")
+        for name in names:
+            try:
+                self._read_property(found, name, message)
+            except Exception as error:
+                problems.append(f"the property {readable(name)!r} cannot be read: {reason_of(error)}")
+        return message, problems
+
+    @staticmethod
+    def _names(found: Any) -> Iterator[Any]:
+        names = found.getPropertyNames()
+        while names.hasMoreElements():
+            yield names.nextElement()
+
+    def _read_property(self, found: Any, name: Any, message: Message) -> None:
+        name = str(name)
+        if name == _DELIVERY_COUNT:
+            message.delivery_count = max(1, int(found.getIntProperty(name)))
+            return
+        value = found.getObjectProperty(name)
+        if value is None:
+            return
+        known = self._types.get(type(value))
+        if known is None:  # a vendor's own type
+            known = "string", str
+        name = _unescaped(name)
+        message.properties[name] = known[1](value)
+        message.property_types[name] = known[0]
 
     def _body(self, found: Any, limit: int) -> tuple[str, bytes, int]:
         """Returns the letter of the class, the bytes of the body, and the size of the body."""
@@ -127,7 +169,7 @@ class MessageReader:
                 return "T", b"", 0
             if text.length() > limit:  # each character has one byte at least
                 return "T", b"", int(text.length())
-            body = str(text).encode("utf-8", "surrogatepass")
+            body = str(text).encode()
             return "T", body, len(body)
         if isinstance(found, jms.BytesMessage):
             size = int(found.getBodyLength())
@@ -206,16 +248,22 @@ class MessageWriter:
         else:
             found = received
             found.clearProperties()
-        if message.correlation_id is not None:
-            found.setJMSCorrelationID(message.correlation_id)
-        if message.type is not None:
-            found.setJMSType(message.type)
+        for header, text in (("JMSCorrelationID", message.correlation_id), ("JMSType", message.type)):
+            if text is not None:
+                self._set_header(found, header, text)
         if message.reply_to:
             found.setJMSReplyTo(self.destination(parse_destination(message.reply_to)))
         for name, value in message.properties.items():
             if name != _DELIVERY_COUNT:
                 self._set(found, name, message.property_types[name], value)
         return found
+
+    def _set_header(self, found: Any, header: str, value: str) -> None:
+        """Sets a header, or else a property with the name of the header."""
+        try:
+            getattr(found, f"set{header}")(value)
+        except self._jpype.JException:
+            found.setStringProperty(REFUSED + header, value)
 
     def destination(self, destination: Destination) -> Any:
         """Returns the Java destination."""
@@ -291,3 +339,22 @@ def _unescaped(name: str) -> str:
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
+
+
+_HEADERS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
+    ("JMSMessageID", "message_id", _text),
+    ("JMSTimestamp", "timestamp", int),
+    ("JMSCorrelationID", "correlation_id", _text),
+    ("JMSType", "type", _text),
+    ("JMSDeliveryMode", "delivery_mode", int),
+    ("JMSPriority", "priority", int),
+    ("JMSExpiration", "expiration", int),
+)
+
+
+def readable(text: Any) -> str:
+    """Returns a text of Java, each lone surrogate replaced: no text of Python can have one in UTF-8."""
+    try:
+        return str(text)
+    except UnicodeDecodeError:
+        return str(text.replaceAll("\\p{Cs}", "\ufffd"))

@@ -73,6 +73,8 @@ def chain_of(error: Any) -> list[Any]:
 
 def reason_of(error: Any) -> str:
     """Returns the texts of a Java exception and of its causes, without a stack."""
+    if isinstance(error, UnicodeError):
+        return "it is no Unicode text, because it has half a surrogate pair"
     if not hasattr(error, "getMessage"):
         return str(error)
     texts: list[str] = []

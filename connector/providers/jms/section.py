@@ -60,8 +60,8 @@ class JmsSection(ProviderSection):
     url: Text = Field(
         description="URL of the broker, as the factory reads URLs. For Qpid JMS, the adapter adds "
         "`jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy, "
-        "`jms.receiveLocalOnly`, `jms.receiveNoWaitLocalOnly`, and time-outs of 30 s "
-        "(`jms.sendTimeout`, `jms.requestTimeout`)."
+        "`jms.receiveLocalOnly`, `jms.receiveNoWaitLocalOnly`, `jms.validatePropertyNames`, and time-outs of "
+        "30 s (`jms.sendTimeout`, `jms.requestTimeout`)."
     )
     ApplicationUserName: Text | None = Field(
         default=None, description="User of the broker. Default: the user of the URL, if any."

@@ -10,8 +10,14 @@ from connector.config.masking import MASK, mask
 
 QPID: Final = "org.apache.qpid.jms.JmsConnectionFactory"
 _DRAIN_MS: Final = "5000"
-_TIMEOUTS: Final = {"jms.sendTimeout=": "30000", "jms.requestTimeout=": "30000"}
-"""Qpid JMS waits without limit by default, for example to send to a full queue."""
+_ALWAYS: Final = {
+    "jms.sendTimeout=": "30000",
+    "jms.requestTimeout=": "30000",
+    "jms.validatePropertyNames=": "false",
+}
+"""Qpid JMS waits without limit by default, for example to send to a full queue. By default it does not show
+properties whose names are no identifiers of Java.
+"""
 
 
 def with_options(factory: str, url: str, messages: int) -> str:
@@ -26,7 +32,7 @@ def with_options(factory: str, url: str, messages: int) -> str:
         url: of the broker.
         messages: most messages that a poll takes.
     """
-    wanted = {**_TIMEOUTS, "jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
+    wanted = {**_ALWAYS, "jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
     if "jms.prefetchPolicy." not in url:
         wanted["jms.prefetchPolicy.all="] = str(messages)
     return _with(factory, url, wanted)
@@ -34,7 +40,7 @@ def with_options(factory: str, url: str, messages: int) -> str:
 
 def for_browsers(factory: str, url: str) -> str:
     """Returns the URL of the connections of browsers, which give up an unanswered drain soon."""
-    return _with(factory, url, {"amqp.drainTimeout=": _DRAIN_MS})
+    return _with(factory, url, {**_ALWAYS, "amqp.drainTimeout=": _DRAIN_MS})
 
 
 def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ import itertools
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,6 +58,8 @@ class Broker:
         self.queues: dict[str, list[Stored]] = {}
         self.refused: set[str] = set()
         """Queues to which nothing can be sent."""
+        self.refuses: Callable[[str, Message], bool] = lambda queue, message: False
+        """Whether a queue refuses a message."""
         self.unreadable: set[bytes] = set()
         """Bodies of messages that the client's library takes and cannot read."""
         self.limit: int | None = None
@@ -142,7 +145,7 @@ class BrokerSession:
         """Sends a message with the commit. Its id and its time are set."""
         with self._broker.changed:
             self._check()
-            if queue in self._broker.refused:
+            if queue in self._broker.refused or self._broker.refuses(queue, message):
                 raise BrokerError(f"{queue}: no right to send")
             message.message_id = self._connection.new_id()
             message.timestamp = time.time_ns() // 1_000_000

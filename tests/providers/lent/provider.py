@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from connector.core.remote.broker import NO_LIMIT, CommitUnknown, Received
+from connector.core.remote.broker import NO_LIMIT, CommitUnknown, Received, UnreadableMessage
 from connector.core.remote.provider import RemoteProvider
 from connector.errors import (
     CapabilityError,
@@ -84,7 +84,12 @@ class ClientConnection:
     def session(self) -> ClientSession:
         return ClientSession(self._connection.broker, self._connection.session())
 
-    def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
+    def browse(
+        self,
+        queue: Destination,
+        selector: str,
+        unreadable: Callable[[Message, str], object] | None = None,
+    ) -> Iterator[Message]:
         if queue.name not in self._connection.broker.queues:
             raise UnknownDestination(f"there is no {queue}")
         waiting = self._connection.broker.waiting(queue.name, selector)
@@ -130,6 +135,9 @@ class ClientSession:
             message.message_id, message.timestamp = sent.message_id, sent.timestamp
         except BrokerError as error:
             raise ProviderError(str(error)) from error
+
+    def check_sends(self) -> None:
+        """Does nothing: a send is refused at once."""
 
     def commit(self) -> None:
         try:
@@ -191,7 +199,7 @@ class ClientReceiver:
         message = found[0].message
         size = len(message.body)
         if message.body in self._broker.unreadable:
-            raise ProviderError("the library cannot read the message")
+            raise UnreadableMessage("the library cannot read the message")
         if size > self._limit:
             self._unread[id(message)] = message, message.body
             message.body = b""

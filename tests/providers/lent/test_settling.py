@@ -185,18 +185,21 @@ def test_a_body_that_was_not_read_is_copied_whole(root: Path, in_progress: Desti
     connection.close()
 
 
-def test_a_message_that_the_library_cannot_read_is_never_settled(
-    provider: LentProvider, connection: RemoteConnection
+def test_a_message_that_the_library_cannot_read_is_never_settled_and_holds_up_no_other(
+    provider: LentProvider, connection: RemoteConnection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    send(provider, "0", "1", "bad", "3")
+    send(provider, "0", "1", "bad", "3", "bad", "bad", "4")
     provider.broker.unreadable.add(b"bad")
     poller = connection.poller(ORDERS)
-    found, failures = drained(connection, poller)
-    assert found == [b"0", b"1"]
-    assert failures
-    assert [one.message.body for one in provider.broker.waiting("orders")] == [b"bad", b"3"]
+    assert drained(connection, poller) == ([b"0", b"1", b"3", b"4"], [])
+    send(provider, "5")
+    assert drained(connection, poller) == ([b"5"], [])
+    assert caplog.text.count("a message that cannot be read stays in its queue") == 3
+    connection.close()
+    assert [one.message.body for one in provider.broker.waiting("orders")] == [b"bad"] * 3
     provider.broker.unreadable.clear()
-    assert drained(connection, poller) == ([b"bad", b"3"], [])
+    other = provider.connect("shop", "one")
+    assert drained(other, other.poller(ORDERS)) == ([b"bad"] * 3, [])
 
 
 def test_a_transaction_in_which_a_receive_has_failed_is_rolled_back(
@@ -222,8 +225,9 @@ def test_a_waiting_receive_that_fails_leaves_the_message_in_its_queue(
     waiter.begin()
     send(provider, "bad", "1")
     assert waiter.wait(120)
-    assert drained(connection, poller)[0] == []
-    assert [one.message.body for one in provider.broker.waiting("orders")] == [b"bad", b"1"]
+    assert drained(connection, poller) == ([b"1"], [])
+    connection.close()
+    assert [one.message.body for one in provider.broker.waiting("orders")] == [b"bad"]
 
 
 def drained(connection: RemoteConnection, poller: Poller) -> tuple[list[bytes], list[str]]:

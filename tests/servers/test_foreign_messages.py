@@ -1,0 +1,222 @@
+"""Messages of foreign senders on real brokers: at worst such a message fails, and holds up no other."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from tests.servers.deployment import customer
+from tests.servers.rhea import send_by_rhea
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import Deployment
+
+_PROPERTIES: Final = {
+    "ubyte": "t.wrap_ubyte(200)",
+    "uint": "t.wrap_uint(4000000000)",
+    "ulong": "t.wrap_ulong(5)",
+    "symbol": "t.wrap_symbol('s')",
+    "uuid": "t.wrap_uuid(Buffer.alloc(16, 7))",
+    "binary": "t.wrap_binary(Buffer.from([1, 2, 255]))",
+    "timestamp": "t.wrap_timestamp(12345)",
+    "char": "t.wrap_char(65)",
+    "list": "t.wrap_list([1, 2])",
+    "map": "t.wrap_map({x: 1})",
+    "nan": "t.wrap_double(NaN)",
+    "infinity": "t.wrap_float(-Infinity)",
+    "null": "null",
+    "long": "t.wrap_long(-5)",
+    "short": "t.wrap_short(-5)",
+}
+"""AMQP types of a property. JMS can name some of them."""
+
+_ODD: Final = [
+    *(f"application_properties: {{p: {value}}}" for value in _PROPERTIES.values()),
+    "application_properties: {'a b': 1, 'select': 'x', 'ä-ö': true, 'JMSFoo': 1, 'JMSXFoo': 'y'}",
+    "application_properties: {'': 'x'}",
+    "application_properties: {JMSType: 'a', JMSReplyTo: 'b', JMSPriority: 'c', JMSXGroupSeq: 'd'}",
+    "application_properties: {connector_message_id: 5, connector_begun: 'x', connector_attempts: 'y'}",
+    "application_properties: {connector_timestamp: t.wrap_long(-1), connector_message_id: ''}",
+    "application_properties: {connector_held_for: 'x', connector_digest: 'y', connector_owner: 'z'}",
+    "application_properties: {_AMQ_LVQ_NAME: 'l', _AMQ_SCHED_DELIVERY: t.wrap_long(99999999999999)}",
+    "application_properties: {_AMQ_DUPL_ID: 'same'}",
+    "application_properties: {JMS_AMQP_TTL: 1, JMS_AMQP_TYPED_ENCODING: true}",
+    "correlation_id: t.wrap_binary(Buffer.from([1, 255]))",
+    "correlation_id: t.wrap_uuid(Buffer.alloc(16, 9))",
+    "correlation_id: t.wrap_ulong(77)",
+    "correlation_id: 'ID:AMQP_ULONG:zz'",
+    "message_id: t.wrap_binary(Buffer.from([1, 255]))",
+    "message_id: ''",
+    "reply_to: 'amqp://other/a queue?x=y'",
+    "reply_to: ''",
+    "reply_to: 'a/../b', message_annotations: {'x-opt-jms-reply-to': t.wrap_byte(9)}",
+    "subject: 'a\\u0000b\\'\\u2028%\\n'",
+    "priority: 200",
+    "creation_time: 2534023008000000, absolute_expiry_time: 9223372036854",
+    "group_id: '', group_sequence: 4000000000",
+    "user_id: Buffer.from([255, 254])",
+    "content_type: 'x/y', content_encoding: 'gzip'",
+    "message_annotations: {'x-opt-foo': 'bar', 'x-opt-jms-dest': t.wrap_byte(77)}",
+]
+"""Fields of messages with a good body."""
+
+_BODIES: Final = [
+    "body: t.wrap_map({a: t.wrap_double(NaN)}), message_annotations: {'x-opt-jms-msg-type': t.wrap_byte(2)}",
+    "body: t.wrap_map({a: t.wrap_float(Infinity)}), message_annotations: "
+    "{'x-opt-jms-msg-type': t.wrap_byte(2)}",
+    "body: t.wrap_map({a: t.wrap_list([1, {b: 2}])}), message_annotations: "
+    "{'x-opt-jms-msg-type': t.wrap_byte(2)}",
+    "body: t.wrap_map({$bytes: 'x'}), message_annotations: {'x-opt-jms-msg-type': t.wrap_byte(2)}",
+    "body: t.wrap_map({a: NaN})",
+    "body: rhea.message.sequence_section([1, t.wrap_double(NaN)]), message_annotations: "
+    "{'x-opt-jms-msg-type': t.wrap_byte(4)}",
+    "body: rhea.message.sequence_section([{x: [1]}]), message_annotations: "
+    "{'x-opt-jms-msg-type': t.wrap_byte(4)}",
+    "body: rhea.message.data_section(Buffer.from([255, 254])), content_type: 'text/plain;charset=nope'",
+    "body: rhea.message.data_section(Buffer.from('x')), content_type: 'application/x-java-serialized-object'",
+    "body: t.wrap_ulong(5)",
+    "body: 5.5",
+    "body: null",
+]
+"""Messages whose bodies are no customer."""
+
+_UNREADABLE: Final = (
+    "body: rhea.message.data_section(Buffer.from([255, 254])), content_type: 'text/plain;charset=utf-8'"
+)
+"""The client library cannot hand this message out."""
+
+
+def send_raw(broker: Broker, deployment: Deployment, fields: list[str]) -> None:
+    """Sends messages. Fields without a body get that of a customer, whose number is the position."""
+    parts = []
+    for number, one in enumerate(fields):
+        body = "" if "body:" in one else f"body: {json.dumps(json.dumps(customer(number)))}, "
+        parts.append(f"{{{body}{one}}}")
+    script = f"(() => {{ const t = rhea.types; return [{', '.join(parts)}] }})()"
+    send_by_rhea(broker, deployment.input, script)
+
+
+def copies(deployment: Deployment, kind: str) -> list[Message]:
+    return deployment.messages(f"{deployment.name}.{kind}")
+
+
+def numbers(messages: list[Message]) -> list[int]:
+    return sorted(int(json.loads(one.body)["CustomerId"]) for one in messages)
+
+
+@pytest.fixture
+def sent(broker: Broker, deploy: Deploy) -> Deployment:
+    deployment = deploy(broker, connector={"DuplicateEventElimination": True})
+    send_raw(broker, deployment, odd(broker))
+    return deployment
+
+
+def odd(broker: Broker) -> list[str]:
+    """The fields of all messages that a broker takes. Broker-J refuses a list and a map as a property."""
+    refused = ("wrap_list([1, 2])}", "wrap_map({x") if broker.kind == "broker_j" else ()
+    return [*_BODIES, *(one for one in _ODD if not any(text in one for text in refused))]
+
+
+def test_each_odd_message_is_browsed_and_processed_or_fails(broker: Broker, sent: Deployment) -> None:
+    seen = sent.run("browse", sent.input, "--json", status=None)
+    assert seen.returncode in (0, 1), seen.stderr
+    assert "Traceback" not in seen.stderr
+    shown = [json.loads(line) for line in seen.stdout.split("\n") if line]
+    assert len(shown) == len(odd(broker))
+    assert "cannot carry nan" in seen.stderr
+    assert sent.start("--drain").wait(120) == 0, sent.log()[-3000:]
+    assert [text for text in sent.leftovers() if "DLQ" in text] == []
+    assert sent.messages(sent.input) == []
+    good = range(len(_BODIES), len(odd(broker)))
+    archived, failed = copies(sent, "archive"), copies(sent, "error")
+    assert numbers(archived) == list(good)
+    assert len(failed) + len(copies(sent, "unsubscribed")) == len(_BODIES)
+    reasons = [str(one.properties["connector_reason"]) for one in failed]
+    assert any("cannot carry nan" in reason for reason in reasons), reasons
+    assert not any(name.startswith("_AMQ_") for one in archived for name in one.properties)
+    kept = {name for one in archived for name in one.properties}
+    assert {"a b", "select", "ä-ö", "p"} <= kept
+
+
+def test_a_failed_message_keeps_its_body_and_can_be_moved_back(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    send_raw(broker, deployment, _BODIES[:2])
+    for _ in range(2):
+        assert deployment.start("--drain").wait(120) == 0, deployment.log()[-3000:]
+        with deployment.connected() as connection:
+            session: Any = connection.broker.plain_session()  # type: ignore[attr-defined]
+            error = session.createConsumer(session.createQueue(f"{deployment.name}.error"))
+            producer = session.createProducer(session.createQueue(deployment.input))
+            for expected in ("nan", "inf"):
+                copy = error.receive(10_000)
+                assert str(float(copy.getObject("a"))) == expected
+                assert "cannot carry" in str(copy.getStringProperty("connector_reason"))
+                producer.send(copy)
+
+
+def test_a_text_of_a_java_program_with_half_a_character_fails_alone(broker: Broker, deploy: Deploy) -> None:
+    """Such a text has no form in UTF-8. A client library may refuse it, or send something else."""
+    deployment = deploy(broker)
+    with deployment.connected() as connection:
+        jpype = connection.broker.jpype  # type: ignore[attr-defined]
+        session = connection.broker.plain_session()  # type: ignore[attr-defined]
+        producer = session.createProducer(session.createQueue(deployment.input))
+        half = jpype.JClass("java.lang.String")(jpype.JArray(jpype.JChar)([0x41, 0xD800, 0x42]))
+        for make in ("text", "map", "property", "type"):
+            message = session.createTextMessage(half if make == "text" else "{}")
+            if make == "map":
+                message = session.createMapMessage()
+                message.setString("x", half)
+            if make == "property":
+                message.setStringProperty("x", half)
+            if make == "type":
+                message.setJMSType(half)
+            try:
+                producer.send(message)
+            except jpype.JException:
+                continue
+    deployment.send(1, first=9)
+    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    assert deployment.customers(f"{deployment.name}.archive") == ["9"]
+    assert deployment.messages(deployment.input) == []
+
+
+def test_a_message_that_nobody_can_read_holds_up_no_other(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker, connector={"PollQuantity": 4})
+    deployment.send(2)
+    send_raw(broker, deployment, [_UNREADABLE])
+    deployment.send(3, first=2)
+    send_raw(broker, deployment, [_UNREADABLE])
+    deployment.send(9, first=5)
+    service = deployment.start()
+    deployment.wait_for_calls(14)
+    deployment.send(2, first=14)
+    deployment.wait_for_calls(16)
+    deployment.stop(service)
+    assert "restarting the connection" not in deployment.log()
+    assert deployment.log().count("a message that cannot be read stays in its queue") == 2
+    assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(16))
+    seen = deployment.run("browse", deployment.input, status=None)
+    assert "Traceback" not in seen.stderr
+
+
+def test_a_message_with_a_name_against_duplicates_is_processed_like_any(
+    broker: Broker, deploy: Deploy
+) -> None:
+    """Artemis refuses a second message with this property in one address, and rolls the transaction back."""
+    deployment = deploy(broker)
+    path = deployment.directory / "adapter.yaml"
+    path.write_text(
+        path.read_text().replace(deployment.input, f"{deployment.input}\n  - {deployment.name}.b")
+    )
+    for number, queue in enumerate((deployment.input, f"{deployment.name}.b")):
+        message = Message(json.dumps(customer(number)).encode(), "T")
+        message.set_property("_AMQ_DUPL_ID", "same")
+        with deployment.connected() as connection:
+            connection.send(parse_destination(f"queue://{queue}"), [message])
+    deployment.finish(2)

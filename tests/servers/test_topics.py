@@ -1,0 +1,71 @@
+"""Topics as inputs on real brokers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from tests.servers.broker import TOPIC
+from tests.servers.deployment import customer
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import Deployment
+
+
+def subscribed(broker: Broker, deploy: Deploy) -> Deployment:
+    """A deployment whose input is a subscription of a topic, with a name of its own."""
+    deployment = deploy(broker)
+    path = deployment.directory / "adapter.yaml"
+    entry = f"{{destination: topic://{TOPIC}, subscription: {deployment.name}}}"
+    path.write_text(path.read_text().replace(f"queue://{deployment.input}", entry))
+    return deployment
+
+
+def publish(deployment: Deployment, numbers: range) -> None:
+    messages = [Message(json.dumps(customer(number, "sleep:0.05")).encode(), "T") for number in numbers]
+    with deployment.connected() as connection:
+        connection.send(parse_destination(f"topic://{TOPIC}"), messages)
+
+
+def test_two_instances_share_a_topic(broker: Broker, deploy: Deploy) -> None:
+    deployment = subscribed(broker, deploy)
+    first, second = deployment.start(), deployment.start()
+    deployment.wait_for_log(" ready ", count=2)
+    publish(deployment, range(60))
+    deployment.wait_for_calls(60)
+    deployment.stop(first)
+    publish(deployment, range(60, 70))
+    deployment.wait_for_calls(70)
+    deployment.stop(second)
+    publish(deployment, range(70, 75))
+    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    calls = [customer for customer, _ in deployment.calls()]
+    assert sorted(calls, key=int) == [str(number) for number in range(75)]
+    assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(75))
+    deployment.run("unsubscribe", "--subscription", deployment.name)
+
+
+def test_a_shared_subscription_of_the_command_is_that_of_the_input(broker: Broker, deploy: Deploy) -> None:
+    deployment = subscribed(broker, deploy)
+    deployment.run("subscribe", f"topic://{TOPIC}", "--subscription", deployment.name, "--shared")
+    publish(deployment, range(3))
+    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1", "2"]
+    deployment.run("unsubscribe", "--subscription", deployment.name)
+
+
+def test_queues_and_check_know_the_topic(broker: Broker, deploy: Deploy) -> None:
+    deployment = subscribed(broker, deploy)
+    found = {one["destination"]: one for one in deployment.lines("queues")}
+    topic = found[f"topic://{TOPIC}"]
+    assert (topic["role"], topic["waiting"]) == ("input", None)
+    (one,) = topic["subscriptions"]
+    assert (one["subscription"], one["shared"], one["client_id"]) == (deployment.name, True, "")
+    shown = deployment.run("queues").stdout
+    assert f"topic://{TOPIC}" in shown
+    assert deployment.name in shown
+    needed = {one["ability"] for one in deployment.lines("check", "--connect") if one["needed"]}
+    assert "shared subscriptions" in needed
