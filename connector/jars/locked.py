@@ -7,13 +7,13 @@ other command checks the sums before it loads a jar.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from connector import user
 from connector.errors import ProviderError, ProviderMisconfigured
 
 LOCK: Final = "connector-jars.lock"
@@ -29,8 +29,7 @@ _REMEDY: Final = "run: connector jars --resolve"
 
 def cache_directory() -> Path:
     """Returns the directory that all deployments of this user keep their jars in."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "event-connector" / "jars"
+    return user.cache_directory() / "event-connector" / "jars"
 
 
 @dataclass(frozen=True, slots=True)

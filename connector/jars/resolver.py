@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
+from connector import user
 from connector.errors import ProviderError
 
 CENTRAL: Final = "https://repo1.maven.org/maven2/"
@@ -56,7 +57,8 @@ def fetch(
         (directory / "settings.xml").write_text(_settings(cache, repositories), "utf-8")
         (directory / "ivy.xml").write_text(_module(packages), "utf-8")
         found = directory / "found"
-        command = [str(java), "-Xrs", "-jar", str(ivy[-1]), "-settings", "settings.xml", "-ivy", "ivy.xml"]
+        command = [str(java), "-Xrs", *user.java_options(scratch), "-jar", str(ivy[-1])]
+        command += ["-settings", "settings.xml", "-ivy", "ivy.xml"]
         command += ["-confs", "default", "-cachepath", str(found), "-warn"]
         answer = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
         if answer.returncode != 0 or not found.exists():

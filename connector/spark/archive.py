@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from connector import user
 from connector.errors import PipelineError
 from connector.java import Java
 
@@ -89,8 +90,7 @@ def make_archive(java: Java, jars: Path, train: Callable[[list[str]], None]) -> 
 
 def _files(java: Java, jars: Path) -> tuple[Path, Path]:
     """Returns the paths of the archive, and of a base archive for a Java without a default archive."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = cache / _DIRECTORY / hashlib.sha256(os.fsencode(jars)).hexdigest()[:16]
+    directory = user.cache_directory() / _DIRECTORY / hashlib.sha256(os.fsencode(jars)).hexdigest()[:16]
     try:
         state = jars.stat().st_mtime_ns
     except OSError:

@@ -31,6 +31,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from connector import user
 from connector.config.java_options import collectors
 from connector.errors import PipelineError, SparkLost
 from connector.java import JAVA_LINE, Java
@@ -244,6 +245,8 @@ class FastStart:
         }
         self._is_known = True
         with variables(gateway), untouched_process():
+            if not user.has_account():
+                _log_in(pyspark.SparkContext)
             self._context = pyspark.SparkContext()
         self._context._accumulatorServer.handle_error = _do_nothing
         self._quiet = False  # earlier output is Java's own chatter
@@ -370,6 +373,7 @@ class FastStart:
             *([] if collectors(self._options) else [_COLLECTOR]),
             f"-Djava.io.tmpdir={self.scratch}",
             f"-Dlog4j2.configurationFile={log_configuration}",
+            *user.java_options(str(self.scratch)),
             *self._options,
             "-cp",
             os.pathsep.join(entries),
@@ -451,6 +455,13 @@ def silence_py4j() -> None:
 
 def _not_from_py4j(record: logging.LogRecord) -> bool:
     return record.module not in ("java_gateway", "clientserver")
+
+
+def _log_in(contexts: type[SparkContext]) -> None:
+    """Gives Spark a user name where the system knows none. Hadoop's own way to find the name fails then."""
+    contexts._ensure_initialized()  # private, but PySpark itself calls it next
+    users = contexts._jvm.org.apache.hadoop.security.UserGroupInformation
+    users.setLoginUser(users.createRemoteUser(user.name_without_account()))
 
 
 def _do_nothing(*_: object) -> None:

@@ -26,6 +26,7 @@ FLOORS = {
         "connector.stages",
         "connector.trace",
         "connector.tracebacks",
+        "connector.user",
         "connector.messaging",
         "connector.businessobjects",
         "connector.databases",
