@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from connector.errors import (
@@ -28,6 +29,9 @@ __all__ = [
     "Unsubscribed",
     "__version__",
 ]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+"""Keeps Python from printing warnings of a program that has set up no logging."""
 
 _LAZY: Final = {"Adapter": "connector.adapter", "Reply": "connector.broker.replying"}
 """Modules of the names that are loaded on first use, so that a command without them starts faster."""

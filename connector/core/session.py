@@ -20,7 +20,7 @@ from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
 from connector.core.subscriptions import check
 from connector.core.transaction import Transaction
-from connector.errors import CapabilityError, SessionStateError
+from connector.errors import CapabilityError, SessionStateError, UnknownDestination
 from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
@@ -192,8 +192,21 @@ class CoreSession:
         self._check_open()
         selector = self._selector(selector)
         wanted = compile_selector(selector) if selector else None
-        found = self._connection.browse(as_destination(queue))
+        found = self._browse(as_destination(queue))
         return found if wanted is None else filter(wanted.matches, found)
+
+    def _browse(self, queue: Destination) -> Iterator[Message]:
+        """Yields the messages of a queue. Makes a queue that is missing, as a consumer does."""
+        try:
+            return self._connection.browse(queue)
+        except UnknownDestination:
+            if not queue.is_queue:
+                raise
+        self._connection.poller(queue.base).close()
+        try:
+            return self._connection.browse(queue)
+        except UnknownDestination:
+            return iter(())  # a broker makes the queue with its first message
 
     def _subscribe(self, wanted: TopicSubscription) -> SessionConsumer:
         self._require(self._owner.capabilities.topics, "topics")

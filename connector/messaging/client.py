@@ -298,8 +298,10 @@ class Session(Protocol):
     def browser(self, queue: Destination | str, selector: str = "") -> Iterator[Message]:
         """Yields the messages of a queue, waiting or delivered, in the order of taking. Takes none.
 
+        Makes a queue that is missing, as a consumer and a producer do.
+
         Raises:
-            UnknownDestination: there is no such queue.
+            UnknownDestination: the destination is a topic that nobody knows, or was temporary and has ended.
         """
 
     def commit(self) -> None:

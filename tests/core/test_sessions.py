@@ -242,9 +242,13 @@ def test_a_browser_takes_nothing_and_knows_selectors(connection: MessagingConnec
         assert [message.value for message in session.browser("orders", "n > 1")] == ["3", "2"]
 
 
-def test_a_browser_of_a_queue_that_is_not_there_is_an_error(connection: MessagingConnection) -> None:
+def test_a_browser_of_a_temporary_queue_that_has_ended_is_an_error(connection: MessagingConnection) -> None:
+    session = connection.session()
+    queue = session.temporary_queue()
+    assert list(session.browser(queue)) == []
+    session.delete_temporary(queue)
     with pytest.raises(UnknownDestination):
-        list(connection.session().browser("nowhere"))
+        list(session.browser(queue))
 
 
 def test_a_queue_has_no_no_local(connection: MessagingConnection) -> None:

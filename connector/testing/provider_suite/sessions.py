@@ -42,6 +42,16 @@ class SessionTests(SuiteBase):
             producer.send("persistent", delivery_mode=PERSISTENT)
         assert self.bodies(connection, ORDERS) == ["default"]
 
+    def test_a_queue_that_is_missing_is_empty_for_a_consumer_and_a_browser(
+        self, messaging: MessagingConnection
+    ) -> None:
+        session = messaging.session()
+        assert list(session.browser("queue://for-a-browser")) == []
+        assert session.consumer("queue://for-a-consumer").receive(timeout=0) is None
+        for name in ("queue://for-a-browser", "queue://for-a-consumer"):
+            session.producer(name).send("sent", delivery_mode=self.delivery_mode)
+            assert [message.value for message in session.browser(name)] == ["sent"]
+
     @pytest.mark.parametrize("mode", list(AcknowledgeMode), ids=str)
     def test_what_is_acknowledged_is_gone_and_the_rest_comes_again_flagged(
         self, connection: Connection, messaging: MessagingConnection, mode: AcknowledgeMode
