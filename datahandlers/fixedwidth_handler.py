@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import Any, Final, NoReturn
@@ -124,7 +125,7 @@ class FixedWidthHandler:
         text: bytes | str
         if self._in_bytes:
             text = body.encode(self._charset or DEFAULT, "surrogatepass") if isinstance(body, str) else body
-            text = text.rstrip(b"\r\n")
+            text = text.removeprefix(b"" if self._charset else codecs.BOM_UTF8).rstrip(b"\r\n")
         else:
             text = decode(body, self._charset).rstrip("\r\n")
         if not text.strip():
@@ -258,14 +259,19 @@ class FixedWidthHandler:
         return text.rjust(width, " " if kind == BOOLEAN and not text else "0")
 
     def _field(self, text: str, width: int, what: str, *, cut: bool = False) -> str:
-        length = len(encode(text, self._charset)) if self._in_bytes else len(text)
+        length = self._length(text)
         if length > width:
             if not cut:
                 raise MalformedData(f"{what} has {length} {self._unit}s, expected at most {width}")
             text = self._cut(text, width)
-            length = len(encode(text, self._charset)) if self._in_bytes else len(text)
+            length = self._length(text)
         pads = self._pad * (width - length)
         return pads + text if self._alignment == "RIGHT" else text + pads
+
+    def _length(self, text: str) -> int:
+        if not self._in_bytes:
+            return len(text)
+        return len(encode(f" {text}", self._charset)) - 1  # a mark at the begin of a text would be doubled
 
     def _cut(self, text: str, width: int) -> str:
         if not self._in_bytes:

@@ -319,6 +319,11 @@ def _content(part: Part, value: SimpleValue, bo: BusinessObject) -> str:
     if part.kind == CDATA and "\r" not in value:
         return f"<![CDATA[{value.replace(']]>', ']]]]><![CDATA[>')}]]>" if value else ""
     if not part.escapes:
+        if "\r" in value:
+            raise MalformedData(
+                f"{bo.type}: {part.field.name} has escape=false, and XML reads a carriage return as a line "
+                "feed; write &#13;"
+            )
         if _SPECIAL.search(value):
             try:
                 parse_xml(f"<x>{value}</x>")

@@ -361,3 +361,49 @@ def test_what_stands_anywhere_in_a_body_is_read_or_refused(name: str, bo: Busine
                 assert handler.to_business_object(changed, None) != bo, changed
             except MalformedData:
                 pass  # refused
+
+
+EDGES = [
+    "\0",
+    "\x01",
+    "\t",
+    "\n",
+    "\r",
+    "\r\n",
+    "\x85",
+    "\u2028",
+    "\ufeff",
+    "\ufffe",
+    "\ud800",
+    "\x7f",
+    " ",
+    "]]>",
+    "&",
+    "<",
+]
+EDGES += ["-->", "\\", "~", "=", ",", '"', "'", "%", "€", "\U0010ffff"]
+
+
+@pytest.mark.parametrize(
+    "charset", ["", "utf-16", "utf-8-sig", "iso-8859-1", "cp1252", "utf-16-le", "utf-32"]
+)
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_character_at_the_edge_of_a_text_is_kept_or_refused(name: str, charset: str) -> None:
+    """In fixed width, blanks at the edge of a text are pad characters."""
+    try:
+        handler = make(name, charset=charset)
+    except ValueError as refused:
+        assert "a character of one byte" in str(refused)  # noqa: PT017  # most of the formats have none
+        return
+    for edge in EDGES:
+        for text in (edge, f"{edge}a", f"a{edge}", f"{edge}a{edge}"):
+            bo = doc({"Text": text[:8]})
+            try:
+                body = handler.to_body(bo)
+            except MalformedData:
+                continue
+            found = handler.to_business_object(body, RULE)
+            if name.startswith("fixed"):
+                assert found["Text"].strip(" ") == text[:8].strip(" ")
+            else:
+                assert found == bo

@@ -259,6 +259,15 @@ def test_widths_may_count_bytes() -> None:
     assert latin.to_body(BusinessObject(SAMPLE, "Known", "Create", {"Id": "éééé"}))[-4:] == b"\xe9" * 4
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_field_and_one_in_a_value_stays() -> None:
+    handler = make(FixedWidthHandler, SAMPLE, width="bytes", BONameSize=8, BOVerbSize=7)
+    bo = BusinessObject(SAMPLE, "Known", "Create", {"Id": "\ufeffa"})
+    body = handler.to_body(bo)
+    assert handler.to_business_object(body, None) == bo
+    assert isinstance(body, bytes)
+    assert handler.to_business_object(b"\xef\xbb\xbf" + body, None) == bo
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [

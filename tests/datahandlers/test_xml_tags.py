@@ -208,6 +208,8 @@ def test_a_value_is_written_as_it_is_where_the_tag_says_so() -> None:
     bo = BusinessObject(ORDER, "Order", "Create", {"Raw": FULL["Raw"]})
     body = xml(ORDER).to_body(bo)
     assert b"<Raw><b>bold</b> text &amp; more</Raw>" in body
+    with pytest.raises(MalformedData, match="Raw has escape=false, and XML reads a carriage return"):
+        xml(ORDER).to_body(BusinessObject(ORDER, "Order", "Create", {"Raw": "a\r\nb"}))
     escaped = xml(sample_definitions(), DefaultEscapeBehavior=False)
     with pytest.raises(MalformedData, match="Name has escape=false, and is no XML"):
         escaped.to_body(BusinessObject(sample_definitions(), "Customer", "Create", {"Name": "a < b"}))
