@@ -30,6 +30,8 @@ from connector.errors import MalformedData
 
 MAX_DEPTH: Final = 200
 VERB: Final = "verb"
+_LAST_LINE: Final = 65535
+"""The last line that the parser tells of an element without a text in it."""
 _NIL: Final = f"{{{XSI}}}nil"
 _NIL_VALUES: Final = {"true": True, "1": True, "false": False, "0": False}
 _NO_ATTRIBUTES: Final = (f"{{{XML_NAMESPACE}}}", f"{{{XSI}}}")
@@ -361,4 +363,5 @@ def refuse_text_within(element: etree._Element) -> None:
 def error_at(reason: str, element: etree._Element, path: str) -> MalformedData:
     """Returns the error for an element, with its path and line."""
     place = f"{path}: " if path else ""
-    return MalformedData(f"{place}{reason}: line {element.sourceline}")
+    later = " or later" if element.sourceline == _LAST_LINE else ""
+    return MalformedData(f"{place}{reason}: line {element.sourceline}{later}")

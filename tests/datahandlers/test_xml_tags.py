@@ -173,6 +173,16 @@ def test_a_text_may_be_as_long_as_a_body(begin: str, end: str, attribute_name: s
         assert handler.to_business_object(handler.to_body(bo), None) == bo
 
 
+def test_a_line_that_the_parser_does_not_tell_is_not_told_wrong() -> None:
+    for inner, words in [
+        ("<Price><Amount/></Price>", "line 65535 or later"),
+        ("<Price>x</Price>", "line 70001"),
+    ]:
+        with pytest.raises(MalformedData) as refused:
+            xml(ORDER).to_business_object("<Order>" + "\n" * 70_000 + inner + "</Order>", None)
+        assert str(refused.value).endswith(words)
+
+
 def test_what_the_parser_limits_is_named() -> None:
     for body, words in [
         (b"<a>" * 3000 + b"</a>" * 3000, "the body is nested deeper than 200 levels"),
