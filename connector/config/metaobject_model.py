@@ -180,7 +180,9 @@ class BusinessObjectDocument(Section):
         default="",
         description="`cw_mo_<label>=<attribute>` names the attribute that holds the dynamic meta-object.",
     )
-    verbs: dict[str, VerbEntry] = Field(default={}, description="Possible verbs of the object.")
+    verbs: dict[str, VerbEntry] = Field(
+        default={}, description="Possible verbs of the object, or a list of their names."
+    )
     attributes: dict[str, AttributeEntry] = Field(default={}, description="In the order of a body.")
 
 
