@@ -181,6 +181,8 @@ class _Reader:
             if not isinstance(value, Leaf):
                 self._problems.add(value.position, path, kind_of(value), "a single value")
                 continue
+            if value.is_absent:
+                continue
             name, _, kind = key.partition(":")
             try:
                 check_property_name(name)

@@ -410,7 +410,12 @@ def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any
     found = installed_providers()
     if not colon or scheme not in found:
         known = ", ".join(f"{name}:..." for name in found) or "none is installed"
-        raise ConnectorError(f"{url!r} names no provider; there are {known}")
+        hint = ""
+        if colon and "sql" in found and scheme.startswith(("postgres", "sqlite")):
+            meant = "sqlite:///FILE" if scheme.startswith("sqlite") else "postgresql+psycopg://..."
+            hint = f", did you mean 'sql:{meant}'?"
+        # The rest of the URL may have a password.
+        raise ConnectorError(f"{scheme if colon else url!r} names no provider; there are {known}{hint}")
     provider = found[scheme].open(location, **options)
     clients = {entry.name: entry for entry in entry_points(group=CLIENTS)}
     make = clients.get(scheme) or clients["default"]

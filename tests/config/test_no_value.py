@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connector.businessobjects.definition import Definitions
+from connector.config.cases import read_cases
 from connector.config.metaobject_text import scalar
 from connector.config.problems import Problems
 from connector.config.tree import Items, Leaf, Node, Table, parse
@@ -152,3 +154,14 @@ def test_an_escape_outside_of_double_quotes_is_a_text() -> None:
     assert isinstance(node, Table)
     assert set(node.entries.values()) == {"\\ud83d"}
     assert problems.sorted() == []
+
+
+@pytest.mark.parametrize("null", ["", *NULLS])
+def test_a_property_of_a_test_case_without_a_value_is_not_set(tmp_path: Path, null: str) -> None:
+    file = tmp_path / "a.test.yaml"
+    file.write_text(f"message: {{properties: {{a: {null}, b: x}}, body: {null}}}\nexpect: {{rule: none}}\n")
+    problems = Problems()
+    (case,) = read_cases(file, "a.test.yaml", Definitions({}), [], problems)
+    assert problems.sorted() == []
+    assert [name for name, _, _ in case.properties] == ["b"]
+    assert case.body == b""

@@ -89,3 +89,18 @@ def test_a_connection_may_begin_stopped(tmp_path: Path) -> None:
         connection.start()
         assert session.consumer("orders").receive(5) is not None
         assert connection.client_id == "billing"
+
+
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("postgres://u:secret@h/d", "sql:postgresql+psycopg://..."),
+        ("postgresql+psycopg://u:secret@h/d", "sql:postgresql+psycopg://..."),
+        ("sqlite:///./m.db", "sql:sqlite:///FILE"),
+    ],
+)
+def test_the_url_of_a_database_names_the_provider_and_never_a_password(url: str, meant: str) -> None:
+    with pytest.raises(ConnectorError) as refused:
+        connect(url)
+    assert f"did you mean '{meant}'" in str(refused.value)
+    assert "secret" not in str(refused.value)
