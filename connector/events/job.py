@@ -152,14 +152,28 @@ class EventJobs:
         self._journals.end_writers()
 
     def run(self, batch: Batch) -> Result:
-        """Runs the events of a batch and waits for their outcomes. Never raises."""
+        """Runs the events of a batch and waits for their outcomes. Never raises.
+
+        A job that fails although Spark runs may have met workers that had ended while idle: a process that
+        kills its process group kills all workers. If no event was touched, another job may meet others.
+        """
+        result, error = self._run(batch)
+        for _ in range(self._pipeline.parallelism):
+            if error is None or not result.is_untouched or self._cancelled or not self._pipeline.alive:
+                break
+            result, error = self._run(batch)
+        if error is not None and result.is_untouched:
+            result.error, result.is_untouched = error, False
+        return result
+
+    def _run(self, batch: Batch) -> tuple[Result, PipelineError | None]:
         number = next(self._numbers)
         parts = spread([work_items(group, batch.attempts) for group in batch.order_groups], batch.tasks)
         handles = [self._journals.file(batch.cycle, task, number) for task in range(len(parts))]
         self._running[number] = handles
         try:
             error, answers = self._answers(batch, parts, handles)
-            return self._result(batch, parts, handles, answers, error)
+            return self._result(batch, parts, handles, answers, error), error
         finally:
             del self._running[number]
 
@@ -217,7 +231,9 @@ class EventJobs:
             result.running = True
             return result
         if not (result.outcomes or result.attempts):
-            if error is None and not batch.is_untouched:
+            if error is not None and self._pipeline.alive and not self._cancelled:
+                result.is_untouched = True
+            elif error is None and not batch.is_untouched:
                 result.is_untouched = True  # the workers may have ended by chance while idle
             else:
                 result.error = error or PipelineError(f"the worker {answers[0].ended} before its first event")

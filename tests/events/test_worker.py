@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from connector.errors import PipelineError
 from connector.events.job import FUNCTION
 from connector.events.task_answer import unpack_answer
 from connector.events.task_settings import Assignment
@@ -259,3 +260,25 @@ def test_a_worker_logs_with_time_and_level_for_programs(bench: Bench) -> None:
 
 def test_a_worker_logs_nothing_below_the_level_of_the_adapter(bench: Bench) -> None:
     assert log_of_a_worker(bench, level="error") == []
+
+
+@pytest.mark.parametrize(("fails", "published"), [(1, True), (3, True), (4, False)])
+def test_a_job_that_met_ended_workers_runs_again(bench: Bench, fails: int, published: bool) -> None:
+    """Spark hands out idle workers that have ended, one a job. With three tasks there may be three."""
+    deployment = bench.deploy()
+    drop(deployment, x="")
+    with deployment.running(isolated=True, parallelism=3) as adapter:
+        run, left = adapter.pipeline.run, [fails]
+
+        def fail(*arguments: Any) -> list[bytes]:
+            if left[0]:
+                left[0] -= 1
+                raise PipelineError("Python worker exited unexpectedly (crashed)")
+            return run(*arguments)
+
+        adapter.pipeline.run = fail
+        report = adapter.poll()
+        adapter.pipeline.run = run
+    assert report.code is (ReturnCode.SUCCEED if published else ReturnCode.APPRESPONSETIMEOUT)
+    assert bench.called() == (["ID:x"] if published else [])
+    assert len(deployment.messages("customers")) == (not published)
