@@ -94,6 +94,7 @@ class SchemaDocuments:
         self.main = self._add(path, "", content)
         while self._waiting:
             self._follow(self._waiting.pop(0))
+        self._join_imports()
 
     def serialised(self, url: str) -> bytes | None:
         """Returns a document without its document type. References have URLs. None = no such document."""
@@ -131,6 +132,30 @@ class SchemaDocuments:
                 element.set("schemaLocation", found.url)
             elif location is not None:
                 del element.attrib["schemaLocation"]
+
+    def _join_imports(self) -> None:
+        """Lets each import of a namespace bring all files of the namespace: libxml2 takes only the first."""
+        imports = [
+            element
+            for document in self.documents.values()
+            for element in document.root.iterchildren(f"{_XS}import")
+        ]
+        files: dict[str, list[str]] = {}
+        for element in imports:
+            urls = files.setdefault(element.get("namespace", ""), [])
+            url = element.get("schemaLocation", "")
+            urls += [url] if url and url not in urls else []
+        for number, (namespace, urls) in enumerate(files.items()):
+            url = next(iter(urls), "")
+            if len(urls) > 1:
+                joint = etree.Element(f"{_XS}schema", {"targetNamespace": namespace} if namespace else {})
+                for one in urls:
+                    etree.SubElement(joint, f"{_XS}include", {"schemaLocation": one})
+                url = f"urn:schema:imports:{number}"
+                self.documents[url] = SchemaDocument(Path("imports"), url, joint)
+            for element in imports:
+                if url and element.get("namespace", "") == namespace:
+                    element.set("schemaLocation", url)
 
     def _referred(self, file: Path, location: str, place: str) -> SchemaDocument | None:
         """Returns the document of a location. None = the location is an address without a local file."""

@@ -212,6 +212,26 @@ def test_a_file_without_a_namespace_takes_that_of_the_file_that_includes_it(tmp_
     check(main, made, body("<P><Q>1</Q></P><R><o>1</o><n>2</n></R>"))
 
 
+def test_several_files_of_one_namespace_are_imported(tmp_path: Path) -> None:
+    part = f'{HEAD} xmlns="urn:u" targetNamespace="urn:u" elementFormDefault="qualified">'
+    main = files(
+        tmp_path,
+        main=f'{HEAD} xmlns="urn:t" xmlns:u="urn:u" targetNamespace="urn:t" elementFormDefault="qualified">'
+        '<xs:import namespace="urn:u" schemaLocation="a.xsd"/><xs:import namespace="urn:u" schemaLocation="b.xsd"/>'
+        '<xs:import namespace="urn:v" schemaLocation="c.xsd"/>'
+        + order(sequence('<xs:element ref="u:A"/><xs:element ref="u:B"/>'))
+        + "</xs:schema>",
+        a=f'{part}<xs:element name="A" type="C"/><xs:complexType name="C"><xs:sequence><xs:element name="c" type="xs:int"/>'
+        "</xs:sequence></xs:complexType></xs:schema>",
+        b=f'{part}<xs:include schemaLocation="a.xsd"/><xs:element name="B" type="C"/></xs:schema>',
+        c=f'{HEAD} xmlns:u="urn:u" targetNamespace="urn:v"><xs:import namespace="urn:u"/><xs:element name="D" type="u:C"/></xs:schema>',
+    )
+    made = drafted(main)
+    assert made.left_out == []
+    text = '<Order xmlns="urn:t" xmlns:u="urn:u"><u:A><u:c>1</u:c></u:A><u:B><u:c>2</u:c></u:B></Order>'
+    check(main, made, text)
+
+
 def test_what_a_draft_cannot_keep_is_named(tmp_path: Path) -> None:
     main = files(
         tmp_path,
