@@ -14,7 +14,7 @@ TypeOf = Callable[[Collection[str]], tuple[str, str] | None]
 ORDER: Final = "the order among each other and the elements between; they are written name by name"
 """The reason why the order of elements is left out."""
 
-_SHOWN: Final = 6
+_SHOWN: Final = 3
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from connector.errors import MalformedData
 
 _VERB: Final = "verb"
 _ANY: Final = "elements or XML attributes of any name"
-_SHOWN: Final = 6
+_SHOWN: Final = 3
 """Names that a reason names at most."""
 
 
