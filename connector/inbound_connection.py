@@ -150,7 +150,9 @@ class InboundConnection:
         if starts:
             self._start_pipeline()
         if at_start:
+            assert self.inbound is not None
             assert self._began is not None
+            self.inbound.connection.check()  # Spark has taken a while
             self._log_ready(seconds=time.monotonic() - self._began, tasks=self.pipeline.parallelism)
         self._recover_after_connecting(at_start=at_start)
 

@@ -52,9 +52,11 @@ def test_a_service_starts_although_its_database_is_lost_before_it_is_ready(
     wait_for(lambda: run.java() is not None, 120, what=run.errors)
     own_postgres.kill()
     await_text(run, "restarting the connection")
+    assert " ready [" not in run.errors
     own_postgres.start()
     wait_for(lambda: len(deployment.begun()) == len(ids), 120, what=run.errors)
     stop(run)
+    assert run.errors.count(" ready [") == 1
     assert deployment.begun() == dict.fromkeys(ids, 1)
 
 

@@ -60,11 +60,13 @@ def test_a_service_waits_for_a_broker_that_is_away_or_lost_before_it_is_ready(
     deployment.finish(6)
 
 
+@pytest.mark.parametrize("url", ["amqp://127.0.0.1:1", "failover:(amqp://127.0.0.1:1,amqp://127.0.0.1:2)"])
 @pytest.mark.parametrize("arguments", [("--once",), ("--drain",)])
 def test_one_run_does_not_wait_for_a_broker(
-    broker: Broker, deploy: Deploy, arguments: tuple[str, ...]
+    artemis: Broker, deploy: Deploy, arguments: tuple[str, ...], url: str
 ) -> None:
-    deployment = deploy(broker, connector=_RETRIES, port=1)
+    deployment = deploy(artemis, connector=_RETRIES)
+    change(deployment, "provider", url=url)
     assert deployment.start(*arguments).wait(60) == 1
     assert "connector: the broker cannot be reached" in deployment.log()
     assert "restarting" not in deployment.log()

@@ -61,7 +61,8 @@ class JmsSection(ProviderSection):
         description="URL of the broker, as the factory reads URLs. For Qpid JMS, the adapter adds "
         "`jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy, "
         "`jms.receiveLocalOnly`, `jms.receiveNoWaitLocalOnly`, `jms.validatePropertyNames`, and time-outs of "
-        "30 s (`jms.sendTimeout`, `jms.requestTimeout`)."
+        "30 s (`jms.sendTimeout`, `jms.requestTimeout`). For `failover:(...)` also "
+        "`failover.startupMaxReconnectAttempts` with 1, so that a new connection tries each host once."
     )
     ApplicationUserName: Text | None = Field(
         default=None, description="User of the broker. Default: the user of the URL, if any."

@@ -18,6 +18,9 @@ _ALWAYS: Final = {
 """Qpid JMS waits without limit by default, for example to send to a full queue. By default it does not show
 properties whose names are no identifiers of Java.
 """
+_FAILOVER: Final = "failover:"
+_ROUNDS: Final = ("failover.startupMaxReconnectAttempts=", "1")
+"""How often a new connection tries all hosts. Without a limit Qpid JMS tries for ever, and says nothing."""
 
 
 def with_options(factory: str, url: str, messages: int) -> str:
@@ -46,6 +49,8 @@ def for_browsers(factory: str, url: str) -> str:
 def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:
     if factory != QPID:
         return url
+    if url.startswith(_FAILOVER) and "failover.maxReconnectAttempts=" not in url:
+        wanted = {**wanted, **dict([_ROUNDS])}
     for name, value in wanted.items():
         if name not in url:
             _, _, options = url.rpartition(")")  # the options of failover:(...) stand behind the bracket

@@ -164,8 +164,12 @@ def test_the_url_gets_the_prefetch_of_the_poll() -> None:
     assert with_options(QPID, "amqp://h:1", 7) == f"amqp://h:1?{ours}"
     assert with_options(QPID, "amqp://h:1?a=b", 7) == f"amqp://h:1?a=b&{ours}"
     failover = "failover:(amqp://a:1?x=y,amqp://b:2)"
-    assert with_options(QPID, failover, 7) == f"{failover}?{ours}"
-    assert with_options(QPID, failover + "?z=1", 7) == f"{failover}?z=1&{ours}"
+    once = "failover.startupMaxReconnectAttempts=1"
+    assert with_options(QPID, failover, 7) == f"{failover}?{ours}&{once}"
+    assert with_options(QPID, failover + "?z=1", 7) == f"{failover}?z=1&{ours}&{once}"
+    for limit in ("failover.startupMaxReconnectAttempts=9", "failover.maxReconnectAttempts=9"):
+        assert with_options(QPID, f"{failover}?{limit}", 7) == f"{failover}?{limit}&{ours}"
+    assert once in for_browsers(QPID, failover)
     own = "amqp://h:1?jms.prefetchPolicy.queuePrefetch=1000"
     assert with_options(QPID, own, 7) == f"{own}&{local}"
     assert with_options("org.example.Other", "tcp://h:1", 7) == "tcp://h:1"
