@@ -7,7 +7,6 @@ trace.level >= EVENTS`` first, so that a trace that is off costs only that compa
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
 
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.json_text import to_json_text
 from connector.businessobjects.types import SECRET
 
 EVENTS: Final = 1
@@ -102,7 +102,7 @@ OFF: Final = Trace()
 def dump(bo: BusinessObject) -> str:
     """Returns the attributes of a business object as JSON, at most 16 KiB. Ciphertext is masked."""
     try:
-        text = json.dumps(masked(bo), ensure_ascii=False, default=repr)
+        text = to_json_text(masked(bo), default=repr)
     except Exception as error:  # no trace may fail an event
         text = f"cannot be shown: {type(error).__name__}"
     return text if len(text) <= _MAX_DUMP else f"{text[:_MAX_DUMP]}..."

@@ -13,7 +13,7 @@ from connector.businessobjects.encoding import DEFAULT, decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import shown
 from connector.businessobjects.special_values import Misfit, Run, SpecialValues
-from connector.businessobjects.types import TEXTS, SimpleValue
+from connector.businessobjects.types import DECIMAL, TEXTS, SimpleValue
 from connector.errors import MalformedData, UnknownBusinessObject
 
 _MAX_DEPTH: Final = 200
@@ -112,7 +112,10 @@ class FixedWidthHandler:
         return layout
 
     def _width(self, schema: Schema, field: Field) -> int:
-        width = field.attribute.max_length or _WIDTHS.get(field.attribute.type, 0)
+        attribute = field.attribute
+        width = attribute.max_length or _WIDTHS.get(attribute.type, 0)
+        if not width and attribute.digits:
+            width = attribute.digits + 2  # the sign and the point
         if not width:
             raise MalformedData(
                 f"{schema.name}: {field.name} has no width: give max_length in its definition"
@@ -224,7 +227,7 @@ class FixedWidthHandler:
     ) -> None:
         for index, text in enumerate(self._special.write_list(bo.type, field, values)):
             place = f"{bo.type}: {field.name}[{index}]"
-            parts.append(self._value(text, width, place, kind_of(field), is_set=True))
+            parts.append(self._value(text, width, place, field, is_set=True))
 
     def _write_run(self, bo: BusinessObject, run: Run, widths: list[int], parts: list[str]) -> None:
         is_plain = self._pad == " " and not self._in_bytes
@@ -233,27 +236,28 @@ class FixedWidthHandler:
                 parts.append(self._justify(text, width))
             else:
                 place = f"{bo.type}: {field.name}"
-                parts.append(self._value(text, width, place, kind_of(field), is_set=field.name in bo))
+                parts.append(self._value(text, width, place, field, is_set=field.name in bo))
 
-    def _value(self, text: str, width: int, place: str, kind: str, *, is_set: bool) -> str:
+    def _value(self, text: str, width: int, place: str, field: Field, *, is_set: bool) -> str:
         """Returns the field of an attribute.
 
         Raises:
             MalformedData: the field would be read as another value.
         """
+        kind, cut = kind_of(field), self._cuts(field)
         has_zeros = self._pad == "0" and kind != TEXT
         if is_set and not has_zeros and not text.strip(self._pad):
             raise MalformedData(f"{place} has only pad characters, which means not set")
         if self._pad != " " and self.trimmed(text, kind) != text:
             raise MalformedData(f"{place} begins or ends with the PadCharacter, which would be lost")
-        if len(text) > width and self._truncates and kind != TEXT:
+        if len(text) > width and cut and kind != TEXT:
             point = text.find(".")
             if kind != NUMBER or not 0 < point < width or "e" in text.lower():
                 raise MalformedData(f"{place} has {len(text)} characters, and would be another value if cut")
         if not has_zeros:
-            return self._field(text, width, place, cut=self._truncates)
+            return self._field(text, width, place, cut=cut)
         if len(text) > width:
-            text = self._field(text, width, place, cut=self._truncates)
+            text = self._field(text, width, place, cut=cut)
         if kind == NUMBER:  # a sign stands before the zeros, and nothing but blanks before a word
             return text.zfill(width) if text[-1:].isdigit() else text.rjust(width)
         return text.rjust(width, " " if kind == BOOLEAN and not text else "0")
@@ -272,6 +276,10 @@ class FixedWidthHandler:
         if not self._in_bytes:
             return len(text)
         return len(encode(f" {text}", self._charset)) - 1  # a mark at the begin of a text would be doubled
+
+    def _cuts(self, field: Field) -> bool:
+        """Whether a text that is too long is cut. A Decimal never is, because nothing of it is rounded."""
+        return self._truncates and field.attribute.type != DECIMAL
 
     def _cut(self, text: str, width: int) -> str:
         if not self._in_bytes:

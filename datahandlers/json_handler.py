@@ -20,6 +20,7 @@ from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.json_decoder import JsonDecoder, count_members
 from connector.businessobjects.json_names import JsonNames, json_names
+from connector.businessobjects.json_text import from_json, to_json
 from connector.businessobjects.names import shown
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
@@ -163,7 +164,7 @@ class JsonHandler:
             if self._schema is not None:
                 with self._at_schema:
                     self._schema.check(document, bo.type)
-            body = orjson.dumps(document)
+            body = to_json(document)
         except (TypeError, RecursionError) as error:  # half a surrogate pair, nesting
             raise MalformedData(f"{bo.type} cannot be written as JSON: {error}") from None
         return encode(body.decode(), self._charset) if self._charset else body
@@ -183,11 +184,11 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
 
 def _parse(body: bytes) -> dict[str, Any]:
     try:
-        document = orjson.loads(body)
+        document = from_json(body)
     except orjson.JSONDecodeError as error:
-        if "infinity" not in error.msg:
-            raise _not_json(body, error) from None
-        document = _parse_exactly(body)  # beyond the numbers of that parser, and JSON for all that
+        raise _not_json(body, error) from None
+    except RecursionError:
+        raise MalformedData(f"the body is nested deeper than {MAX_DEPTH} levels") from None
     if type(document) is not dict:
         raise MalformedData(f"the body is {describe(document)}, expected a JSON object")
     keys = _count_keys(document, 1)

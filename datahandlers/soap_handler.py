@@ -12,6 +12,7 @@ from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import shown
+from connector.businessobjects.types import text_of
 from connector.businessobjects.xml_parser import local_name, parse_xml
 from connector.businessobjects.xml_reader import XmlReader, error_at, refuse_text_within
 from connector.businessobjects.xml_shape import Shapes
@@ -242,9 +243,9 @@ class SoapHandler:
         return f"<soap:Header>{''.join(blocks)}</soap:Header>" if blocks else ""
 
     def _fault_text(self, bo: BusinessObject) -> str:
-        found = {name: bo[name] if name in bo.definition.attributes else None for name in _FAULT_PARTS}
         code, reason, actor, detail = (
-            None if found[name] is None else str(found[name]) for name in _FAULT_PARTS
+            text_of(bo[name]) if name in bo.definition.attributes and name in bo else None
+            for name in _FAULT_PARTS
         )
         if detail:
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.encoding import encode
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import text_of
 from connector.errors import MalformedData
 
 MAX_TEXT: Final = 64 << 20
@@ -113,9 +115,7 @@ def _finalize(value: Any) -> Any:
     """Returns the value that is written for an expression."""
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value
+    return text_of(value) if isinstance(value, bool | Decimal) else value
 
 
 def _values(bo: BusinessObject) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.single_attribute import TEXT, unfit
+from connector.businessobjects.types import text_of
 from connector.errors import MalformedData, UnknownBusinessObject
 
 
@@ -45,10 +46,8 @@ class TextHandler:
     def to_body(self, bo: BusinessObject) -> bytes:
         self._check(bo)
         value = bo[self._attribute]
-        if isinstance(value, bool):
-            value = "true" if value else "false"
         try:
-            return encode("" if value is None else str(value), self._charset)
+            return encode("" if value is None else text_of(value), self._charset)
         except MalformedData as error:
             raise MalformedData(f"{bo.type}: {self._attribute}: {error}") from None
 

@@ -8,7 +8,7 @@ from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Field, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.names import did_you_mean, shown
-from connector.businessobjects.types import HELD_AS_TEXT, TEXTS, Converter
+from connector.businessobjects.types import HELD_AS_TEXT, TEXTS, Converter, text_of
 from connector.errors import MalformedData
 
 TYPE: Final = "BusinessObject"
@@ -138,10 +138,8 @@ class Columns:
             texts += [None] * len(names) if values is None else map(values.get, names)
         for index in self._typed:
             value = texts[index]
-            if type(value) is bool:
-                texts[index] = "true" if value else "false"
-            elif value is not None:
-                texts[index] = str(value)
+            if value is not None:
+                texts[index] = text_of(value)
         for path, reason in self._unheld.values():
             if _within(document, path) not in (None, []):
                 raise MalformedData(f"{bo.type}: {_dotted(path)}: found {reason}")

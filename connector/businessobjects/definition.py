@@ -8,7 +8,13 @@ from functools import lru_cache
 
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.names import did_you_mean, shown
-from connector.businessobjects.types import SIMPLE_TYPES, Converter, text_converter, typed_converter
+from connector.businessobjects.types import (
+    SIMPLE_TYPES,
+    Converter,
+    SimpleValue,
+    text_converter,
+    typed_converter,
+)
 from connector.errors import UnknownBusinessObject
 
 __all__ = [
@@ -36,6 +42,8 @@ class Attribute:
         type: a name of :data:`SIMPLE_TYPES`, or the name of a business object (a child).
         is_key, is_foreign_key, is_required: flags of the definition.
         max_length: characters of a text. 0 = unlimited.
+        digits: significant digits of a Decimal. 0 = unlimited.
+        scale: places of a Decimal after the point. None = unlimited.
         default: the value that satisfies ``is_required`` when ``UseDefaults`` is true. The value has
             the attribute's type. None = no default.
         cardinality: ``"1"`` or ``"n"``. ``n`` is a list of children, or a list of values of a simple type.
@@ -50,12 +58,14 @@ class Attribute:
     is_foreign_key: bool = False
     is_required: bool = False
     max_length: int = 0
-    default: str | int | float | bool | None = field(default=None, repr=False)
+    default: SimpleValue | None = field(default=None, repr=False)
     cardinality: str = "1"
     app_specific_info: str = ""
     is_required_server_bound: bool = False
     contained_object_version: str = ""
     relationship: str = ""
+    digits: int = 0
+    scale: int | None = None
 
     @property
     def is_child(self) -> bool:
@@ -146,8 +156,9 @@ class Field:
         self.value_from_text: Converter | None = None
         """The converters of each value of a simple type. None for a child."""
         if not attribute.is_child:
-            self.value_from_typed = typed_converter(attribute.type, attribute.max_length)
-            self.value_from_text = text_converter(attribute.type, attribute.max_length)
+            limits = (attribute.type, attribute.max_length, attribute.digits, attribute.scale)
+            self.value_from_typed = typed_converter(*limits)
+            self.value_from_text = text_converter(*limits)
         self.from_typed = None if self.many else self.value_from_typed
         self.from_text = None if self.many else self.value_from_text
         """The converters of an attribute with one single value. None for a child and for a list of values."""

@@ -21,7 +21,7 @@ from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
-from connector.businessobjects.types import TEXTS, SimpleValue
+from connector.businessobjects.types import DECIMAL, TEXTS, SimpleValue, text_of
 from connector.errors import MalformedData
 from connector.messaging.message import Message, PropertyValue, check_property, check_text, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
@@ -123,6 +123,7 @@ NATURAL_TYPES: Final = {
     "Integer": "int",
     "Float": "float",
     "Double": "double",
+    DECIMAL: "string",
 }
 """From the type of an attribute of JMSProperties without a tag ``type`` to the type of the property."""
 
@@ -341,14 +342,12 @@ def _set(bo: BusinessObject, name: str, value: PropertyValue, place: str) -> Non
         raise MalformedData(f"{place}.{name}: {str(error).split(': ', 2)[-1]}") from None
 
 
-def as_text(value: PropertyValue) -> str:
+def as_text(value: SimpleValue) -> str:
     """Returns a header, a property or a simple value as text. Booleans are written as in XML and JSON."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return text_of(value)
 
 
-def sendable_text(value: PropertyValue) -> str:
+def sendable_text(value: SimpleValue) -> str:
     """Works like :func:`as_text`, for a header or property of a message.
 
     Raises:

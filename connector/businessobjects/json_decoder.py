@@ -11,7 +11,16 @@ import msgspec
 from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.businessobjects.json_names import JsonNames, json_names
-from connector.businessobjects.types import MAX_FLOAT, MAX_INTEGER, MIN_INTEGER, TEXTS, is_date
+from connector.businessobjects.types import (
+    DECIMAL,
+    MAX_FLOAT,
+    MAX_INTEGER,
+    MIN_INTEGER,
+    TEXTS,
+    Converter,
+    SimpleValue,
+    is_date,
+)
 from connector.errors import UnknownBusinessObject
 
 MAX_LEVELS: Final = 32
@@ -133,7 +142,7 @@ class _Shape:
         names: the names of its members.
     """
 
-    __slots__ = ("_names", "children", "date_lists", "dates", "members", "renamed", "schema")
+    __slots__ = ("_names", "children", "date_lists", "dates", "decimals", "members", "renamed", "schema")
 
     def __init__(self, schema: Schema, names: JsonNames) -> None:
         self.schema = schema
@@ -149,6 +158,9 @@ class _Shape:
         ]
         self.dates: tuple[str, ...] = tuple(field.name for field in dates if not field.many)
         self.date_lists: tuple[str, ...] = tuple(field.name for field in dates if field.many)
+        self.decimals: tuple[Field, ...] = tuple(
+            field for field in schema.fields.values() if field.attribute.type == DECIMAL and field.in_body
+        )
 
     def by_attribute(self, members: dict[str, Any]) -> dict[str, Any]:
         """Returns decoded members by the names of the attributes."""
@@ -162,8 +174,7 @@ class _Shape:
         )
         # set as a whole, after the class is made, because an object may be its own child
         self.members.__annotations__ = {
-            name: _type_of(self.schema.fields[attribute], shapes) | None
-            for name, attribute in self._names.items()
+            name: _type_of(self.schema.fields[attribute], shapes) for name, attribute in self._names.items()
         }
 
 
@@ -171,13 +182,17 @@ def _type_of(field: Field, shapes: dict[str, _Shape]) -> Any:
     attribute = field.attribute
     if attribute.is_child:
         child = shapes[attribute.type].members
-        return GenericAlias(list, child) if field.many else child
+        return (GenericAlias(list, child) if field.many else child) | None
     value: Any = str
-    if attribute.type not in TEXTS:
+    if attribute.type == DECIMAL:
+        value = msgspec.Raw  # the digits as they stand in the body
+    elif attribute.type not in TEXTS:
         value = _SHAPES[attribute.type]
     elif attribute.max_length:
         value = Annotated[str, msgspec.Meta(max_length=attribute.max_length)]
-    return GenericAlias(list, value) if field.many else value
+    if field.many:
+        return GenericAlias(list, value) | None
+    return value if attribute.type == DECIMAL else value | None  # a Raw may be null, too
 
 
 def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
@@ -196,6 +211,15 @@ def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
     for name in shape.date_lists:
         if not all(map(is_date, values.get(name, ()))):
             raise ValueError("no date")
+    for field in shape.decimals:
+        if (raw := values.get(field.name)) is not None:
+            assert field.value_from_typed is not None
+            if field.many:
+                values[field.name] = [_decimal(one, field.value_from_typed) for one in raw]
+            elif bytes(raw) == b"null":
+                del values[field.name]
+            else:
+                values[field.name] = _decimal(raw, field.value_from_typed)
     for name, many, child in shape.children:
         value = values.get(name)
         if value is None:
@@ -213,6 +237,16 @@ def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
             members += _adopt(child, value, level + 1)
             values[name] = object_of(child.schema, value)
     return members
+
+
+def _decimal(raw: msgspec.Raw, convert: Converter) -> SimpleValue:
+    """Returns the Decimal of a JSON number, or of a string with a number.
+
+    Raises:
+        ValueError: neither, or the string has escapes.
+    """
+    text = bytes(raw).decode()
+    return convert(text[1:-1] if text[0] == '"' else text)
 
 
 def count_members(body: bytes) -> int:

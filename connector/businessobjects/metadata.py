@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from connector.businessobjects.definition import Definition, Definitions
 from connector.businessobjects.dynamic import HEADERS, PROPERTIES, property_tags, sendable_text
 from connector.businessobjects.names import did_you_mean
-from connector.businessobjects.types import SECRET, SIMPLE_TYPES, SimpleValue, describe
+from connector.businessobjects.types import SECRET, SIMPLE_TYPES, SimpleValue, describe, text_of
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import HIGHEST_PRIORITY, NON_PERSISTENT, PERSISTENT, expiration_after
 from connector.messaging.numbers import read_whole
@@ -258,6 +258,6 @@ def _integer(value: SimpleValue) -> int | None:
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     try:
-        return read_whole(value)
+        return read_whole(text_of(value))
     except ValueError:
         return None

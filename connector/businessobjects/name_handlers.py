@@ -144,7 +144,9 @@ def _by_key(key: str) -> Callable[[bytes | str], object]:
 def _by_jmespath(expression: str) -> Callable[[bytes | str], object]:
     import jmespath
 
-    compiled = jmespath.compile(expression)
+    from connector.businessobjects.expressions import compile_expression
+
+    compiled = compile_expression(expression)
 
     def find(body: bytes | str) -> object:
         try:
@@ -175,10 +177,10 @@ def _by_xpath(expression: str) -> Callable[[bytes | str], object]:
 
 
 def _json(text: str) -> Any:
-    import orjson
+    from connector.businessobjects.json_text import from_json
 
     try:
-        return orjson.loads(text)
+        return from_json(text)
     except (ValueError, RecursionError) as error:
         raise MalformedData(f"the body is no JSON: {error}") from None
 

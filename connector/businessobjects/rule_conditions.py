@@ -7,6 +7,7 @@ that text, so that their number does not matter. The others are tried one after 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -52,7 +53,9 @@ class SeenMessage:
         document = self._document()
         try:
             found = None if document is None else _expression(text).search(document)
-            return bool(found) or (isinstance(found, int | float) and found is not False)  # 0 is true
+            return bool(found) or (
+                isinstance(found, int | float | Decimal) and found is not False
+            )  # 0 is true
         except MemoryError:
             raise
         except Exception:  # such as a function of a value of another type
@@ -71,10 +74,10 @@ class SeenMessage:
     def _document(self) -> Any:
         """Returns the JSON document in the body, or None."""
         if self._parsed is _UNPARSED:
-            import orjson
+            from connector.businessobjects.json_text import from_json
 
             try:
-                self._parsed = orjson.loads(decode(self._message.body))
+                self._parsed = from_json(decode(self._message.body))
             except (MalformedData, ValueError, RecursionError):
                 self._parsed = None
         return self._parsed
@@ -156,6 +159,6 @@ def _selector(text: str) -> Selector:
 
 @cache
 def _expression(text: str) -> Any:
-    import jmespath
+    from connector.businessobjects.expressions import compile_expression  # few deployments have such a rule
 
-    return jmespath.compile(text)
+    return compile_expression(text)

@@ -13,15 +13,8 @@ from typing import Any
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Field, Schema
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import shown
-from connector.businessobjects.types import HELD_AS_TEXT, TEXTS, SimpleValue
+from connector.businessobjects.types import HELD_AS_TEXT, TEXTS, SimpleValue, text_of
 from connector.errors import MalformedData
-
-
-def text_of(value: SimpleValue) -> str:
-    """Returns a value in the notation that ``BusinessObject.set_text`` reads."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 class Misfit(ValueError):

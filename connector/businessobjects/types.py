@@ -15,12 +15,14 @@ Boolean   true, false                            ``true``, ``false``, ``1``, ``0
 Integer   an integer of 32 bits                  digits with an optional sign
 Float     a number within 32 bit floats          decimal, with an optional exponent
 Double    a number within 64 bit floats          decimal, with an optional exponent
+Decimal   an exact number, or its text           decimal, with an optional exponent. Written as digits
 Date      ISO 8601 date or date-time, also a     the same, kept as text
           date with a zone (XML Schema)
 ========  =====================================  ==========================================
 
-For Boolean, Integer, Float, Double and Date, white space around the text does not count, as in XML Schema. A
-Float keeps the precision in which the number was written. Only its range is that of 32 bits.
+For Boolean, Integer, Float, Double, Decimal and Date, white space around the text does not count, as in XML
+Schema. A Float keeps the precision in which the number was written. Only its range is that of 32 bits.
+:mod:`connector.businessobjects.decimals` explains Decimal.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-SimpleValue = str | int | float | bool
+from connector.businessobjects.decimals import ExactFloat, from_number, from_text, plain
+
+SimpleValue = str | int | float | bool | Decimal
 Converter = Callable[[Any], SimpleValue]
 
 SECRET: Final = "Ciphertext"
@@ -46,7 +50,13 @@ TEXTS: Final = ("String", "LongText", SECRET)
 HELD_AS_TEXT: Final = (*TEXTS, "Date")
 """The types whose values are texts."""
 
-SIMPLE_TYPES: Final = ("String", "LongText", SECRET, "Boolean", "Integer", "Float", "Double", "Date")
+DECIMAL: Final = "Decimal"
+"""The type of exact numbers, such as money."""
+
+NUMBERS: Final = ("Integer", "Float", "Double", DECIMAL)
+"""The types whose values are numbers."""
+
+SIMPLE_TYPES: Final = ("String", "LongText", SECRET, "Boolean", "Integer", "Float", "Double", DECIMAL, "Date")
 """Attribute types that are no business object. Any other type is the name of a business object."""
 
 MIN_INTEGER: Final = -2147483648
@@ -72,7 +82,9 @@ A date without a time may have a zone, as in XML Schema.
 _SHOWN: Final = 40
 
 
-def typed_converter(type_name: str, max_length: int = 0) -> Converter:
+def typed_converter(
+    type_name: str, max_length: int = 0, digits: int = 0, scale: int | None = None
+) -> Converter:
     """Returns a function that checks a typed value for ``type_name`` and returns the value to store.
 
     The function raises :class:`ValueError`. The text names the found and the expected value, but no place.
@@ -80,17 +92,32 @@ def typed_converter(type_name: str, max_length: int = 0) -> Converter:
     Args:
         type_name: a name of :data:`SIMPLE_TYPES`.
         max_length: characters of a text. 0 = unlimited.
+        digits: significant digits of a Decimal. 0 = unlimited.
+        scale: places of a Decimal after the point. None = unlimited.
     """
     if type_name in TEXTS:
         return _string_converter(max_length, type_name == SECRET)
+    if type_name == DECIMAL:
+        return _decimal_converter(digits, scale)
     return _TYPED[type_name]
 
 
-def text_converter(type_name: str, max_length: int = 0) -> Converter:
+def text_converter(
+    type_name: str, max_length: int = 0, digits: int = 0, scale: int | None = None
+) -> Converter:
     """Works like :func:`typed_converter`, from text in the notation of the table above."""
     if type_name in TEXTS:
         return _string_converter(max_length, type_name == SECRET)
+    if type_name == DECIMAL:
+        return lambda value: from_text(value, digits, scale)
     return _TEXT[type_name]
+
+
+def text_of(value: SimpleValue) -> str:
+    """Returns a value in the notation that :func:`text_converter` reads."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return plain(value) if isinstance(value, Decimal) else str(value)
 
 
 def describe(value: object) -> str:
@@ -99,7 +126,7 @@ def describe(value: object) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Decimal):
         try:
             shown = str(value)
         except ValueError:  # an integer with more digits than Python writes
@@ -159,7 +186,7 @@ def _typed_integer(value: Any) -> SimpleValue:
 
 def _typed_float(value: Any) -> SimpleValue:
     number = _typed_double(value)
-    if number != "" and abs(number) > MAX_FLOAT:  # type: ignore[arg-type]  # a number unless blank
+    if isinstance(number, float) and abs(number) > MAX_FLOAT:
         raise ValueError(f"found {describe(value)}, expected a number within the range of 32 bits")
     return number
 
@@ -177,8 +204,21 @@ def _typed_double(value: Any) -> SimpleValue:
     except OverflowError:
         raise ValueError("found a huge number, expected one within the range of 64 bits") from None
     if not math.isfinite(number):
-        raise ValueError(f"found {describe(value)}, expected a finite number")
+        expected = (
+            "a number within the range of 64 bits" if isinstance(value, ExactFloat) else "a finite number"
+        )
+        raise ValueError(f"found {describe(value)}, expected {expected}")
     return number
+
+
+def _decimal_converter(digits: int, scale: int | None) -> Converter:
+    def check(value: Any) -> SimpleValue:
+        try:
+            return from_number(value, digits, scale)
+        except TypeError:
+            raise ValueError(f"found {describe(value)}, expected a number") from None
+
+    return check
 
 
 def _typed_date(value: Any) -> SimpleValue:

@@ -10,8 +10,7 @@ from lxml import etree
 
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import shown
-from connector.businessobjects.special_values import text_of
-from connector.businessobjects.types import SimpleValue
+from connector.businessobjects.types import SimpleValue, text_of
 from connector.businessobjects.xml_parser import has_no_namespace, local_name, parse_xml
 from connector.businessobjects.xml_reader import MAX_DEPTH, VERB
 from connector.businessobjects.xml_schema_documents import XML_NAMESPACE

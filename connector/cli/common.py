@@ -174,9 +174,9 @@ def answer(text: str) -> None:
 
 def answer_json(value: Any) -> None:
     """Writes a JSON document to stdout, on one line. Raises the errors of :func:`answer`."""
-    import json
+    from connector.businessobjects.json_text import to_json_text
 
-    answer(json.dumps(value, ensure_ascii=False))
+    answer(to_json_text(value))
 
 
 def answer_bytes(document: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from connector.businessobjects.datahandler import (
 )
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.json_text import to_json_text
 from connector.businessobjects.name_handlers import NameHandler
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -125,7 +125,7 @@ def convert(
 
 def _document(bo: BusinessObject, indent: int | None) -> str:
     document: dict[str, Any] = {"BusinessObject": bo.type, "Verb": bo.verb, **bo.as_dict()}
-    return json_module.dumps(document, ensure_ascii=False, indent=indent)
+    return to_json_text(document, indent=indent)
 
 
 def _check(name: str, verb: str | None, definitions: Definitions) -> None:

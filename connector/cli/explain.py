@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from connector.businessobjects.json_text import to_json_text
 from connector.businessobjects.types import SECRET
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -207,7 +208,7 @@ def _show(found: Explanation, what: str) -> None:
 
 def _show_object(found: ObjectFinding, place: str) -> None:
     answer(f"{place}{found.object}.{found.verb}")
-    answer(json_module.dumps(found.values, ensure_ascii=False, indent=2))
+    answer(to_json_text(found.values, indent=2))
     for subscription in found.subscriptions:
         answer(f"  subscription {subscription.name}: {_fate(subscription)}")
         if subscription.sent is not None and found.has_secret:

@@ -21,6 +21,7 @@ import json
 from connector.businessobjects.datahandler import Option, charset
 from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import text_of
 from connector.errors import MalformedData, UnknownBusinessObject
 
 
@@ -74,8 +75,7 @@ class {class_name}:
         for name in _names(bo):
             value = bo[name]
             if value is not None:
-                text = ("true" if value else "false") if isinstance(value, bool) else str(value)
-                lines.append(f"{{name}}{{self._separator}} {{json.dumps(text)}}\\n")
+                lines.append(f"{{name}}{{self._separator}} {{json.dumps(text_of(value))}}\\n")
         if not lines:
             raise MalformedData(f"{{bo.type}}: no attribute is set, and a body needs one")
         return encode("".join(lines), self._charset)

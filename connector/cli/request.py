@@ -135,9 +135,9 @@ def _show(name: str, result: RequestResult, *, as_json: bool) -> None:
     if as_json:
         answer_json(result.as_dict())
     elif result.good:
-        import json
+        from connector.businessobjects.json_text import to_json_text
 
-        answer(json.dumps(result.as_dict()["object"], ensure_ascii=False, indent=2))
+        answer(to_json_text(result.as_dict()["object"], indent=2))
     if not result.good:
         note(f"connector: {result.status.name}: {printable(result.message or '')}")
     elif not as_json:

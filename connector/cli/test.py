@@ -6,17 +6,19 @@ import base64
 import copy
 import difflib
 import itertools
-import json as json_module
 import os
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from connector.businessobjects.decimals import ExactFloat, from_number
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Schema
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.types import SECRET
+from connector.businessobjects.json_text import from_json, to_json_text
+from connector.businessobjects.types import SECRET, text_of
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
@@ -218,7 +220,7 @@ def _common(wanted: Any, values: Any) -> Any:
 
 def _pretty(document: Any) -> list[str]:
     """Returns a document with one attribute a line."""
-    return json_module.dumps(document, ensure_ascii=False, indent=2, sort_keys=True).splitlines()
+    return to_json_text(document, indent=2, sort_keys=True).splitlines()
 
 
 def _difference(expected: Sequence[str], found: Sequence[str]) -> Iterator[str]:
@@ -260,9 +262,24 @@ def _body(body: bytes) -> list[str]:
     except UnicodeDecodeError:
         return [f"base64 {base64.b64encode(body).decode()}"]
     try:
-        return _pretty(json_module.loads(text))
+        return _pretty(_exact(from_json(text)))
     except (ValueError, RecursionError):
         return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _exact(value: Any) -> Any:
+    """Returns a JSON value whose numbers have all their digits, without zeros at the end of the places."""
+    if isinstance(value, dict):
+        return {name: _exact(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_exact(inner) for inner in value]
+    if not isinstance(value, ExactFloat):
+        return value
+    try:
+        digits = text_of(from_number(value))
+    except ValueError:  # an exponent that no Decimal may have
+        return value.text
+    return Decimal(digits.rstrip("0").rstrip(".") if "." in digits else digits)
 
 
 def _messages(number: int) -> str:

@@ -20,7 +20,7 @@ from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.handlers import normal_mime_type
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
-from connector.businessobjects.types import text_converter
+from connector.businessobjects.types import DECIMAL, text_converter
 from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.config.problems import nearest, shown
@@ -146,6 +146,13 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
         document.add(
             (*where, "max_length"), "max_length of a child means nothing", "it left out", warning=True
         )
+    for key, given in (("digits", attribute.digits), ("scale", attribute.scale)):
+        if given and attribute.type != DECIMAL:
+            document.add((*where, key), f"{key} of a {attribute.type}", "it left out; only a Decimal has it")
+    if attribute.digits and attribute.scale is not None and attribute.scale > attribute.digits:
+        found = f"{attribute.scale} places of {attribute.digits} digits"
+        document.add((*where, "scale"), found, "at most as many places as digits")
+        attribute = replace(attribute, scale=None)
     text = collected.defaults.get((document.name, attribute.name))
     if text is None:
         return attribute
@@ -157,7 +164,8 @@ def _check_attribute(attribute: Attribute, document: Document, collected: Collec
         return attribute
     try:
         blank = "" if text == _BLANK else str(text)
-        value = text_converter(attribute.type, attribute.max_length)(blank)
+        limits = (attribute.max_length, attribute.digits, attribute.scale)
+        value = text_converter(attribute.type, *limits)(blank)
     except (ValueError, MalformedData) as error:
         found, _, expected = str(error).partition(", expected ")
         document.add((*where, "default"), found, expected or f"a {attribute.type}")

@@ -132,7 +132,7 @@ class AttributeEntry(Section):
 
     type: Annotated[str, text_type("type")] = Field(
         description="`String`, `LongText`, `Ciphertext` (a text that no log and no error shows), `Boolean`, "
-        "`Integer`, `Float`, `Double`, `Date`, or a business object."
+        "`Integer`, `Float`, `Double`, `Decimal` (exact, for money), `Date`, or a business object."
     )
     key: Boolean = Field(
         default=False, description="Part of the key of the object. Every object but a meta-object has one."
@@ -143,6 +143,12 @@ class AttributeEntry(Section):
         default=0,
         description="Of a String, LongText or Ciphertext. In fixed-width text: the width of any field. "
         "0: unlimited.",
+    )
+    digits: Annotated[int, integer(0, "digits")] = Field(
+        default=0, description="Of a Decimal: the most significant digits. 0: unlimited."
+    )
+    scale: Annotated[int, integer(0, "places")] | None = Field(
+        default=None, description="Of a Decimal: the most places after the point. Left out: unlimited."
     )
     default: Annotated[str | None, AS_WRITTEN] = Field(
         default=None,

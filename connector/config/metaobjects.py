@@ -283,6 +283,8 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
             is_required_server_bound=entry.required_server_bound,
             contained_object_version=entry.contained_object_version or "",
             relationship=entry.relationship or "",
+            digits=entry.digits,
+            scale=entry.scale,
         )
         if isinstance(entry.default, Leaf) and entry.default != _IGNORE:
             collected.defaults[document.name, name] = entry.default

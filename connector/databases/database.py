@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from connector import faults
+from connector.businessobjects.json_text import to_json_text
 from connector.databases import outcomes
 from connector.databases.handle import Transaction, TransactionRefused, refuse_ends
 from connector.databases.outcomes import OutcomeRow
@@ -56,7 +57,12 @@ class Database:
             options = network_options(url, _NETWORK_SECONDS)
         try:
             self.engine: Engine = create_engine(
-                url, pool_size=1, max_overflow=-1, hide_parameters=True, connect_args=options
+                url,
+                pool_size=1,
+                max_overflow=-1,
+                hide_parameters=True,
+                connect_args=options,
+                json_serializer=to_json_text,
             )
         except (ImportError, NoSuchModuleError, SQLAlchemyError) as error:
             raise DatabaseProblem(f"databases.{self.name}: the driver cannot be used: {error}") from None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Final
 
-import orjson
 from starlette.responses import Response
 
+from connector.businessobjects.json_text import to_json
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 
@@ -37,4 +37,4 @@ def answer(result: RequestResult) -> Response:
     elif result.not_sent:
         status = HTTPStatus.SERVICE_UNAVAILABLE
         headers["Retry-After"] = SECONDS_TO_RETRY
-    return Response(orjson.dumps(result.as_dict()), status.value, headers, "application/json")
+    return Response(to_json(result.as_dict()), status.value, headers, "application/json")

@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Final
 from urllib.parse import unquote
 
-import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connector.businessobjects.definition import Definitions
+from connector.businessobjects.json_text import to_json
 from connector.config.http_model import Http
 from connector.http.calls import Calls
 from connector.http.guard import Guard
@@ -43,7 +43,7 @@ def make_application(
     settings: Http, tokens: Tokens, calls: Calls, definitions: Definitions, use_defaults: bool
 ) -> ASGIApp:
     bound = milliseconds(settings.max_timeout)
-    description = orjson.dumps(describe_requests(definitions, tokens.needed, bound, use_defaults))
+    description = to_json(describe_requests(definitions, tokens.needed, bound, use_defaults))
 
     async def openapi(_: Request) -> Response:
         return Response(description, media_type="application/json")

@@ -9,6 +9,7 @@ from typing import Any, Final
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from connector.businessobjects.decimals import ExactFloat, ExactInteger
 from connector.businessobjects.names import shown
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData
@@ -92,7 +93,9 @@ def _whole(value: Any) -> Any:
         return {key: _whole(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_whole(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT else value
+    if isinstance(value, ExactFloat) and value.is_integer() and abs(value) <= _EXACT:
+        return ExactInteger.of(value)
+    return value
 
 
 def _unreadable(detail: str) -> HttpProblem:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Field
 from connector.businessobjects.metadata import MAX_TIMEOUT
-from connector.businessobjects.types import SECRET, TEXTS
+from connector.businessobjects.types import DECIMAL, SECRET, TEXTS
 from connector.http.timeout_limits import TIMEOUT
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 from connector.messaging.numbers import MAX_LONG
@@ -40,6 +41,7 @@ _SAMPLES: Final = {
     "Integer": 7,
     "Float": 2.5,
     "Double": 99.95,
+    DECIMAL: Decimal("12.50"),
     "Date": "2024-05-31",
 }
 
@@ -160,6 +162,8 @@ def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
         said.append("Meta-data of this one request; never part of a message's body.")
     if attribute.type == "Date":
         said.append("Date or date-time of ISO 8601.")
+    if attribute.type == DECIMAL:
+        said.append(_said_of_decimal(attribute))
     if attribute.default is not None and attribute.type != SECRET:
         schema["default"] = attribute.default
     if said:
@@ -185,9 +189,38 @@ def _value(attribute: Attribute) -> Schema:
         return schema
     if kind == "Date":
         return {"type": ["string", "null"], "pattern": f"^(?:{_DATE}(?:{_TIME}|{_ZONE})?)?$"}
+    if kind == DECIMAL:
+        return {"anyOf": [_decimal(attribute), _decimal_text(attribute), {"type": "null"}]}
     if kind == "Boolean":
         return {"type": ["boolean", "string", "null"], "enum": [True, False, "", None]}
     return {"anyOf": [dict(_NUMBERS[kind]), {"type": ["string", "null"], "maxLength": 0}]}
+
+
+def _decimal(attribute: Attribute) -> Schema:
+    """Returns the schema of a Decimal that is a number.
+
+    It has no ``multipleOf`` for the places, because validators compute that with floats.
+    """
+    if attribute.digits:
+        most = 10**attribute.digits
+        return {"type": "number", "exclusiveMinimum": -most, "exclusiveMaximum": most}
+    return {"type": "number", "minimum": -_MAX_DOUBLE, "maximum": _MAX_DOUBLE}
+
+
+def _decimal_text(attribute: Attribute) -> Schema:
+    """Returns the schema of a Decimal that is a text of digits, or blank."""
+    number = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?"
+    if attribute.scale is not None:
+        number = rf"[0-9]+(?:\.[0-9]{{0,{attribute.scale}}}0*)?"
+    return {"type": "string", "pattern": f"^(?:[+-]?{number})?$", "maxLength": 900}
+
+
+def _said_of_decimal(attribute: Attribute) -> str:
+    limits = [f"at most {attribute.digits} significant digits"] if attribute.digits else []
+    if attribute.scale is not None:
+        limits.append(f"at most {attribute.scale} places after the point")
+    said = f", {' and '.join(limits)}" if limits else ""
+    return f"An exact number{said}. A text with the digits is one, too."
 
 
 def sample(definitions: Definitions, name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -211,4 +244,6 @@ def _sample_value(attribute: Attribute) -> Any:
     if attribute.default is not None and attribute.type != SECRET:
         return attribute.default
     value = _SAMPLES[attribute.type]
+    if attribute.type == DECIMAL and (attribute.scale == 0 or 0 < attribute.digits < 3):
+        return Decimal(1)
     return value[: attribute.max_length or None] if isinstance(value, str) else value

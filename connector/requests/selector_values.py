@@ -20,12 +20,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final, Literal
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.names import shown
-from connector.businessobjects.types import SECRET, SimpleValue
+from connector.businessobjects.types import DECIMAL, SECRET, SimpleValue, text_of
 from connector.errors import RequestRefused
 
 Quoting = Literal["quoted", "raw"]
@@ -101,8 +102,10 @@ class AttributePath:
         """
         import jmespath
 
+        from connector.businessobjects.expressions import compile_expression
+
         try:
-            return jmespath.search(self.text, data)
+            return compile_expression(self.text).search(data)
         except jmespath.exceptions.JMESPathError as error:
             raise ValueError(_without_values(error)) from None
 
@@ -207,6 +210,7 @@ _SAMPLES: Final[Mapping[str, SimpleValue]] = {
     "Integer": 1,
     "Float": 1.5,
     "Double": 1.5,
+    DECIMAL: Decimal("1.50"),
     "Date": "2024-05-31",
 }
 _SAMPLE_DEPTH: Final = 8
@@ -315,9 +319,11 @@ def _text(value: Value) -> str:
             if math.isfinite(found):
                 return repr(found).replace("e", "E")
             reason = "is no finite number, and a selector has no other"
-        case int():
+        case Decimal() if "." in (digits := text_of(found)) or -_LONG < found < _LONG:
+            return digits
+        case int() | Decimal():
             # The smallest long is left out: providers read the digits before the sign.
-            if -_LONG < found < _LONG:
+            if isinstance(found, int) and -_LONG < found < _LONG:
                 return str(found)
             reason = "is beyond 64 bits, and a selector has no such number"
         case None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import struct
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -188,4 +189,4 @@ def test_any_text_is_taken_or_refused_by_every_type(text: str) -> None:
             except ValueError as refused:
                 reason = str(refused)
             assert "expected" in reason
-            assert result is None or isinstance(result, str | int | float)
+            assert result is None or isinstance(result, str | int | float | Decimal)

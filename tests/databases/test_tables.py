@@ -324,3 +324,104 @@ def test_a_database_without_tables_says_so(shop: Shop) -> None:
     shop.execute("DROP TABLE line", "DROP TABLE orders")
     with pytest.raises(WrongTable, match="there is no table orders; there are no tables"):
         write(shop, order(1), mapping=TableMapping("orders"))
+
+
+# --- exact numbers -----------------------------------------------------------------------------
+
+MONEY = Definition(
+    "Money",
+    attributes={
+        "Id": Attribute("Id", "Integer", is_key=True),
+        "Amount": Attribute("Amount", "Decimal"),
+        "Line": Attribute("Line", "Share", cardinality="n"),
+    },
+    verbs={"Create": Verb("Create")},
+)
+SHARE = Definition("Share", attributes=_attributes(Part="Decimal"))
+WITH_MONEY = Definitions({"Money": MONEY, "Share": SHARE})
+
+
+def write_money(shop: Shop, column: str, amount: str, columns: dict[str, str] | None = None) -> str:
+    """Writes an amount into a column of a type. Returns what a client reads as text, or the refusal."""
+    shop.execute(
+        "DROP TABLE IF EXISTS money", f"CREATE TABLE money (id INTEGER PRIMARY KEY, amount {column})"
+    )
+    pairs = tuple(columns.items()) if columns else None
+    spec = TableSpec("shop", "Money", TableMapping("money", pairs), "error")
+    values = {"Id": 1, "Amount": amount, "Line": [{"Part": "1.10"}, {"Part": "2.205"}]}
+    bo = BusinessObject(WITH_MONEY, "Money", "Create", values)
+
+    def work(transaction: Transaction) -> None:
+        spec.rows(transaction.sqlalchemy, WITH_MONEY).write(transaction.sqlalchemy, bo, "insert", "error")
+
+    write.number += 1  # type: ignore[attr-defined]
+    try:
+        shop.database.run(shop.row(str(write.number)), lambda: None, work)  # type: ignore[attr-defined]
+    except ObjectRefused as refused:
+        return str(refused)
+    ((found,),) = shop.execute("SELECT CAST(amount AS TEXT) FROM money")
+    return str(found)
+
+
+LONG = "123456789012345678901234567890.10"
+
+
+@pytest.mark.parametrize("amount", ["0.10", "-12345678.90", "100", "99999999.99", "0.07", "1e3", "0"])
+@pytest.mark.parametrize("column", ["NUMERIC", "DECIMAL(10, 2)", "NUMERIC(12, 3)", "TEXT", "VARCHAR(40)"])
+def test_a_decimal_is_exact_in_every_column_that_holds_it(shop: Shop, column: str, amount: str) -> None:
+    assert Decimal(write_money(shop, column, amount)) == Decimal(amount)
+
+
+def test_a_text_column_keeps_all_digits(shop: Shop) -> None:
+    assert write_money(shop, "TEXT", LONG) == LONG
+
+
+def test_many_digits_are_kept_or_refused(shop: Shop) -> None:
+    found = write_money(shop, "NUMERIC", LONG)
+    if "sqlite" in shop.settings.url:
+        assert "found a number of 31 digits, expected at most 15, which SQLite keeps as NUMERIC" in found
+        assert "the column amount of money" in found
+    else:
+        assert found == LONG
+
+
+@pytest.mark.parametrize(
+    ("amount", "reason"),
+    [
+        ("1.239", "found the number 1.239 with 3 places after the point, expected at most 2"),
+        ("123456789", "found the number 123456789 with 9 digits before the point, expected at most 8"),
+    ],
+)
+def test_nothing_is_rounded_for_a_column(shop: Shop, amount: str, reason: str) -> None:
+    assert reason in write_money(shop, "NUMERIC(10, 2)", amount)
+
+
+@pytest.mark.parametrize("column", ["REAL", "DOUBLE PRECISION", "INTEGER", "BOOLEAN", "DATE"])
+def test_a_column_that_cannot_hold_every_decimal_is_a_mistake(shop: Shop, column: str) -> None:
+    assert "Money.Amount is Decimal, but the column amount of money is" in write_money(shop, column, "1")
+
+
+@pytest.mark.parametrize("column", ["REAL", "DOUBLE PRECISION"])
+def test_a_double_goes_into_a_column_of_floats(shop: Shop, column: str) -> None:
+    shop.execute("DROP TABLE orders", f"CREATE TABLE orders (orderid INTEGER PRIMARY KEY, total {column})")
+    write(
+        shop,
+        order(1, Total=0.5),
+        mapping=TableMapping("orders", (("orderid", "OrderId"), ("total", "Total"))),
+    )
+    assert orders(shop, "total") == [(0.5,)]
+
+
+def test_an_expression_adds_exactly(shop: Shop) -> None:
+    columns = {"id": "Id", "amount": "sum(Line[].Part)"}
+    assert Decimal(write_money(shop, "NUMERIC(10, 3)", "1", columns)) == Decimal("3.305")
+    assert "with 3 places" in write_money(shop, "NUMERIC(10, 2)", "1", columns)
+
+
+def test_json_in_a_column_keeps_the_digits(shop: Shop) -> None:
+    if "sqlite" in shop.settings.url:
+        columns = {"id": "Id", "amount": "Line[]"}
+        assert write_money(shop, "JSON", "1", columns) == '[{"Part": 1.10}, {"Part": 2.205}]'
+    else:
+        columns = {"id": "Id", "amount": "{amount: Amount}"}
+        assert write_money(shop, "JSONB", LONG, columns) == f'{{"amount": {LONG}}}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from typing import Any
@@ -17,6 +18,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.json_text import to_json
 from connector.errors import MalformedData
 from connector.http.openapi import describe_requests
 from connector.http.schemas import object_schemas, sample
@@ -25,7 +27,7 @@ from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.http.world import DEFINITIONS, TOKEN, Script, client, serving
 
-DOCUMENT = describe_requests(DEFINITIONS, True, 300_000)
+DOCUMENT = json.loads(to_json(describe_requests(DEFINITIONS, True, 300_000)))
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, Final
 
 import httpx
@@ -52,6 +53,8 @@ DEFINITIONS: Final = Definitions(
             Attribute("Since", "Date"),
             Attribute("Notes", "LongText", max_length=1000),
             Attribute("Tag", "String", cardinality="n", max_length=10),
+            Attribute("Price", "Decimal", default=Decimal("0.00")),
+            Attribute("Rate", "Decimal", cardinality="n"),
             Attribute("Score", "Integer", cardinality="n"),
             Attribute("Seen", "Date", cardinality="n"),
             Attribute("Address", "Address", cardinality="n"),

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import jmespath
 from jmespath.exceptions import JMESPathError
 
 from connector.businessobjects.definition import Attribute, Definition
+from connector.businessobjects.expressions import compile_expression
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
 
@@ -54,7 +54,7 @@ def source_of(text: str, definition: Definition) -> Source:
         near = did_you_mean(text, definition.attributes)
         raise WrongExpression(f"{definition.name} has no attribute {text!r}{near}")
     try:
-        expression = jmespath.compile(text)
+        expression = compile_expression(text)
     except JMESPathError as error:
         raise WrongExpression(f"{text!r} is no JMESPath expression: {' '.join(str(error).split())}") from None
 

@@ -82,6 +82,7 @@ class TableRows:
         parent: Definition | None = None,
     ) -> None:
         self._definition = definition
+        self._dialect = connection.dialect.name
         self._name = mapping.name
         self._problems: list[str] = []
         self._table = _reflected(connection, mapping, definition, parent)
@@ -130,7 +131,7 @@ class TableRows:
                 f"{definition.name}.{attribute.name} is {attribute.type}, but the column {column.name} of "
                 f"{self._name} is {column.type}"
             )
-        return _Target(column, source, converter(column.type))
+        return _Target(column, source, converter(column.type, self._dialect))
 
     def _check_needed(self) -> None:
         """Reports columns that need a value and get none."""

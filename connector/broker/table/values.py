@@ -6,16 +6,19 @@ import datetime
 import re
 import uuid
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Final
 
 from sqlalchemy import types
 from sqlalchemy.types import TypeEngine
 
-from connector.businessobjects.types import TEXTS, describe
+from connector.businessobjects.decimals import size
+from connector.businessobjects.types import DECIMAL, TEXTS, describe, text_of
 
 _FAMILIES: Final[tuple[tuple[type[TypeEngine[Any]], str], ...]] = (
     (types.Boolean, "a boolean"),
     (types.Integer, "a whole number"),
+    (types.Float, "a number of 64 bits"),
     (types.Numeric, "a number"),
     (types.DateTime, "a date and time"),
     (types.Date, "a date"),
@@ -29,13 +32,16 @@ _ANY: Final = "any value"
 _MOST_DIGITS: Final = 6
 """The digits after the second that Python and databases keep."""
 _FRACTION: Final = re.compile(r"[.,]([0-9]+)")
+_SQLITE_DIGITS: Final = 15
+"""SQLite keeps numbers as floats of 64 bits, which have so many decimal digits at least."""
 
 _FITS: Final = {
     **dict.fromkeys(TEXTS, ("a text", "a UUID", "JSON")),
     "Boolean": ("a boolean", "JSON"),
-    "Integer": ("a whole number", "a number", "JSON"),
-    "Float": ("a number", "JSON"),
-    "Double": ("a number", "JSON"),
+    "Integer": ("a whole number", "a number", "a number of 64 bits", "JSON"),
+    "Float": ("a number", "a number of 64 bits", "JSON"),
+    "Double": ("a number", "a number of 64 bits", "JSON"),
+    DECIMAL: ("a number", "a text", "JSON"),
     "Date": ("a date", "a date and time", "a text", "JSON"),
 }
 
@@ -51,10 +57,14 @@ def fits(attribute_type: str, kind: TypeEngine[Any]) -> bool:
     return family == _ANY or family in _FITS[attribute_type]
 
 
-def converter(kind: TypeEngine[Any]) -> Callable[[Any], Any]:
+def converter(kind: TypeEngine[Any], dialect: str = "") -> Callable[[Any], Any]:
     """Returns a function that converts values for a column type. A blank is NULL, but a text stays one.
 
     The function raises ValueError. Its text names the found and the expected value.
+
+    Args:
+        kind: the type of the column.
+        dialect: the name that SQLAlchemy gives the database. Empty = not known.
     """
     family = family_of(kind)
     convert = _CONVERTERS.get(family, lambda value: value)
@@ -62,6 +72,8 @@ def converter(kind: TypeEngine[Any]) -> Callable[[Any], Any]:
     def checked(value: Any) -> Any:
         if value is None or (value == "" and family not in ("a text", "JSON", _ANY)):
             return None
+        if isinstance(value, Decimal):
+            return _decimal(value, kind, family, dialect)
         try:
             converted = convert(value)
         except (TypeError, ValueError):
@@ -96,6 +108,36 @@ def _check_time(text: str, time: datetime.datetime, kind: TypeEngine[Any]) -> No
         raise ValueError(f"found {describe(text)}, expected at most {digits} digits after the second")
 
 
+def _decimal(value: Decimal, kind: TypeEngine[Any], family: str, dialect: str) -> Any:
+    """Returns what the driver gets for an exact number. Nothing is rounded, here or in the database.
+
+    Raises:
+        ValueError: the column cannot hold the number.
+    """
+    digits, places = size(value)
+    if family == "a text" or (family == _ANY and dialect == "sqlite"):
+        return text_of(value)
+    if family not in ("a number", "JSON", _ANY):
+        raise ValueError(f"found {describe(value)}, expected {family}")
+    if dialect == "sqlite" and digits > _SQLITE_DIGITS:
+        raise ValueError(
+            f"found a number of {digits} digits, expected at most {_SQLITE_DIGITS}, which SQLite keeps as "
+            f"{kind}; a TEXT column keeps all"
+        )
+    if isinstance(kind, types.Numeric):
+        whole = digits - places
+        if kind.scale is not None and places > kind.scale:
+            raise ValueError(
+                f"found {describe(value)} with {places} places after the point, expected at most {kind.scale}"
+            )
+        if kind.precision is not None and whole > kind.precision - (kind.scale or 0):
+            most = kind.precision - (kind.scale or 0)
+            raise ValueError(
+                f"found {describe(value)} with {whole} digits before the point, expected at most {most}"
+            )
+    return float(value) if dialect == "sqlite" and family == "a number" else value
+
+
 def _only(*kinds: type) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if type(value) not in kinds:
@@ -117,6 +159,7 @@ _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "a boolean": _only(bool),
     "a whole number": _only(int),
     "a number": _only(int, float),
+    "a number of 64 bits": _only(int, float),
     "a date and time": _date_and_time,
     "a date": _date,
     "a UUID": lambda value: uuid.UUID(_only(str)(value)),

@@ -1,0 +1,349 @@
+"""Decimals in every format: exact, and never with an exponent in what is written."""
+
+# ruff: noqa: E501 -- one case a line
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.datahandlers.csv_handler import CsvHandler
+from connector.datahandlers.delimited_handler import DelimitedHandler
+from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
+from connector.datahandlers.json_handler import JsonHandler
+from connector.datahandlers.jsonlines_handler import JsonLinesHandler
+from connector.datahandlers.namevalue_handler import NameValueHandler
+from connector.datahandlers.soap_handler import SoapHandler
+from connector.datahandlers.template_handler import TemplateHandler
+from connector.datahandlers.text_handler import TextHandler
+from connector.datahandlers.xml_handler import XmlHandler
+from connector.errors import MalformedData
+
+HINT: Final = Hint("Payment", "Create")
+FORMATS: Final[dict[str, tuple[type[Any], str]]] = {
+    "json": (JsonHandler, '{"Amount":VALUE}'),
+    "json-text": (JsonHandler, '{"Amount":"VALUE"}'),
+    "json-slow": (JsonHandler, '{"Unknown":1.5,"Amount":VALUE}'),
+    "jsonlines": (JsonLinesHandler, '{"Amount":VALUE}\n'),
+    "xml": (XmlHandler, "<Payment><Amount>VALUE</Amount></Payment>"),
+    "soap": (
+        SoapHandler,
+        '<s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope"><s:Body><Payment><Amount>VALUE</Amount></Payment></s:Body></s:Envelope>',
+    ),
+    "csv": (CsvHandler, "Amount\r\nVALUE\r\n"),
+    "namevalue": (NameValueHandler, "BusinessObject=Payment\nVerb=\nAmount=VALUE\n"),
+    "text": (TextHandler, "VALUE"),
+}
+
+
+def payment(*more: Attribute, digits: int = 0, scale: int | None = None, width: int = 0) -> Definitions:
+    amount = Attribute("Amount", "Decimal", digits=digits, scale=scale, max_length=width)
+    rate = Attribute("Rate", "Decimal", cardinality="n", max_length=width)
+    attributes = {one.name: one for one in (amount, rate, *more)}
+    definition = Definition("Payment", attributes=attributes, verbs={"Create": Verb("Create")})
+    return Definitions({"Payment": definition})
+
+
+KNOWN: Final = payment()
+
+
+def make(kind: type[Any], definitions: Definitions = KNOWN, **options: object) -> DataHandler:
+    known = {option.name for option in kind.options}
+    if kind is TextHandler:
+        options["attribute"] = "Amount"
+    if "IgnoreUndefinedAttributes" in known:
+        options["IgnoreUndefinedAttributes"] = True
+    handler: DataHandler = kind(resolve_options(kind.options, options, "test"), definitions)
+    return handler
+
+
+def attempt(work: Callable[[], Any]) -> tuple[Any, str]:
+    """Returns a result, or None and why there is none."""
+    try:
+        return work(), ""
+    except MalformedData as refused:
+        return None, str(refused)
+
+
+def read(name: str, text: str, definitions: Definitions = KNOWN) -> BusinessObject:
+    kind, body = FORMATS[name]
+    return make(kind, definitions).to_business_object(body.replace("VALUE", text).encode(), HINT)
+
+
+def written(name: str, bo: BusinessObject) -> str:
+    body = make(FORMATS[name][0], bo.definitions).to_body(bo)
+    return body if isinstance(body, str) else body.decode()
+
+
+EXACT: Final = {
+    # text: what is written
+    "0.1": "0.1",
+    "10.00": "10.00",
+    "0.10": "0.10",
+    "-0.05": "-0.05",
+    "123456789012345678901234567890.123456789012345678901234567890": "123456789012345678901234567890.123456789012345678901234567890",
+    "9007199254740993": "9007199254740993",
+    "0.30000000000000000000000000000001": "0.30000000000000000000000000000001",
+    "1e400": "1" + "0" * 400,
+    "1.5E3": "1500",
+    "15e-4": "0.0015",
+    "1e-400": "0." + "0" * 399 + "1",
+    "0.0000001": "0.0000001",
+    "-0": "0",
+    "-0.00": "0.00",
+    "0": "0",
+    "1e1000": "1" + "0" * 1000,
+    "9" * 5000: "9" * 5000,
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("text", EXACT, ids=lambda text: text[:20])
+def test_every_digit_of_a_number_is_kept(name: str, text: str) -> None:
+    bo = read(name, text)
+    assert type(bo["Amount"]) is Decimal
+    assert format(bo["Amount"], "f") == EXACT[text]
+    body = written(name, bo)
+    assert EXACT[text] in body
+    again = make(FORMATS[name][0]).to_business_object(body.encode(), HINT)
+    assert again["Amount"] == bo["Amount"]
+    assert str(again["Amount"]) in (str(bo["Amount"]), EXACT[text])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "text",
+    ["NaN", "nan", "sNaN", "Infinity", "-inf", "1_000", "1;5", "0x10", "١٢", "1e", "--1", ".", "1e1001", "1E+999999999", "1e-1002", "1e99999999999999999999999"],
+)  # fmt: skip
+def test_what_is_no_number_or_a_huge_one_is_refused_by_every_format(name: str, text: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        read(name, text)
+    assert len(str(refused.value)) < 500
+    if not name.startswith("json") or text[0].isdigit():
+        assert "Amount" in str(refused.value) or name == "json" or "no JSON" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("123.45", ""),
+        ("-123.45", ""),
+        ("0.05", ""),
+        ("123.4500", ""),
+        ("99999", ""),
+        ("1.234", "with 3 places after the point, expected at most 2"),
+        ("1e-3", "with 3 places after the point, expected at most 2"),
+        ("123456", "with 6 digits, expected at most 5"),
+        ("1e5", "with 6 digits, expected at most 5"),
+        ("1234.56", "with 6 digits, expected at most 5"),
+    ],
+)
+def test_digits_and_scale_are_limits_and_nothing_is_rounded(name: str, text: str, reason: str) -> None:
+    known = payment(digits=5, scale=2)
+    if not reason:
+        assert read(name, text, known)["Amount"] == Decimal(text)
+        return
+    with pytest.raises(MalformedData) as refused:
+        read(name, text, known)
+    assert reason in str(refused.value)
+    assert "Amount" in str(refused.value)
+
+
+def test_a_scale_of_zero_takes_whole_numbers_only() -> None:
+    known = payment(scale=0)
+    assert read("json", "7.00", known)["Amount"] == 7
+    with pytest.raises(MalformedData, match="1 places after the point, expected at most 0"):
+        read("json", "7.5", known)
+
+
+@pytest.mark.parametrize("body", ['{"Amount": ""}', '{"Amount": "", "Unknown": 1}'])
+def test_a_blank_decimal_is_blank(body: str) -> None:
+    bo = make(JsonHandler).to_business_object(body.encode(), HINT)
+    assert bo["Amount"] == ""
+    for name in ("xml", "namevalue"):
+        assert make(FORMATS[name][0]).to_business_object(written(name, bo).encode(), HINT) == bo
+
+
+@pytest.mark.parametrize("more", ["", ', "Unknown": 1.5'])
+@pytest.mark.parametrize("value", ["true", "[1]", '{"a": 1}', '" 1"', '"1 "', '"1\\n"', '"one"'])
+def test_json_of_another_kind_is_refused(value: str, more: str) -> None:
+    with pytest.raises(MalformedData, match=r"Payment: Amount: found .*, expected a number"):
+        make(JsonHandler).to_business_object(f'{{"Amount": {value}{more}}}'.encode(), HINT)
+
+
+def test_null_leaves_a_decimal_unset_and_is_an_error_in_a_list() -> None:
+    handler = make(JsonHandler)
+    assert handler.to_business_object(b'{"Amount": null, "Rate": null}', HINT).as_dict() == {}
+    with pytest.raises(MalformedData, match=r"Rate\[1\]: found null"):
+        handler.to_business_object(b'{"Rate": [1.50, null]}', HINT)
+
+
+def test_json_escapes_in_the_text_of_a_number_are_read() -> None:
+    assert make(JsonHandler).to_business_object(b'{"Amount": "\\u0031.50"}', HINT)["Amount"] == Decimal(
+        "1.50"
+    )
+
+
+DECIMALS: Final = st.decimals(allow_nan=False, allow_infinity=False, places=None) | st.builds(
+    lambda digits, exponent: Decimal(digits).scaleb(exponent) if abs(digits) < 10**20 else Decimal(digits),
+    st.integers(-(10**40), 10**40),
+    st.integers(-30, 30),
+)
+
+
+@settings(max_examples=400, deadline=None, database=None)
+@given(amount=DECIMALS, rates=st.lists(DECIMALS, max_size=4))
+def test_all_formats_agree_on_any_decimal(amount: Decimal, rates: list[Decimal]) -> None:
+    known = payment(width=120)
+    bo, reason = attempt(
+        lambda: BusinessObject(known, "Payment", "Create", {"Amount": amount, "Rate": rates})
+    )
+    assert bo is not None or "zeros" in reason  # huge exponents are drawn, too
+    if bo is None:
+        return
+    expected = format(bo["Amount"], "f")
+    for kind in (
+        JsonHandler,
+        JsonLinesHandler,
+        XmlHandler,
+        SoapHandler,
+        NameValueHandler,
+        DelimitedHandler,
+        FixedWidthHandler,
+    ):
+        handler = make(kind, known)
+        if (
+            kind is FixedWidthHandler
+            and max(map(len, (expected, *(format(one, "f") for one in bo["Rate"])))) > 120
+        ):
+            continue
+        body = handler.to_body(bo)
+        again = handler.to_business_object(body, HINT)
+        assert format(again["Amount"], "f") == expected, kind
+        assert [format(one, "f") for one in again["Rate"] or []] == [
+            format(one, "f") for one in bo["Rate"]
+        ], kind
+        assert again["Amount"] == amount
+
+
+# --- records -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alignment", ["LEFT", "RIGHT", "BOTH"])
+@pytest.mark.parametrize("pad", [" ", "*", "0", "5", "-", "."])
+@pytest.mark.parametrize("text", ["12.50", "-12.50", "100", "-100", "0.50", "5.5", "55", "0.05", "1.0"])
+def test_a_number_in_a_field_comes_back_or_cannot_be_written(alignment: str, pad: str, text: str) -> None:
+    known = payment(width=10)
+    handler = make(
+        FixedWidthHandler,
+        known,
+        Alignment=alignment,
+        PadCharacter=pad,
+        BONameSize=7,
+        BOVerbSize=6,
+        BOCountSize=1,
+    )
+    bo = BusinessObject(known, "Payment", "Create", {"Amount": text, "Rate": [text]})
+    body, reason = attempt(lambda: handler.to_body(bo))
+    assert body is not None or (pad in "05-." and "pad character" in reason)
+    if body is None:
+        return
+    again = handler.to_business_object(body, HINT)
+    assert again["Amount"] == Decimal(text)
+    assert again["Rate"] == [Decimal(text)]
+
+
+def test_zeros_stand_behind_the_sign() -> None:
+    known = payment(width=8)
+    handler = make(
+        FixedWidthHandler,
+        known,
+        Alignment="RIGHT",
+        PadCharacter="0",
+        BONameSize=7,
+        BOVerbSize=6,
+        BOCountSize=1,
+    )
+    body = handler.to_body(BusinessObject(known, "Payment", "Create", {"Amount": "-12.50", "Rate": ["7.25"]}))
+    assert body == b"PaymentCreate" + b"-0012.50" + b"1" + b"00007.25"
+
+
+def test_a_width_comes_from_the_digits_and_a_number_is_never_cut() -> None:
+    known = Definitions(
+        {
+            "Payment": Definition(
+                "Payment",
+                attributes={"Amount": Attribute("Amount", "Decimal", digits=6)},
+                verbs={"Create": Verb("Create")},
+            )
+        }
+    )
+    handler = make(FixedWidthHandler, known, BONameSize=7, BOVerbSize=6, Truncation=True)
+    assert (
+        handler.to_body(BusinessObject(known, "Payment", "Create", {"Amount": "-123.456"}))
+        == b"PaymentCreate-123.456"
+    )
+    with pytest.raises(MalformedData, match="Amount has 9 characters, expected at most 8"):
+        handler.to_body(BusinessObject(known, "Payment", "Create", {"Amount": "-123.4560"}))
+
+
+def test_a_template_writes_the_digits() -> None:
+    bo = BusinessObject(KNOWN, "Payment", "Create", {"Amount": "1e3", "Rate": ["1.50", "1e-9"]})
+    handler = make(TemplateHandler, text="{{ Amount }} {% for one in Rate %}[{{ one }}]{% endfor %}")
+    assert handler.to_body(bo) == b"1000 [1.50][0.000000001]"
+
+
+# --- Python ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [Decimal("1.50"), 7, "1.50", "", 10**400, Decimal("1E+3")])
+def test_a_decimal_takes_exact_numbers(value: Any) -> None:
+    bo = BusinessObject(KNOWN, "Payment", "Create", {"Amount": value})
+    assert bo["Amount"] == (Decimal(value) if value != "" else "")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (
+            0.1,
+            "found the float 0.1, which is not exact, expected a decimal.Decimal, an integer, or the digits as a text",
+        ),
+        (float("nan"), "found the float nan"),
+        (Decimal("NaN"), "expected a finite number"),
+        (Decimal("sNaN"), "expected a finite number"),
+        (Decimal("-Infinity"), "expected a finite number"),
+        (Decimal("1E+1001"), "at most 1000 zeros"),
+        (Decimal("1E-999999"), "at most 1000 zeros"),
+        (True, "found true, expected a number"),
+        ([1], "found a list"),
+        (b"1", "expected a number"),
+    ],
+)
+def test_a_decimal_refuses_what_is_not_exact(value: Any, reason: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        BusinessObject(KNOWN, "Payment", "Create")["Amount"] = value
+    assert reason in str(refused.value)
+    assert "Payment: Amount: " in str(refused.value)
+
+
+def test_numbers_are_equal_whatever_their_zeros_are() -> None:
+    one, other = (BusinessObject(KNOWN, "Payment", "Create", {"Amount": text}) for text in ("10.00", "1e1"))
+    assert one == other
+    assert one.as_dict() == {"Amount": Decimal(10)}
+
+
+def test_a_default_is_exact() -> None:
+    tax = Attribute("Tax", "Decimal", is_required=True, default=Decimal("0.190"))
+    bo = BusinessObject(payment(tax), "Payment", "Create", {})
+    finish(bo, use_defaults=True)
+    assert str(bo["Tax"]) == "0.190"
