@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -410,6 +411,31 @@ def test_a_double_goes_into_a_column_of_floats(shop: Shop, column: str) -> None:
         mapping=TableMapping("orders", (("orderid", "OrderId"), ("total", "Total"))),
     )
     assert orders(shop, "total") == [(0.5,)]
+
+
+@pytest.mark.parametrize(
+    ("digits", "scale", "amount"),
+    [(0, None, LONG), (5, 2, "12345"), (5, 2, "123.45"), (15, None, "1234567890.12345"), (20, 3, "0.001")],
+)
+def test_the_sql_of_a_missing_table_has_columns_for_every_decimal(
+    shop: Shop, digits: int, scale: int | None, amount: str
+) -> None:
+    amounts = Attribute("Amount", "Decimal", digits=digits, scale=scale)
+    money = replace(MONEY, attributes={**MONEY.attributes, "Amount": amounts})
+    known = Definitions({"Money": money, "Share": SHARE})
+    bo = BusinessObject(known, "Money", "Create", {"Id": 1, "Amount": amount})
+
+    def work(transaction: Transaction) -> None:
+        rows = TableSpec("shop", "Money", TableMapping("made"), "error").rows(transaction.sqlalchemy, known)
+        rows.write(transaction.sqlalchemy, bo, "insert", "error")
+
+    for number in ("sql-1", "sql-2"):
+        try:
+            shop.database.run(shop.row(number), lambda: None, work)
+        except WrongTable as wrong:
+            shop.execute(str(wrong).partition("make it so: ")[2])
+    ((found,),) = shop.execute('SELECT CAST("Amount" AS TEXT) FROM made')
+    assert Decimal(found) == Decimal(amount)
 
 
 def test_an_expression_adds_exactly(shop: Shop) -> None:

@@ -11,7 +11,9 @@ from sqlalchemy.schema import CreateTable
 from sqlalchemy.types import TypeEngine
 
 from connector.broker.table.mapping import TableMapping, WrongExpression, default_columns, source_of
+from connector.broker.table.values import decimal_type
 from connector.businessobjects.definition import Attribute, Definition
+from connector.businessobjects.types import DECIMAL
 from connector.databases.outcomes import outcome
 
 _TYPES: Final[Mapping[str, Callable[[], TypeEngine[Any]]]] = {
@@ -19,7 +21,6 @@ _TYPES: Final[Mapping[str, Callable[[], TypeEngine[Any]]]] = {
     "Integer": types.Integer,
     "Float": types.Float,
     "Double": types.Double,
-    "Decimal": types.Numeric,
 }
 """From the type of an attribute to the type of a column. All others are texts: a Date may have a time."""
 
@@ -38,10 +39,10 @@ def create_statement(
         parent: of the parent, for the table of a child.
     """
     pairs = mapping.columns or [(name, name) for name in default_columns(definition)]
-    columns = {name: _column(name, text, definition, is_key=parent is None) for name, text in pairs}
+    columns = {name: _column(name, text, definition, dialect, is_key=parent is None) for name, text in pairs}
     if parent is not None:
         for name, text in mapping.key:
-            columns[name] = _column(name, text, parent, is_key=False, is_needed=True)
+            columns[name] = _column(name, text, parent, dialect, is_key=False, is_needed=True)
     schema, _, name = mapping.name.rpartition(".")
     table = Table(name, MetaData(), *columns.values(), schema=schema or None)
     lines = [line.strip() for line in str(CreateTable(table).compile(dialect=dialect)).split("\n")]
@@ -56,7 +57,7 @@ def tables_there(names: Iterable[str]) -> str:
 
 
 def _column(
-    name: str, text: str, definition: Definition, *, is_key: bool, is_needed: bool = False
+    name: str, text: str, definition: Definition, dialect: Dialect, *, is_key: bool, is_needed: bool = False
 ) -> Column[Any]:
     try:
         attribute = source_of(text, definition).attribute
@@ -64,11 +65,13 @@ def _column(
         attribute = None
     key = is_key and attribute is not None and attribute.is_key
     is_nullable = not (key or is_needed or (attribute is not None and attribute.is_required))
-    kind = types.Text() if attribute is None else _type(attribute)
+    kind = types.Text() if attribute is None else _type(attribute, dialect)
     return Column(name, kind, primary_key=key, nullable=is_nullable, autoincrement=False)
 
 
-def _type(attribute: Attribute) -> TypeEngine[Any]:
+def _type(attribute: Attribute, dialect: Dialect) -> TypeEngine[Any]:
+    if attribute.type == DECIMAL:
+        return decimal_type(attribute.digits, attribute.scale, dialect.name)
     make = _TYPES.get(attribute.type)
     if make is not None:
         return make()

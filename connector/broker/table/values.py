@@ -108,6 +108,20 @@ def _check_time(text: str, time: datetime.datetime, kind: TypeEngine[Any]) -> No
         raise ValueError(f"found {describe(text)}, expected at most {digits} digits after the second")
 
 
+def decimal_type(digits: int, scale: int | None, dialect: str) -> TypeEngine[Any]:
+    """Returns a type of columns that holds every Decimal of these limits.
+
+    Args:
+        digits, scale: as :class:`connector.businessobjects.definition.Attribute` has them.
+        dialect: the name that SQLAlchemy gives the database.
+    """
+    if dialect == "sqlite" and not 0 < digits <= _SQLITE_DIGITS:
+        return types.Text()
+    if digits and scale is not None:
+        return types.Numeric(digits + scale, scale)  # all digits may stand before the point
+    return types.Numeric()
+
+
 def _decimal(value: Decimal, kind: TypeEngine[Any], family: str, dialect: str) -> Any:
     """Returns what the driver gets for an exact number. Nothing is rounded, here or in the database.
 
