@@ -227,7 +227,7 @@ class FixedWidthHandler:
     ) -> None:
         for index, text in enumerate(self._special.write_list(bo.type, field, values)):
             place = f"{bo.type}: {field.name}[{index}]"
-            parts.append(self._value(text, width, place, field, is_set=True))
+            parts.append(self._value(text, width, place, kind_of(field), is_set=True, cut=self._cuts(field)))
 
     def _write_run(self, bo: BusinessObject, run: Run, widths: list[int], parts: list[str]) -> None:
         is_plain = self._pad == " " and not self._in_bytes
@@ -236,15 +236,15 @@ class FixedWidthHandler:
                 parts.append(self._justify(text, width))
             else:
                 place = f"{bo.type}: {field.name}"
-                parts.append(self._value(text, width, place, field, is_set=field.name in bo))
+                is_set, cut = field.name in bo, self._cuts(field)
+                parts.append(self._value(text, width, place, kind_of(field), is_set=is_set, cut=cut))
 
-    def _value(self, text: str, width: int, place: str, field: Field, *, is_set: bool) -> str:
+    def _value(self, text: str, width: int, place: str, kind: str, *, is_set: bool, cut: bool = False) -> str:
         """Returns the field of an attribute.
 
         Raises:
             MalformedData: the field would be read as another value.
         """
-        kind, cut = kind_of(field), self._cuts(field)
         has_zeros = self._pad == "0" and kind != TEXT
         if is_set and not has_zeros and not text.strip(self._pad):
             raise MalformedData(f"{place} has only pad characters, which means not set")
