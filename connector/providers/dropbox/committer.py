@@ -6,6 +6,7 @@ point. A single move with nothing else to record needs no record, because a rena
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 
@@ -16,12 +17,16 @@ from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.heartbeat import Heartbeat
 from connector.providers.dropbox.layout import SUBSCRIPTIONS, Layout
 from connector.providers.dropbox.transaction_log import (
+    LEFT,
     Copies,
+    Left,
     Move,
     format_record,
     parse_record,
     roll_forward,
 )
+
+_log = logging.getLogger("connector.dropbox")
 
 
 class Committer:
@@ -53,6 +58,8 @@ class Committer:
         self._window = window
         self._heartbeat = heartbeat
         self._records = 0
+        self._named: set[str] = set()
+        """Files of settled messages that cannot be moved, and that the log has named."""
 
     def commit(
         self,
@@ -146,8 +153,24 @@ class Committer:
             self.assert_ours()
             raise lost(move.source) from error
         except OSError as error:
-            raise unwritable(error) from error
+            if move.kind == "sent" or not files.is_stuck(error, self._layout.clients):
+                raise unwritable(error) from error
+            self._settle_left(move, error)
         faults.point("settle.finished")
+
+    def _settle_left(self, move: Move, error: OSError) -> None:
+        """Settles a message whose file cannot be moved now. The move is made as soon as it can be.
+
+        Raises:
+            SettlementError: the record of the move cannot be written. Nothing has happened.
+        """
+        self.assert_ours()
+        self._records += 1
+        path = os.path.join(self._layout.committing, f"{self._client_id}-{base36(self._records)}")
+        try:
+            self._keep_left(path, [Left(move.source, move.target, error.strerror or "")], 1)
+        except ProviderError as failure:
+            raise SettlementError(str(failure)) from failure
 
     def _rename(self, source: str, target: str) -> None:
         try:
@@ -166,7 +189,10 @@ class Committer:
         renames = [(move.source, move.target) for move in moves]
         for one in copies:
             renames += zip(one.sources, one.targets, strict=True)
-        folders = roll_forward(self._layout, renames, self._store.fit)
+        left: list[Left] = []
+        folders = roll_forward(self._layout, renames, self._store.fit, left)
+        if left and not self._keep_left(path, left, len(renames)):
+            return
         published = any(one.published for one in copies) or any(move.published for move in moves)
         try:
             if self._durable:
@@ -183,6 +209,53 @@ class Committer:
                 f"cannot finish the transaction record {path}: {error.strerror}{remedy(error)}"
             ) from error
         faults.point("settle.finished")
+
+    def _keep_left(self, path: str, left: Sequence[Left], number: int) -> bool:
+        """Keeps the moves that cannot be made now in a record of their own. Names their files once.
+
+        Args:
+            path: of the record that is being finished.
+            left: its moves that cannot be made.
+            number: of all its moves.
+
+        Returns:
+            whether the record ``path`` can be finished. False for the record of such moves, with nothing new.
+
+        Raises:
+            ProviderError: the record cannot be written.
+        """
+        for one in left:
+            if one.source not in self._named:
+                self._named.add(one.source)
+                reason = f"{one.reason}; let this user rename the file (its owner, its attributes, a mount)"
+                extra = {"file": ascii(self._root + one.source), "reason": reason}
+                _log.error("a settled message cannot be moved now and stays where it is", extra=extra)
+        if path.endswith(LEFT) and len(left) == number:
+            return False
+        try:
+            self._write_left(path.removesuffix(LEFT), left)
+        except OSError as error:
+            raise ProviderError(
+                f"cannot write the transaction record {path}: {error.strerror}{remedy(error)}"
+            ) from error
+        return not path.endswith(LEFT)
+
+    def _write_left(self, path: str, left: Sequence[Left]) -> None:
+        name = os.path.basename(path) + LEFT
+        record = os.path.join(self._layout.associated, name)
+        moves = [Move("received", one.source, one.target) for one in left]
+        files.write_new(record, format_record(moves), sync=self._durable, replace=True)
+        os.rename(record, os.path.join(self._layout.committing, name))
+
+    def finish_left(self) -> None:
+        """Tries again to make the moves of settled messages that could not be made.
+
+        Raises:
+            ProviderError: the moves cannot be made now, whatever their files are.
+        """
+        for name in files.names_in(self._layout.committing):
+            if name.endswith(LEFT):
+                self.finish_record(os.path.join(self._layout.committing, name))
 
     def sync(self, folder: str) -> None:
         """Makes the names in a folder durable. A temporary folder that has ended has nothing to keep."""

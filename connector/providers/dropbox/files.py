@@ -29,6 +29,13 @@ _OF_ALL_FILES: Final = frozenset(
     )
 )
 """Errors of a file system, whatever the file is."""
+_STUCK: Final = frozenset(
+    (
+        *(errno.EPERM, errno.EBUSY, errno.ETXTBSY, errno.EISDIR, errno.EINVAL, errno.EUCLEAN),
+        *(errno.EIO, errno.ESTALE),
+    )
+)
+"""Errors of a rename or removal that may lie in the file: its owner, its attributes, a mount, a bad inode."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _renameat2 = getattr(_libc, "renameat2", None)  # integers and bytes are passed unchanged
@@ -311,6 +318,16 @@ def closed_folder(error: OSError) -> str | None:
             if os.path.isdir(folder) and not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
                 return folder
     return None
+
+
+def is_stuck(error: OSError, directory: str) -> bool:
+    """Whether a file cannot be renamed or removed, though its folders could be changed.
+
+    Args:
+        error: of the rename or removal.
+        directory: as for :func:`is_of_one_file`.
+    """
+    return error.errno in _STUCK and is_of_one_file(error, directory) and closed_folder(error) is None
 
 
 def is_directory(path: str) -> bool:

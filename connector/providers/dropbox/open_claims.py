@@ -13,6 +13,7 @@ from connector.providers.dropbox.claims import DropboxClaim, in_progress_origin,
 from connector.providers.dropbox.files import names_in
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import VIEW_LETTERS, Layout, QueueFolders
+from connector.providers.dropbox.transaction_log import sources_left
 
 _PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
 
@@ -28,11 +29,14 @@ def claims_by_owner(
         in_progress: include this in-progress destination.
     """
     found: dict[str, list[DropboxClaim]] = {}
+    settled = sources_left(layout)
     for folders, key in _places(layout):
         relative = layout.relative(folders.processing)
         for name in names_in(folders.processing):
             short, tag = split_tag(name)
             if tag is None or (client_ids is not None and tag.owner.client_id not in client_ids):
+                continue
+            if f"{relative}/{name}" in settled:
                 continue
             home, part = folders, Part.MAIN
             if tag.view:
@@ -67,7 +71,10 @@ def in_progress_claims(
             names = sorted(e.name for e in entries if e.is_file(follow_symlinks=False) and e.name[0] != ".")
     except FileNotFoundError:
         return
+    settled = sources_left(layout)
     for name in names:
+        if f"{relative}/{name}" in settled:
+            continue
         owner, origin = in_progress_origin(name if codec.OWNER in name else headers.full(name))
         home = layout.queue(origin) if origin is not None else folders
         yield DropboxClaim(

@@ -27,22 +27,32 @@ def owners_of_prepared(layout: Layout) -> set[str]:
 def remove_prepared(layout: Layout, client_id: str) -> None:
     """Removes the prepared messages of a client.
 
+    A file that this user may not remove stays.
+
     Raises:
-        OSError: a file cannot be removed.
+        OSError: files cannot be removed.
     """
     for owner, path in prepared_files(layout):
         if owner == client_id:
-            files.remove(path)
+            _remove(layout, path)
 
 
 def remove_forgotten(layout: Layout) -> None:
     """Removes the prepared messages of clients that have no file any more. No recovery looks for these.
 
     Raises:
-        OSError: a file cannot be removed.
+        OSError: files cannot be removed.
     """
     found = list(prepared_files(layout))
     living = living_clients(layout.clients)  # after the files: a client has its file before it prepares
     for owner, path in found:
         if owner not in living:
-            files.remove(path)
+            _remove(layout, path)
+
+
+def _remove(layout: Layout, path: str) -> None:
+    try:
+        files.remove(path)
+    except OSError as error:
+        if not files.is_stuck(error, layout.clients):
+            raise

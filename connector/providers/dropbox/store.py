@@ -259,6 +259,11 @@ class DropboxStore:
             self.headers.remove(fitted, keep=claim.name)
             return None
         except OSError as error:
+            self.headers.remove(fitted, keep=claim.name)
+            if files.is_stuck(error, self.layout.clients):
+                extra = {"file": ascii(self.layout.absolute(claim.path)), "reason": error.strerror}
+                _log.warning("a message cannot be taken now and stays in its directory", extra=extra)
+                return None
             raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
         self.headers.remove(claim.name, keep=fitted)
         return DropboxClaim(
@@ -428,7 +433,9 @@ class DropboxStore:
             remove_prepared(self.layout, self.context.client_id)
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """See :meth:`connector.core.local.store.Store.prune`."""
+        """See :meth:`connector.core.local.store.Store.prune`. Also moves settled messages that were left."""
+        with contextlib.suppress(ProviderError):  # they are left for another time
+            self.context.committer.finish_left()
         return self._pruner.step(retentions, seconds)
 
     def tasks(self) -> DropboxTaskSpec:

@@ -17,17 +17,21 @@ space.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from connector import faults
 from connector.errors import ProviderError
 from connector.providers.dropbox import files
 from connector.providers.dropbox.layout import Layout
+
+LEFT: Final = "-left"
+"""End of the name of a record in ``committing/`` whose moves cannot be made now, because of their files."""
 
 _HEAD: Final = "dropboxmq --creator-version 1.1 --type "
 _HEAD_SPACES: Final = _HEAD.count(" ")
@@ -206,8 +210,24 @@ def _options(line: str, number: int) -> dict[str, str]:
     return options
 
 
+class Left(NamedTuple):
+    """A move that cannot be made now, because of its file.
+
+    Args:
+        source, target: of the move, relative to the root. A target None means delete.
+        reason: the error of the system.
+    """
+
+    source: str
+    target: str | None
+    reason: str
+
+
 def roll_forward(
-    layout: Layout, moves: Sequence[tuple[str, str | None]], fit: Callable[[str], str]
+    layout: Layout,
+    moves: Sequence[tuple[str, str | None]],
+    fit: Callable[[str], str],
+    left: list[Left] | None = None,
 ) -> set[str]:
     """Makes every move that is not made yet. Returns the changed folders.
 
@@ -215,9 +235,11 @@ def roll_forward(
         layout: of the root.
         moves: source and target of each, relative to the root. A target None means delete.
         fit: shortens a name that grows too long because the target name is taken (``HeaderStore.fit``).
+        left: gets the moves that cannot be made because of their file, which hold up no other move. None =
+            each is an error.
 
     Raises:
-        ProviderError: a file cannot be moved. The record stays and is finished later.
+        ProviderError: files cannot be moved. The record stays and is finished later.
     """
     root = layout.root + "/"
     folders: set[str] = set()
@@ -231,12 +253,25 @@ def roll_forward(
                 elif (has_many and opened.rename_new(source, target)) or _rename(layout, source, target, fit):
                     folders.add(target.rpartition("/")[0])
             except OSError as error:
+                if left is not None and files.is_stuck(error, layout.clients):
+                    left.append(Left(source, target, error.strerror or ""))
+                    continue
                 raise ProviderError(
                     f"cannot move a settled message: {error.strerror}: "
                     f"{error.filename!r} -> {error.filename2!r}; "
                     "the message is moved as soon as that path can be written"
                 ) from error
     return {root + folder for folder in folders}
+
+
+def sources_left(layout: Layout) -> frozenset[str]:
+    """Returns the files of settled messages that could not be moved, relative to the root."""
+    found: set[str] = set()
+    for name in files.names_in(layout.committing):
+        if name.endswith(LEFT):
+            with contextlib.suppress(FileNotFoundError), open(f"{layout.committing}/{name}", "rb") as record:
+                found.update(move.source for move in parse_record(record.read()))
+    return frozenset(found)
 
 
 def _remove(layout: Layout, path: str) -> None:

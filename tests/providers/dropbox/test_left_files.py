@@ -333,3 +333,117 @@ def test_a_file_in_a_topic_that_may_not_be_read_is_put_aside(root: Path, durable
     assert os.listdir(Path(connection.store.layout.queue(topic).error)) == ["4.1.T"]
     assert said() == [("a message of a topic cannot be distributed and was put aside", "4.1.T")]
     connection.close()
+
+
+# -- a file that refuses to move after it was claimed ------------------------------------------------
+
+MOVES = ("archive", "removed", "given back")
+
+
+def settlement(claim: Any, move: str) -> Settlement:
+    if move == "archive":
+        return Settlement(claim, copy_to=OTHER, published=f"key {claim.message_id}")
+    return Settlement(claim, give_back=move == "given back", delivery_count=1)
+
+
+def processing(connection: LocalConnection) -> list[Path]:
+    return sorted(Path(connection.store.layout.queue(ORDERS).processing).iterdir())
+
+
+def where(connection: LocalConnection) -> dict[str, list[bytes]]:
+    """The bodies in the folders of the two queues."""
+    root = Path(connection.store.layout.root)
+    return {
+        str(folder.relative_to(root)): sorted(path.read_bytes() for path in folder.iterdir())
+        for queue in ("orders", "other")
+        for folder in root.glob(f"{queue}/incoming/*")
+        if any(folder.iterdir())
+    }
+
+
+EXPECTED = {
+    "archive": {"other/incoming/target": [b"0", b"1", b"2"]},
+    "removed": {"orders/incoming/processed": [b"0", b"1", b"2"]},
+    "given back": {"orders/incoming/target": [b"0", b"1", b"2"]},
+}
+
+
+@pytest.mark.parametrize("number", [1, 3], ids=["alone", "in a batch"])
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("way", ["prune", "start", "crash"])
+def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
+    root: Path, caplog: pytest.LogCaptureFixture, number: int, move: str, way: str
+) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
+    connection.send(ORDERS, texts(*"012"))
+    claims = connection.poller(ORDERS).claim(1, range(3))
+    first, *_ = processing(connection)
+    with stuck(first):
+        if number == 1:
+            for claim in claims:
+                connection.settle([settlement(claim, move)])
+        else:
+            connection.settle([settlement(claim, move) for claim in claims])
+        assert processing(connection) == [first]
+        connection.prune()
+        if way == "prune":
+            assert processing(connection) == [first]
+        else:
+            (connection.abandon if way == "crash" else connection.close)()
+            for leftover in other.leftovers(None, at_start=True):
+                assert leftover.claims == [], "it is settled"
+                leftover.forget()
+            assert processing(other) == [first]
+    lines = [one for one in caplog.records if "settled message cannot be moved" in one.getMessage()]
+    assert 1 <= len(lines) <= 2, "each client names the file once"
+    if way == "prune":
+        connection.prune()
+    else:
+        last = provider.connect("suite", "c")
+        for leftover in last.leftovers(None, at_start=True):
+            leftover.forget()
+        last.prune()
+        last.close()
+    assert where(other) == EXPECTED[move]
+    assert os.listdir(other.store.layout.committing) == []
+    other.close()
+    connection.abandon()
+
+
+def test_a_takeover_gives_back_all_but_the_file_that_refuses_to_move(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    dead, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    dead.send(ORDERS, texts(*"012"))
+    assert len(dead.poller(ORDERS).claim(1, range(3))) == 3
+    dead.abandon()
+    first, *_ = processing(living)
+    with stuck(first):
+        for leftover in living.leftovers(None, at_start=True):
+            assert len(leftover.claims) == 3
+            leftover.forget()
+        assert bodies(living, living.poller(ORDERS)) == [b"1", b"2"]
+    living.prune()
+    assert bodies(living, living.poller(ORDERS)) == [b"0"]
+    living.close()
+
+
+def test_a_message_in_progress_that_refuses_to_move_holds_up_no_other_takeover(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    dead, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    dead.send(ORDERS, texts(*"012"))
+    assert len(dead.poller(ORDERS, IN_PROGRESS).claim(1, range(3))) == 3
+    dead.abandon()
+    first, *_ = targets(living, IN_PROGRESS)
+    with stuck(first):
+        for leftover in living.leftovers(IN_PROGRESS, at_start=True):
+            adopted = [living.adopt(claim, 5, place) for place, claim in enumerate(leftover.claims)]
+            assert [one is None for one in adopted] == [True, False, False]
+            leftover.forget()
+        living.settle([Settlement(one) for one in adopted if one is not None])
+    (claim,) = living.unowned(IN_PROGRESS)
+    again = living.adopt(claim, 6, 0)
+    assert again is not None
+    living.settle([Settlement(again)])
+    assert targets(living, IN_PROGRESS) == []
+    living.close()
