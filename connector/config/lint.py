@@ -239,6 +239,9 @@ class Lint:
         # A wrong URL leaves out its database, which is there all the same.
         node = node_at(self.reporter.tree, ("databases",))
         known = list(node.entries) if isinstance(node, Table) else []
+        others = [key for key in self.reporter.tree.entries if key not in AdapterFile.model_fields]
+        if any(nearest(key, ["databases"]) for key in others):
+            return  # a misspelt section is reported as an unknown key already
         if name is None or name in self.file.databases or name in known:
             return
         self.reporter.add(

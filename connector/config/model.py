@@ -27,6 +27,7 @@ from connector.config.destinations import (
     TEXT_OF_SELECTOR,
 )
 from connector.config.http_model import Http
+from connector.config.metaobject_text import scalar
 from connector.config.problems import shown
 from connector.config.section import ProviderSection, Section
 from connector.config.tree import Leaf
@@ -57,7 +58,7 @@ def _right_form(destination: str, selector: Any) -> str:
     if isinstance(selector, dict):
         selector = selector.get("selector")
     text = str(selector) if isinstance(selector, Leaf) and not selector.from_environment else "..."
-    return f'{{destination: {destination}, selector: "{text}"}}'
+    return f"{{destination: {destination}, selector: {scalar(text)}}}"
 
 
 def _inputs(value: Any) -> Any:

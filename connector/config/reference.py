@@ -85,7 +85,8 @@ The words `null`, `Null`, `NULL` and `~` without quotes are no value, too. In qu
 A key that stands twice and an unknown key are mistakes, whatever their values.
 
 `${NAME}` and `${NAME:default}` inside a value of `adapter.yaml` stand for environment variables, `$${`
-for a literal `${`. A value that becomes empty counts as not given. Relative paths count from the
+for a literal `${`. The forms of the shell, such as `${NAME:-default}`, are refused. A value that becomes
+empty counts as not given. Relative paths count from the
 directory of the file.
 
 A *duration* is a number with `ms`, `s`, `m`, `h` or `d`. A *size* is a number of bytes, or one with

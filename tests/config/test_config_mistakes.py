@@ -165,6 +165,7 @@ CASES = [
     # inputs
     case("input as a key of its selector", A, "- queue://orders", "- §queue://orders: \"size > 1\"", "connector.InputDestination[0]", "'queue://orders' as a key", '{destination: queue://orders, selector: "size > 1"}'),
     case("input as a key of its options", A, "- queue://orders", "- §queue://orders: {selector: size > 1}", "connector.InputDestination[0]", '{destination: queue://orders, selector: "size > 1"}'),
+    case("input as a key of a selector with quotes", A, "- queue://orders", "- §queue://orders: 'a = \"b\"'", "connector.InputDestination[0]", 'selector: "a = \\"b\\""}'),
     case("inputs as a mapping", A, "InputDestination:\n    - queue://orders\n    - queue://customers", "InputDestination:\n    §queue://orders: size > 1", "connector.InputDestination", "a mapping", '- {destination: queue://orders, selector: "size > 1"}'),
     case("one input as a mapping", A, "InputDestination:\n    - queue://orders\n    - queue://customers", "InputDestination: §{destination: queue://orders, selector: size > 1}", "connector.InputDestination", "a mapping", '- {destination: queue://orders, selector: "size > 1"}'),
     case("selector", A, "- queue://orders", "- {destination: orders, selector: §[a]}", "connector.InputDestination[0].selector", "a list", "message selector"),
@@ -226,6 +227,7 @@ CASES = [
     case("database of nobody", A, P, P + "\n    transaction: §shops", "subscriptions[0].transaction", "there is no database 'shops'", nearest="shop"),
     case("misspelt database", A, P, "    table: §shp.customer", "subscriptions[0].table", "there is no database 'shp'", nearest="shop"),
     case("reply of a transaction", A, P, P + "\n    transaction: shop\n    reply: §true", "subscriptions[0].reply", "transaction"),
+    case("misspelt databases", A, P + "\n  - object: Order\n    destination: queue://erp-orders\n    mime_type: text/xml\n\nmetaobjects: ./metaobjects\n\nspark:\n  master: local[*]\n\ndatabases:", P + "\n    transaction: shop\n\nmetaobjects: ./metaobjects\n\n§database:", "database", "unknown key", nearest="databases"),
     case("URL of nothing", A, "url: \"sqlite:///./shop.db\"", "url: §secret", "databases.shop.url", "no URL"),
     *(
         case(f"PostgreSQL as {scheme}", A, "url: \"sqlite:///./shop.db\"", f"url: §\"{scheme}://u:secret@h/d\"", "databases.shop.url", f"'{scheme}'", "expected postgresql+psycopg://")
