@@ -65,10 +65,10 @@ def test_processes_that_exit_print_and_fork_harm_no_other_message(deploy: Deploy
     deployment = deploy()
     good = deployment.send("in", ["", "print:2000"])
     exits = deployment.send("in", ["sysexit:0", "sysexit:5"])
-    good += deployment.send("in", ["fork:30"])
+    good += deployment.send("in", ["fork:600"])
     strays = deployment.send("in", ["stray"], second="")
     good += deployment.send("in", [""] * 20)
-    run = deployment.drain(timeout=30)
+    run = deployment.drain()
     assert sorted(deployment.ids("archive").elements()) == sorted(good + strays)
     assert deployment.ids("error") == dict.fromkeys(exits, 1)
     assert "SystemExit: 5" in _reasons(deployment)[exits[1]]
