@@ -42,7 +42,10 @@ def draft_xml_schema(draft: Draft, body: bytes, path: Path, directory: Path) -> 
     Raises:
         MalformedData: the body is no schema, or has no element to begin with.
     """
-    _Schema(draft, SchemaFiles(body, path, directory)).draft()
+    try:
+        _Schema(draft, SchemaFiles(body, path, directory)).draft()
+    except RecursionError:
+        raise MalformedData("the groups or types of the schema are nested too deeply") from None
 
 
 class _Schema:

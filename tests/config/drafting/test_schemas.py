@@ -337,6 +337,14 @@ def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
             ),
             "more than 200000 declarations: line 1",
         ),
+        (
+            order(sequence('<xs:group ref="t:g0"/>')).replace(
+                "</xs:schema>",
+                "".join(f'<xs:group name="g{n}"><xs:group ref="t:g{n + 1}"/></xs:group>' for n in range(5000))
+                + "</xs:schema>",
+            ),
+            "the groups or types of the schema are nested too deeply",
+        ),
     ],
 )
 def test_a_schema_that_describes_no_object_is_an_error(schema: str, error: str) -> None:
