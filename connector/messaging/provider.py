@@ -466,7 +466,8 @@ class Provider(Protocol):
         Raises:
             ClientIdError: another connection holds the client id. An adapter shares its client id with its
                 own instances.
-            ProviderError: the provider is out of reach.
+            ProviderError: the provider is out of reach. A service waits for it.
+            ProviderMisconfigured: the configuration is wrong, for example the password. The start ends.
         """
 
 

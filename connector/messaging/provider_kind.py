@@ -45,7 +45,7 @@ class AdapterProvider(Provider, Protocol):
             whether the provider exists. False = the first connection makes it.
 
         Raises:
-            ProviderError: a connection would fail.
+            ProviderError: a connection would fail. ProviderMisconfigured, if only a correction ends that.
         """
 
     def clients(self) -> Sequence[ClientNote]:
