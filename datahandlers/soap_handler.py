@@ -280,6 +280,6 @@ def _escaped(text: str) -> str:
 
 def _as_text(element: etree._Element) -> str:
     """Returns an element as text, without the namespaces that only elements around it need."""
-    copied = etree.fromstring(etree.tostring(element, with_tail=False))
+    copied = parse_xml(etree.tostring(element, with_tail=False))
     etree.cleanup_namespaces(copied)
     return etree.tostring(copied, encoding="unicode")

@@ -173,6 +173,15 @@ def test_a_text_may_be_as_long_as_a_body(begin: str, end: str, attribute_name: s
         assert handler.to_business_object(handler.to_body(bo), None) == bo
 
 
+def test_the_detail_of_a_fault_may_be_as_long_as_a_body() -> None:
+    detail = f"<s:Detail><why>{'a' * LARGE}</why></s:Detail>"
+    fault = f"<s:Fault><s:Code><s:Value>a</s:Value></s:Code><s:Reason><s:Text>b</s:Text></s:Reason>{detail}</s:Fault>"
+    handler = soap(SOAP, FaultObject="Fault")
+    bo = handler.to_business_object(envelope(f"<s:Body>{fault}</s:Body>"), Hint("Fault", "Create"))
+    assert len(bo["Detail"]) == LARGE + len("<why></why>")
+    assert handler.to_business_object(handler.to_body(bo), Hint("Fault", "Create")) == bo
+
+
 def test_a_line_that_the_parser_does_not_tell_is_not_told_wrong() -> None:
     for inner, words in [
         ("<Price><Amount/></Price>", "line 65535 or later"),
