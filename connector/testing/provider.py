@@ -14,6 +14,8 @@ Subclass it in a test module. Define fixtures for the provider and for a destina
             provider.refuse("blocked")
             return parse_destination("queue://blocked")
 
+For a provider whose messages other programs can spoil, say ``can_spoil = True``, and define a fixture
+``spoil``.
 For a provider with a redelivery limit, also define a fixture ``limited``: an empty provider with a limit of
 two.
 
@@ -24,6 +26,7 @@ extra (pytest).
 
 from __future__ import annotations
 
+from connector.testing.provider_suite.bad_messages import BadMessageTests
 from connector.testing.provider_suite.broker_transactions import BrokerTransactionTests
 from connector.testing.provider_suite.browsing import BrowsingTests
 from connector.testing.provider_suite.claiming import ClaimingTests
@@ -60,6 +63,7 @@ class ProviderSuite(
     TakingTests,
     ClaimingTests,
     BrowsingTests,
+    BadMessageTests,
     ReturningTests,
     SettlingTests,
     GroupTests,

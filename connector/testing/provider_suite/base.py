@@ -86,6 +86,9 @@ class SuiteBase:
     can_tell: ClassVar[bool] = True
     """Whether the provider has a waiter."""
 
+    can_spoil: ClassVar[bool] = False
+    """Whether another program can make a message of the provider unreadable. Then define ``spoil``."""
+
     wait_timeout: ClassVar[float] = 30.0
     """Seconds after which every client sees a message that was sent or given back."""
 
@@ -106,6 +109,7 @@ class SuiteBase:
                 any(getattr(able, capability) is not has for capability, has in _needed(test))
                 or (not cls.has_limit and fixtures & {"limited", "strict"})
                 or (not cls.can_tell and "waiter" in fixtures)
+                or (not cls.can_spoil and fixtures & {"spoil", "bad"})
             ):
                 setattr(cls, name, None)
 
@@ -118,6 +122,14 @@ class SuiteBase:
     def unwritable(self, provider: Provider) -> Any:
         """A destination with a valid name to which nothing can be sent."""
         raise NotImplementedError("override the fixture 'unwritable'")
+
+    @pytest.fixture
+    def spoil(self, provider: Provider) -> Callable[[Destination, str], None]:
+        """Makes a waiting message unreadable, as another program may.
+
+        Called with its destination and its JMSMessageID. Some header or property then has an invalid value.
+        """
+        raise NotImplementedError("override the fixture 'spoil', or say can_spoil = False")
 
     @pytest.fixture
     def capabilities(self, provider: Provider) -> Capabilities:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,18 @@ from connector.testing.provider_suite.base import ORDERS
 
 class DropboxSuite(ProviderSuite):
     able = DropboxProvider.capabilities
+    can_spoil = True
+
+    @pytest.fixture(params=[".soon", ".....badI=xyz", ".....JMS_dropboxmq_hdrS=gone"])
+    def spoil(
+        self, provider: DropboxProvider, request: pytest.FixtureRequest
+    ) -> Callable[[Destination, str], None]:
+        def rename(destination: Destination, identity: str) -> None:
+            target = Path(provider.folders(destination).target)
+            (path,) = target.glob(f"*{identity.removeprefix('ID:')}.*")
+            path.rename(f"{path}{request.param}")
+
+        return rename
 
     @pytest.fixture
     def unwritable(self, root: Path) -> Destination:

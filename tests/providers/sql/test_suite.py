@@ -44,6 +44,16 @@ class _Suite(ProviderSuite):
     """All tests of a class use one database, because to make one takes longer than most tests."""
 
     able = SqlProvider.capabilities
+    can_spoil = True
+
+    @pytest.fixture(params=["""'{"bad": []}'""", "'[]'"])
+    def spoil(self, engine: Engine, request: pytest.FixtureRequest) -> Callable[[Destination, str], None]:
+        def write(destination: Destination, identity: str) -> None:
+            change = f"UPDATE message SET properties = {request.param} WHERE headers ->> 'JMSMessageID' = :id"
+            with engine.begin() as connection:
+                assert connection.execute(text(change), {"id": identity}).rowcount == 1
+
+        return write
 
     @pytest.fixture(scope="class")
     @classmethod
