@@ -78,7 +78,7 @@ verbs:
   Retrieve:
 attributes:
   OrderId: {type: String, key: true}
-  Total: Double
+  Total: Decimal
   Line: {type: Order_Line, cardinality: n}
 ---
 business_object: Order_Line

@@ -88,6 +88,8 @@ class DraftAttribute:
     comment: str = ""
     is_key: bool = False
     member: Member = NO_MEMBER
+    digits: int = 0
+    scale: int | None = None
 
     def add_tag(self, tag: str) -> None:
         """Adds a tag to the application-specific information."""
@@ -101,6 +103,10 @@ class DraftAttribute:
             found["required"] = "true"
         if self.max_length:
             found["max_length"] = str(self.max_length)
+        if self.digits:
+            found["digits"] = str(self.digits)
+        if self.scale is not None:
+            found["scale"] = str(self.scale)
         if self.many:
             found["cardinality"] = "n"
         if self.app_specific_info:

@@ -10,7 +10,7 @@ from connector.config.drafting.draft import Draft, key
 from connector.config.drafting.kinds import (
     BLANK,
     BOOLEAN,
-    DOUBLE,
+    HUGE,
     kind_of_number,
     kind_of_string,
     type_of_json,
@@ -30,12 +30,6 @@ class _Number(str):
     __slots__ = ()
 
 
-class _Whole(_Number):
-    """A number without a fraction and without an exponent."""
-
-    __slots__ = ()
-
-
 def draft_json(draft: Draft, body: bytes) -> None:
     """Drafts from a JSON object, as the data handler for ``application/json`` reads it.
 
@@ -43,7 +37,7 @@ def draft_json(draft: Draft, body: bytes) -> None:
         MalformedData: the body is no JSON object.
     """
     parse_object(body)  # the checks of the handler, and the limit of the depth
-    document: dict[str, Any] = json.loads(decode(body, "utf-8"), parse_int=_Whole, parse_float=_Number)
+    document: dict[str, Any] = json.loads(decode(body, "utf-8"), parse_int=_Number, parse_float=_Number)
     named = document.get(_KEYS[0])
     if isinstance(named, str) and not isinstance(named, _Number):
         draft.name_in_sample(named)
@@ -86,10 +80,8 @@ def _observe_one(shape: Shape, value: Any) -> None:
         _observe_object(shape, value)
     elif isinstance(value, bool):
         shape.kinds.add(BOOLEAN)
-    elif isinstance(value, _Whole):
-        shape.kinds.add(kind_of_number(value) or DOUBLE)
     elif isinstance(value, _Number):
-        shape.kinds.add(DOUBLE)
+        shape.kinds.add(kind_of_number(value) or HUGE)
     elif value:
         shape.kinds.add(kind_of_string(value))
     else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
 from connector.config.drafting.draft import Draft, DraftObject, key
-from connector.config.drafting.kinds import BOOLEAN, DOUBLE, kind_of_number, kind_of_string, type_of_json
+from connector.config.drafting.kinds import BOOLEAN, HUGE, kind_of_number, kind_of_string, type_of_json
 from connector.config.problems import shown
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData
@@ -21,12 +22,12 @@ _SHOWN: Final = 10
 _MAX_CHOICE: Final = 20
 """Schemas of a choice whose properties become one object."""
 _NULL: Final = "required in the schema, where null is a value"
-_LONG: Final = "whole numbers beyond 32 bits: exact up to 2**53, written with a decimal point"
 _NO_BOUNDS: Final = "the schema gives no bounds; Integer has 32 bits"
 
 _WORDS: Final = {
     "Integer": "integer",
     "Double": "number",
+    "Decimal": "number",
     "Boolean": "boolean",
     "String": "string",
     "Date": "string",
@@ -174,10 +175,11 @@ class _Schema:
             if made is not None:
                 made.type = self._child(holder, schema, reference or made.name, bool(reference))
         else:
-            type_name, comment = _simple(kind, schema)
+            type_name, scale, comment = _simple(kind, schema)
             made = self._draft.add(holder, key(name), type_name, many=many, comment=comment)
-            if made is not None and type_name == "String":
-                made.max_length = _length(schema)
+            if made is not None:
+                made.scale = scale
+                made.max_length = _length(schema) if type_name == "String" else 0
         if made is not None:
             made.many, made.required = many, required and not is_nullable
             if required and is_nullable:
@@ -336,26 +338,25 @@ def _type(schema: Schema) -> str:
 def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return BOOLEAN
-    if isinstance(value, int):
-        return kind_of_number(str(value)) or DOUBLE
-    if isinstance(value, float):
-        return DOUBLE
+    if isinstance(value, int | float | Decimal):
+        return kind_of_number(str(value)) or HUGE
     return kind_of_string(value) if isinstance(value, str) else ""
 
 
-def _simple(kind: str, schema: Schema) -> tuple[str, str]:
+def _simple(kind: str, schema: Schema) -> tuple[str, int | None, str]:
+    """Returns the type of an attribute, the scale of a Decimal, and a comment."""
     if kind == "string":
-        return ("Date", "") if schema.get("format") in ("date", "date-time") else ("String", "")
+        return "Date" if schema.get("format") in ("date", "date-time") else "String", None, ""
     if kind == "boolean":
-        return "Boolean", ""
+        return "Boolean", None, ""
     if kind == "number":
-        return "Double", ""
+        return "Double" if schema.get("format") in ("float", "double") else "Decimal", None, ""
     if kind == "integer":
         bounds: list[Any] = [schema[key] for key in ("minimum", "maximum") if _is_number(schema.get(key))]
         is_long = schema.get("format") in ("int64", "long")
         if is_long or any(not MIN_INTEGER <= bound <= MAX_INTEGER for bound in bounds):
-            return "Double", _LONG
-        return "Integer", "" if len(bounds) == 2 else _NO_BOUNDS
+            return "Decimal", 0, ""
+        return "Integer", None, "" if len(bounds) == 2 else _NO_BOUNDS
     raise _Misfit(f"the type {shown(kind)}")
 
 
@@ -372,7 +373,7 @@ def _length(schema: Schema) -> int:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _list(value: Any) -> list[Any]:

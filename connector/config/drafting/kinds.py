@@ -10,24 +10,24 @@ from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER, text_conve
 
 INTEGER: Final = "a whole number of 32 bits"
 LONG: Final = "a whole number beyond 32 bits"
+DECIMAL: Final = "a decimal number"
 HUGE: Final = "a number with more digits than a Double keeps"
-DOUBLE: Final = "a number"
+DOUBLE: Final = "a number with an exponent"
 BOOLEAN: Final = "true or false"
 DATE: Final = "a date"
 TEXT: Final = "a text"
 BLANK: Final = "a blank text"
 SPACE: Final = "white space"
 
-_EXACT: Final = 2**53
-"""Up to here a Double holds every whole number."""
 _DIGITS: Final = 15
 """Decimal digits that a Double always keeps."""
+_MAX_TEXT: Final = 1000
+"""Characters of the longest text that counts as a number."""
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _DECIMAL: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[TZ+-].*)?")
 
-_BEYOND: Final = "whole numbers beyond 32 bits: exact up to 2**53, written with a decimal point"
-_AS_TEXT: Final = "numbers that no number type keeps exactly, so a text; JSON has to put them in quotes"
+_NUMBERS: Final = frozenset((INTEGER, LONG, DECIMAL, HUGE, DOUBLE))
 
 
 def kind_of_text(text: str) -> str | None:
@@ -57,33 +57,38 @@ def kind_of_string(text: str) -> str:
 
 def kind_of_number(text: str) -> str | None:
     """Returns the kind of a number in decimal digits. None = the text is no such number."""
-    if _INTEGER.fullmatch(text):
-        if len(text) > 20:
-            return HUGE
-        number = int(text)
-        if MIN_INTEGER <= number <= MAX_INTEGER:
-            return INTEGER
-        return LONG if -_EXACT <= number <= _EXACT else HUGE
-    if len(text) > 400 or not _DECIMAL.fullmatch(text):
+    if len(text) > _MAX_TEXT:
         return None
+    if _INTEGER.fullmatch(text):
+        return INTEGER if len(text) < 12 and MIN_INTEGER <= int(text) <= MAX_INTEGER else LONG
+    if not _DECIMAL.fullmatch(text):
+        return None
+    has_exponent = "e" in text or "E" in text
     try:
-        text_converter("Double")(text)
+        text_converter("Decimal" if not has_exponent else "Double")(text)
     except ValueError:
-        return None  # beyond the range of 64 bits
+        return None  # beyond the range
     digits = re.sub(r"[eE].*|[^0-9]", "", text).strip("0")
-    return DOUBLE if len(digits) <= _DIGITS else HUGE
+    if len(digits) > _DIGITS:
+        return HUGE
+    return DOUBLE if has_exponent else DECIMAL
+
+
+def _type_of_numbers(kinds: set[str]) -> str:
+    """Returns the type of numbers. A Decimal keeps all digits. A Double is for numbers with exponents."""
+    if kinds == {INTEGER}:
+        return "Integer"
+    return "Double" if DOUBLE in kinds and not kinds & {LONG, HUGE} else "Decimal"
 
 
 def type_of_texts(kinds: Collection[str]) -> tuple[str, str]:
     """Returns the type of values that are written as text, and a comment. Every text fits a String."""
     found = set(kinds)
-    if found <= {INTEGER, DOUBLE} and found:
-        return ("Integer", "") if found == {INTEGER} else ("Double", "")
+    if found and found <= _NUMBERS:
+        return _type_of_numbers(found), ""
     if found == {BOOLEAN}:
         return "Boolean", ""
-    if found == {DATE}:
-        return "Date", ""
-    return "String", _AS_TEXT if found & {LONG, HUGE} and not found & {TEXT, DATE, BOOLEAN} else ""
+    return ("Date", "") if found == {DATE} else ("String", "")
 
 
 def type_of_json(kinds: Collection[str]) -> tuple[str, str] | None:
@@ -91,10 +96,6 @@ def type_of_json(kinds: Collection[str]) -> tuple[str, str] | None:
     found = set(kinds) - {BLANK}  # every type has it
     if found <= {DATE, TEXT}:
         return ("Date", "") if found == {DATE} else ("String", "")
-    if found <= {INTEGER, LONG, DOUBLE, HUGE}:
-        if found == {INTEGER}:
-            return "Integer", ""
-        if HUGE in found:
-            return "String", _AS_TEXT
-        return "Double", _BEYOND if LONG in found else ""
+    if found <= _NUMBERS:
+        return _type_of_numbers(found), ""
     return ("Boolean", "") if found == {BOOLEAN} else None

@@ -127,7 +127,8 @@ class _Schema:
             simple = simple_type_of(self._files, complex_type)
             text = self._draft.add(holder, TEXT, simple.type, comment=simple.comment)
             if text is not None:
-                text.max_length, text.required = simple.max_length, simple.type != "String"
+                simple.describe(text)
+                text.required = simple.type != "String"
         elif content.is_mixed:
             self._draft.leave_out(holder, "text", "text between elements")
         if content.has_any or content.has_any_attribute:
@@ -145,7 +146,8 @@ class _Schema:
                 holder, attribute(found.local, found.namespace), simple.type, comment=simple.comment
             )
             if made is not None:
-                made.required, made.max_length = is_required, simple.max_length
+                simple.describe(made)
+                made.required = is_required
         if self._files.derived(complex_type):
             made = self._draft.add(holder, XSI_TYPE, "String", comment="the derived type of the element")
             if made is not None:
@@ -169,7 +171,8 @@ class _Schema:
             simple = simple_type_of(self._files, node)
             made = self._draft.add(holder, member, simple.type, many=is_many, comment=simple.comment)
             if made is not None:
-                made.max_length, made.required = simple.max_length, is_required
+                simple.describe(made)
+                made.required = is_required
                 if is_nillable and is_required and not is_many:
                     made.required = False
                     made.add_tag("nil=unset")

@@ -8,8 +8,9 @@ from typing import Final
 
 from lxml import etree
 
-from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
+from connector.businessobjects.types import DECIMAL, MAX_INTEGER, MIN_INTEGER, NUMBERS
 from connector.businessobjects.xml_schema_documents import NAMESPACE
+from connector.config.drafting.draft import DraftAttribute
 from connector.config.drafting.xml_schema_files import (
     COMPLEX,
     SIMPLE,
@@ -20,7 +21,6 @@ from connector.config.drafting.xml_schema_files import (
 )
 from connector.errors import MalformedData
 
-_BEYOND: Final = "may be beyond 32 bits, so a text; Integer where all values fit"
 _WITH_PATTERN: Final = "a number of a pattern, so a text: a number would lose leading zeros"
 _WITH_PREFIX: Final = "a name with a prefix: the prefix has to be one that is written"
 _FINITE: Final = "without INF and NaN"
@@ -28,7 +28,8 @@ _DIGITS: Final = 9
 """Every number of so many digits has 32 bits."""
 _BUILT_IN: Final = {
     **dict.fromkeys(("int", "short", "byte", "unsignedShort", "unsignedByte"), "Integer"),
-    **dict.fromkeys(("decimal", "double"), "Double"),
+    "decimal": "Decimal",
+    "double": "Double",
     **dict.fromkeys(("date", "dateTime"), "Date"),
     "float": "Float",
     "boolean": "Boolean",
@@ -39,7 +40,6 @@ _COMMENTS: Final = {
 }
 _BYTES: Final = ("hexBinary", "base64Binary")
 """Types whose length is a number of bytes, not of characters."""
-_NUMBERS: Final = ("Integer", "Double", "Float")
 _WHOLE: Final = frozenset(
     (
         "integer",
@@ -62,7 +62,8 @@ class SimpleType:
         type: of the attribute.
         comment: what a person should know of the type.
         max_length: characters. 0 = unlimited.
-        smallest, largest, digits: facets of a number.
+        smallest, largest: facets of a number.
+        digits, scale: of a Decimal.
         has_pattern: a facet gives the form of the text.
     """
 
@@ -71,7 +72,8 @@ class SimpleType:
     max_length: int = 0
     smallest: int | None = None
     largest: int | None = None
-    digits: int | None = None
+    digits: int = 0
+    scale: int | None = None
     has_pattern: bool = False
 
     def take_facets(self, step: etree._Element) -> None:
@@ -89,25 +91,34 @@ class SimpleType:
             elif kind in ("minInclusive", "minExclusive"):
                 self.smallest = number if self.smallest is None else self.smallest
             elif kind == "totalDigits":
-                self.digits = number if self.digits is None else self.digits
+                self.digits = self.digits or number
+            elif kind == "fractionDigits":
+                self.scale = number if self.scale is None else self.scale
 
     def take_built_in(self, name: str) -> None:
         """Takes the built-in type that the restrictions begin with."""
-        if name in _WHOLE and not self._is_bounded():
-            self.comment = _BEYOND
+        if name in _WHOLE:
+            self.type = "Integer" if self._is_bounded() else DECIMAL
+            self.scale = 0
         else:
-            self.type = "Integer" if name in _WHOLE else _BUILT_IN.get(name, "String")
+            self.type = _BUILT_IN.get(name, "String")
             self.comment = _COMMENTS.get(name, "")
-        if self.type in _NUMBERS and self.has_pattern:
+        if self.type in NUMBERS and self.has_pattern:
             self.type, self.comment = "String", _WITH_PATTERN
+        if self.type != DECIMAL:
+            self.digits, self.scale = 0, None
         if self.type != "String" or self.comment or name in _BYTES:
             self.max_length = 0
 
     def _is_bounded(self) -> bool:
-        if self.digits is not None and self.digits <= _DIGITS:
+        if 0 < self.digits <= _DIGITS:
             return True
         low, high = self.smallest, self.largest
         return low is not None and high is not None and low >= MIN_INTEGER and high <= MAX_INTEGER
+
+    def describe(self, attribute: DraftAttribute) -> None:
+        """Gives an attribute the facets of the type."""
+        attribute.max_length, attribute.digits, attribute.scale = self.max_length, self.digits, self.scale
 
 
 def simple_type_of(files: SchemaFiles, node: etree._Element) -> SimpleType:

@@ -87,7 +87,7 @@ def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
         "Order": {
             "Number": "String",
             "Date": "Date",
-            "Total": "Double",
+            "Total": "Decimal",
             "Line": "Order_Line n",
             "ShipTo": "Order_Address",
             "Pickup": "Boolean",
@@ -114,10 +114,11 @@ def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
         ("string", "String", ""),
         ("int", "Integer", ""),
         ("unsignedByte", "Integer", ""),
-        ("integer", "String", "may be beyond 32 bits, so a text; Integer where all values fit"),
-        ("unsignedInt", "String", "may be beyond 32 bits, so a text; Integer where all values fit"),
+        ("integer", "Decimal", ""),
+        ("unsignedInt", "Decimal", ""),
+        ("double", "Double", "without INF and NaN"),
         ("float", "Float", "without INF and NaN"),
-        ("decimal", "Double", ""),
+        ("decimal", "Decimal", ""),
         ("boolean", "Boolean", ""),
         ("dateTime", "Date", ""),
         ("time", "String", ""),
@@ -140,8 +141,13 @@ def restricted(base: str, *facets: str) -> DraftAttribute:
 def test_facets_bound_numbers_and_texts() -> None:
     assert restricted("integer", "minInclusive=0", "maxInclusive=100").type == "Integer"
     assert restricted("integer", "totalDigits=9").type == "Integer"
-    assert restricted("integer", "totalDigits=10").type == "String"
-    assert restricted("integer", "maxInclusive=100").type == "String"
+    long = restricted("integer", "totalDigits=10")
+    assert (long.type, long.digits, long.scale) == ("Decimal", 10, 0)
+    assert restricted("integer", "maxInclusive=100").type == "Decimal"
+    money = restricted("decimal", "totalDigits=18", "fractionDigits=5")
+    assert (money.type, money.digits, money.scale) == ("Decimal", 18, 5)
+    assert restricted("decimal", "pattern=[0-9]+").type == "String"
+    assert (restricted("int", "totalDigits=3").digits, restricted("int", "totalDigits=3").scale) == (0, None)
     assert restricted("string", "length=3").max_length == 3
     assert restricted("string", "enumeration=a", "maxLength=x").max_length == 0
     assert restricted("int", "maxLength=3").max_length == 0
@@ -241,7 +247,7 @@ def test_text_beside_xml_attributes_is_kept_and_mixed_content_and_any_are_left_o
     ]
     assert shapes(made) == {
         "Order": {"Price": "Order_Price", "Code": "String", "tag": "String n", "odd": "String"},
-        "Order_Price": {"Value": "Double type=pcdata;notag", "currency": "String type=attribute"},
+        "Order_Price": {"Value": "Decimal type=pcdata;notag", "currency": "String type=attribute"},
     }
     assert attributes_of(made, "Order_Price")["Value"].required
     assert attributes_of(made)["Code"].max_length == 3
@@ -390,9 +396,9 @@ def test_a_json_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
         "Order": {
             "orderId": "String",
             "order_date": "Date name=order-date",
-            "total": "Double",
+            "total": "Decimal",
             "count": "Integer",
-            "big": "Double",
+            "big": "Decimal",
             "some": "Integer",
             "paid": "Boolean",
             "state": "String",

@@ -1,0 +1,164 @@
+"""Documents in the structure of public standards: drafted from a schema or a sample, and converted.
+
+The schemas and documents are our own. They have the structure of pain.001 (transfer), camt.053 (statement),
+a UBL invoice with its directories (invoice) and a FHIR patient in XML and JSON (health).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from tests.cli.in_process import call
+
+STANDARDS = Path(__file__).parent / "standards"
+ADAPTER = """\
+provider: {type: dropbox, root: ./data, create: true}
+connector:
+  ApplicationName: standards
+  InputDestination: queue://in
+  ErrorDestination: queue://error
+  DataHandlerMimeType: MIME
+  DataHandlerConfigMO: MO_Formats
+  DefaultVerb: Create
+subscriptions: [{object: "*", destination: queue://out}]
+metaobjects: ./metaobjects
+"""
+
+XML = {
+    "transfer": ("transfer.xsd", "transfer.xml", "Document"),
+    "statement": ("statement.xsd", "statement.xml", "Document"),
+    "invoice": ("invoice/main/Bill.xsd", "invoice/bill.xml", "Bill"),
+    "health": ("health/person.xsd", "health/person.xml", "Person"),
+}
+
+
+def deployment(directory: Path, mime_type: str, options: str) -> Path:
+    """Makes a deployment with the schemas, and returns its directory."""
+    shutil.copytree(STANDARDS, directory / "schemas")
+    (directory / "adapter.yaml").write_text(ADAPTER.replace("MIME", mime_type))
+    (directory / "metaobjects").mkdir()
+    formats = f"datahandler_metaobject: MO_Formats\nhandlers:\n  {mime_type}: {{{options}}}\n"
+    (directory / "metaobjects/formats.yaml").write_text(formats)
+    return directory
+
+
+def output(directory: Path, *arguments: str, data: str = "") -> str:
+    """Runs a command that succeeds, and returns what it prints."""
+    done = call(directory, *arguments, data=data)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def canonical(text: bytes, *, exclusive: bool = False) -> bytes:
+    """Returns canonical XML, or exclusive canonical XML, without the white space between elements."""
+    root = etree.fromstring(text, etree.XMLParser(remove_blank_text=True))
+    return etree.tostring(root, method="c14n", exclusive=exclusive)
+
+
+@pytest.mark.parametrize("standard", XML)
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_document_comes_back_as_it_was_by_the_draft_of_its_schema(
+    tmp_path: Path, standard: str, renamed: bool
+) -> None:
+    schema, body, name = XML[standard]
+    name = "Mine" if renamed else name
+    place = deployment(tmp_path, "text/xml", f"Validation: true, schema: schemas/{schema}")
+    drafted = json.loads(
+        output(place, "new", "businessobject", name, "--from-sample", f"schemas/{schema}", "--json")
+    )
+    assert drafted["left_out"] == []
+    output(place, "check")
+    bo = json.loads(output(place, "convert", f"schemas/{body}"))
+    assert (bo["BusinessObject"], bo["Verb"]) == (name, "Create")
+    back = output(place, "convert", f"schemas/{body}", "--to", "text/xml").encode()
+    original = (STANDARDS / body).read_bytes()
+    assert canonical(back) == canonical(original)
+    through_json = output(place, "convert", f"schemas/{body}", "--to", "application/json")
+    again = output(place, "convert", "--from", "application/json", "--to", "text/xml", data=through_json)
+    assert canonical(again.encode()) == canonical(original)
+    # the schema of the data handler is asked on the way in and on the way out
+    broken = original.replace(b"</", b"<strange/></", 1)
+    refused = call(place, "convert", data=broken.decode())
+    assert (refused.returncode, "the body is not valid" in refused.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("standard", XML)
+def test_a_document_comes_back_as_it_was_by_the_draft_of_itself(tmp_path: Path, standard: str) -> None:
+    _, body, name = XML[standard]
+    place = deployment(tmp_path, "text/xml", "")
+    drafted = output(place, "new", "businessobject", name, "--from-sample", f"schemas/{body}", "--json")
+    assert json.loads(drafted)["left_out"] == []
+    output(place, "check")
+    back = output(place, "convert", f"schemas/{body}", "--to", "text/xml").encode()
+    exclusive = [canonical(one, exclusive=True) for one in (back, (STANDARDS / body).read_bytes())]
+    assert exclusive[0] == exclusive[1]  # a sample does not say where a namespace is declared
+
+
+def test_two_standards_with_one_root_element_live_in_one_deployment(tmp_path: Path) -> None:
+    place = deployment(tmp_path, "text/xml", "")
+    for name, standard in (("Transfer", "transfer"), ("Statement", "statement")):
+        output(place, "new", "businessobject", name, "--from-sample", f"schemas/{XML[standard][0]}")
+    for name, standard in (("Transfer", "transfer"), ("Statement", "statement")):
+        assert json.loads(output(place, "convert", f"schemas/{XML[standard][1]}"))["BusinessObject"] == name
+
+
+def test_another_document_of_the_same_directories_is_drafted_beside_the_first(tmp_path: Path) -> None:
+    place = deployment(tmp_path, "text/xml", "")
+    for name in ("Bill", "PurchaseOrder"):
+        output(place, "new", "businessobject", name, "--from-sample", f"schemas/invoice/main/{name}.xsd")
+    output(place, "check")
+    order = (STANDARDS / "invoice/bill.xml").read_text()
+    order = order.replace("BillLine", "OrderLine").replace("Bill-2", "PurchaseOrder-2")
+    order = order.replace("<Bill ", "<PurchaseOrder ").replace("</Bill>", "</PurchaseOrder>")
+    back = output(place, "convert", "--to", "text/xml", data=order).encode()
+    assert canonical(back) == canonical(order.encode())
+
+
+def test_a_schema_outside_of_the_deployment_may_have_its_files_beside_its_directory(tmp_path: Path) -> None:
+    shutil.copytree(STANDARDS / "invoice", tmp_path / "standard/invoice")
+    (tmp_path / "mine").mkdir()
+    sample = "../standard/invoice/main/Bill.xsd"
+    output(tmp_path / "mine", "new", "businessobject", "Bill", "--from-sample", sample)
+    for directory, status in (("../standard/invoice/main", 2), ("../standard", 0), ("missing", 2)):
+        done = call(
+            tmp_path / "mine", "new", "businessobject", "Bill", "--from-sample", sample,
+            "--schema-directory", directory, "--force",
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+    shutil.move(tmp_path / "standard/invoice/common", tmp_path / "common")
+    main = tmp_path / "standard/invoice/main/Bill.xsd"
+    main.write_text(main.read_text().replace("../common", "../../../common"))
+    refused = call(tmp_path / "mine", "new", "businessobject", "Bill", "--from-sample", sample, "--force")
+    assert refused.returncode == 2
+    assert "'../../../common/Aggregates.xsd' is not in the directory of the schemas" in refused.stderr
+
+
+def test_a_json_document_comes_back_as_it_was_by_its_definition_in_the_schema(tmp_path: Path) -> None:
+    schema = "schemas/health/health.schema.json"
+    place = deployment(tmp_path, "application/json", f"schema: {schema}, write_type: false")
+    drafted = json.loads(output(place, "new", "businessobject", "Person", "--from-sample", schema, "--json"))
+    assert drafted["left_out"] == []
+    output(place, "check")
+    body = "schemas/health/person.json"
+    back = output(place, "convert", "--object", "Person", body, "--to", "application/json")
+    original = (STANDARDS / "health/person.json").read_text()
+    assert json.loads(back, parse_float=Decimal) == json.loads(original, parse_float=Decimal)
+    broken = original.replace('"active": true', '"active": 1')
+    refused = call(place, "convert", "--object", "Person", data=broken)
+    assert (refused.returncode, "breaks the schema" in refused.stderr) == (1, True)
+
+
+def test_a_json_document_comes_back_as_it_was_by_the_draft_of_itself(tmp_path: Path) -> None:
+    place = deployment(tmp_path, "application/json", "write_type: false")
+    body = "schemas/health/person.json"
+    drafted = output(place, "new", "businessobject", "Person", "--from-sample", body, "--json")
+    assert json.loads(drafted)["left_out"] == []
+    back = output(place, "convert", "--object", "Person", body, "--to", "application/json")
+    original = (STANDARDS / "health/person.json").read_text()
+    assert json.loads(back, parse_float=Decimal) == json.loads(original, parse_float=Decimal)
