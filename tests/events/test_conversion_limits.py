@@ -237,9 +237,9 @@ class Handler:
         if text == "die":
             os.kill(os.getpid(), 11)
         if text == "leak":
-            KEPT.append(b"x" * (60 << 20))
+            KEPT.append(b"x" * (180 << 20))
         if text == "large":
-            KEPT.append(b"x" * (150 << 20))
+            KEPT.append(b"x" * (450 << 20))
         if text == "huge":
             KEPT.append(bytes(1 << 40))
         return BusinessObject(self.definitions, "Work", "Create", {"Id": text})
@@ -330,7 +330,7 @@ def test_a_conversion_that_ends_its_process_runs_once_more_and_alone(tmp_path: P
 
 
 def test_a_worker_that_keeps_memory_is_replaced_between_two_events(tmp_path: Path) -> None:
-    deployment = deploy_handler(tmp_path, worker_memory="256MiB")
+    deployment = deploy_handler(tmp_path, worker_memory="768MiB")
     bodies = ["leak"] * 4 + ["large"] + ["leak"] * 4 + ["huge", "leak"]
     for body in bodies:
         deployment.send("queue://in", body)
