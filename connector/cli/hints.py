@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 _OTHER_WORDS: Final = {
-    "run": ("start", "up", "serve", "launch", "restart", "resume", "poll", "once", "drain"),
+    "run": ("start", "up", "serve", "launch", "restart", "poll", "once", "drain"),
     "check": ("validate", "verify", "lint", "doctor", "configtest"),
     "send": ("publish", "produce", "put", "post", "push", "write", "enqueue"),
     "receive": ("consume", "get", "take", "read", "pull", "dequeue", "recv"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Protocol
 
 from connector.errors import DestinationError, SessionStateError
-from connector.messaging.bodies import Value, decode_body, encode_body
+from connector.messaging.bodies import Value, encode_body
 from connector.messaging.client import Body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import (
@@ -19,9 +19,6 @@ from connector.messaging.message import (
     expiration_after,
 )
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
-
-_READ: Final = ("T", "P", "S")
-"""The classes of messages whose bodies a consumer reads as values."""
 
 
 class SendingSession(Protocol):
@@ -144,14 +141,11 @@ def _copy(message: Message) -> Message:
     message, because other programs may have chosen them. The properties of the provider are left out.
 
     Raises:
-        ValueError: a property that the program has set has an invalid name, or the priority is not valid, or
-            a consumer could not read the body (MalformedData).
+        ValueError: a property that the program has set has an invalid name, or the priority is not valid.
     """
     names = list(message.properties)
     if message.message_id is None:
         check_priority(message.priority)
-        if message.message_class in _READ:
-            decode_body(message.message_class, message.body)
         for name in names:
             check_property_name(name)
     else:

@@ -285,17 +285,6 @@ def test_an_expiration_fits_a_long_at_every_edge(
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "body"), [("T", b"\xff"), ("P", b"[]"), ("P", b"x"), ("S", b"{}"), ("S", b"")]
-)
-def test_a_body_that_no_consumer_reads_is_not_sent(
-    providers: dict[str, MessagingConnection], kind: str, body: bytes
-) -> None:
-    for connection in providers.values():
-        with pytest.raises(ValueError, match=r"."):
-            connection.session().producer("q").send(Message(body, kind))
-
-
 @pytest.mark.parametrize("name", ["\0", "a\0", "\udcff"])
 def test_a_name_that_no_provider_keeps_is_refused(
     providers: dict[str, MessagingConnection], name: str
