@@ -19,6 +19,8 @@ from connector.config.problems import one_line, shown
 VERBS: Final = ("Create", "Update", "Delete", "Retrieve")
 ELEMENT_TAG: Final = "elem_name"
 """The tag of members that are XML elements."""
+ATTRIBUTE_TAG: Final = "attr_name"
+"""The tag of members that are XML attributes."""
 _MAX_NAME: Final = 80
 _TAGGED: Final = re.compile(r"[^\s;](?:[^;]*[^\s;])?")
 _ID: Final = re.compile(r".*(?:Id|ID|[_-]id|[_-]ID)")
@@ -53,7 +55,7 @@ def element(name: str, namespace: str = "") -> Member:
 
 def attribute(name: str, namespace: str = "") -> Member:
     """Returns an XML attribute."""
-    return Member(name, "attr_name", "type=attribute", namespace)
+    return Member(name, ATTRIBUTE_TAG, "type=attribute", namespace)
 
 
 NO_MEMBER: Final = Member("", "")

@@ -6,13 +6,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from connector.config.drafting.draft import Draft, DraftObject, Member
+from connector.config.drafting.draft import ATTRIBUTE_TAG, Draft, DraftObject, Member
 
 TypeOf = Callable[[Collection[str]], tuple[str, str] | None]
 """Returns the attribute type for kinds of values, and a comment, or None if no type fits."""
 
 ORDER: Final = "the order among each other and the elements between; they are written name by name"
 """The reason why the order of elements is left out."""
+
+BESIDE_NIL: Final = 'XML attributes beside xsi:nil="true"'
+"""What no object can keep."""
 
 _SHOWN: Final = 3
 
@@ -80,6 +83,8 @@ def draft_shape(draft: Draft, holder: DraftObject, shape: Shape, type_of: TypeOf
                 child.type, child.many = made.name, part.is_list
                 if part.is_nil and not part.is_list:
                     child.add_tag("nil=unset")
+                if part.is_nil and any(one.tag == ATTRIBUTE_TAG for one in part.members):
+                    draft.leave_out(owner, member.name, BESIDE_NIL)
 
 
 def _add_value(draft: Draft, owner: DraftObject, member: Member, part: Shape, type_of: TypeOf) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from lxml import etree
 
 from connector.config.drafting.draft import TEXT, XSI_TYPE, Draft, DraftObject, attribute, element
-from connector.config.drafting.shape import ORDER
+from connector.config.drafting.shape import BESIDE_NIL, ORDER
 from connector.config.drafting.xml_content import Content, ContentReader, Particle
 from connector.config.drafting.xml_schema_files import (
     COMPLEX,
@@ -191,7 +191,7 @@ class _Schema:
                 reason = 'xsi:nil="true", which is read as not set, and is not written'
                 self._draft.leave_out(holder, name.local, reason)
             if is_nillable and content.attributes:
-                self._draft.leave_out(holder, name.local, 'XML attributes beside xsi:nil="true"')
+                self._draft.leave_out(holder, name.local, BESIDE_NIL)
 
     def _child(self, holder: DraftObject, complex_type: etree._Element, name: str) -> str:
         """Returns the definition of a type, which is new at its first use."""

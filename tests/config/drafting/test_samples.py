@@ -147,6 +147,36 @@ def test_what_xml_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
     definitions(made, tmp_path)
 
 
+NIL = """<Order xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" Value="x">{}</Order>"""
+
+
+def test_an_xml_sample_with_text_beside_attributes_and_nil_comes_back(tmp_path: Path) -> None:
+    inner = (
+        '<Sum Cur="EUR">10.00</Sum><Note>a</Note><Note xsi:nil="true"/><Paid xsi:nil="true"/>'
+        '<To xsi:nil="true"/><By><Value a="1">5</Value></By><By><Value/></By><Mark/><Mark> </Mark>'
+    )
+    made = draft(NIL.format(inner), "xml")
+    assert shapes(made)["Order"] == {
+        "Value": "String type=attribute",
+        "Sum": "Order_Sum",
+        "Note": "String n nil=blank",
+        "Paid": "String nil=unset",
+        "To": "String nil=unset",
+        "By": "Order_By n",
+        "Mark": "String n",
+    }
+    assert made.left_out == []
+    handler = XmlHandler(defaults(XmlHandler), definitions(made, tmp_path))
+    back = handler.to_body(handler.to_business_object(NIL.format(inner), None))
+    assert canonical(back) == canonical(NIL.format(inner).encode())
+    beside = draft(NIL.format('<To a="1" xsi:nil="true"/>'), "xml")
+    assert beside.left_out == ['Order.To: XML attributes beside xsi:nil="true"']
+
+
+def canonical(text: bytes) -> bytes:
+    return etree.tostring(etree.fromstring(text), method="c14n")
+
+
 def test_names_that_are_no_names_of_attributes_are_kept_in_a_tag(tmp_path: Path) -> None:
     made = draft('{"order-id": 1, "order_id": 2, "größe": 3, "日本": 4, "Order.Id": {"x": 1}}', "json")
     assert shapes(made)["Order"] == {
