@@ -29,6 +29,8 @@ class SchemaValidator:
     """
 
     def __init__(self, path: str, directory: str) -> None:
+        if not Path(directory).is_dir():
+            raise ValueError(f"schema_directory: {directory} is no directory")
         documents = SchemaDocuments(Path(path), Path(directory))
         if documents.not_found:
             raise ValueError(

@@ -417,6 +417,8 @@ def test_a_schema_may_lie_in_several_directories_below_one_and_have_a_document_t
     xml(known, deployment, Validation=True, schema="maindoc/note.xsd", schema_directory=".")
     with pytest.raises(ValueError, match=r"'\.\./common/seal\.xsd' is not in the directory of the schemas"):
         xml(known, deployment, Validation=True, schema="maindoc/note.xsd", schema_directory="maindoc")
+    with pytest.raises(ValueError, match=r"schema_directory: .*missing is no directory"):
+        xml(known, deployment, Validation=True, schema="maindoc/note.xsd", schema_directory="missing")
     (tmp_path / "far.xsd").write_text(SIGNATURES)
     (deployment / "common/link.xsd").symlink_to(tmp_path / "far.xsd")
     (deployment / "maindoc/linked.xsd").write_text(SEALED.replace("seal.xsd", "link.xsd"))
