@@ -19,6 +19,7 @@ from connector.core.remote.commits import CommitMarker, announce, committed_cycl
 from connector.core.remote.held import HeldInput, HeldMessages
 from connector.core.remote.in_progress import InProgress, ProgressClaim
 from connector.core.remote.poller import RemotePoller
+from connector.core.remote.probe import takes
 from connector.core.remote.pruning import Pruner
 from connector.core.remote.session import ReceivingSession
 from connector.core.remote.state import CommitRecords
@@ -208,15 +209,7 @@ class RemoteConnection:
     def takes(self, destination: Destination) -> bool:
         """See :meth:`connector.messaging.provider.TransactionalConnection.takes`."""
         self.check()
-        session = self.broker.session()
-        try:
-            session.send(destination, Message(b"", "M"))
-            session.check_sends()
-        except ProviderError:
-            return False
-        finally:
-            session.close()
-        return True
+        return takes(self.broker, destination)
 
     def _commit(
         self, session: ReceivingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]

@@ -15,6 +15,7 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -24,6 +25,7 @@ from connector.core.remote.broker import BrokerConnection, BrokerSession, Commit
 from connector.core.remote.claims import BEGUN, LentClaim
 from connector.core.remote.commits import CommitMarker, quoted, remove_markers, settled_sessions
 from connector.core.remote.copies import copy_of, moved_copy
+from connector.core.remote.probe import takes
 from connector.core.remote.session import ReceivingSession
 from connector.core.remote.state import ClientFile, RemoteState
 from connector.errors import (
@@ -37,7 +39,7 @@ from connector.errors import (
 )
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.settlement import HISTORY, Prepared, Settlement
+from connector.messaging.settlement import HISTORY, Prepared, Settlement, TransactionRefused
 
 _log: Final = logging.getLogger("connector.recovery")
 
@@ -47,6 +49,7 @@ _ORIGIN: Final = "connector_origin_destination"
 _TOKEN: Final = "connector_token"
 _WAITS: Final = "connector_waits"
 _LEFT: Final = "connector_left"
+_REASON: Final = "connector_reason"
 _OURS: Final = (_OWNER, _PLACE, _ORIGIN, _TOKEN, _WAITS, _LEFT)
 """Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
 whether it waits, and whether :meth:`InProgress.leave` has counted it."""
@@ -192,10 +195,44 @@ class InProgress:
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared], *, fenced: bool) -> None:
         """Settles messages in progress in one transaction.
 
+        If the broker refuses a message of the transaction, each message is settled in its own. If it refuses
+        a copy although the destination takes an empty message, the copy has the body and the reason only.
+
         Raises:
-            ClaimLost, SettlementError: nothing has happened.
+            ClaimLost: nothing has happened.
+            SettlementError: the settlement of a message is refused. Others may have happened.
             ProviderError: nothing has happened, or the commit has an unknown end.
         """
+        try:
+            self._settle(settlements, sends, fenced=fenced)
+        except TransactionRefused as error:
+            if len(settlements) > 1:
+                self._settle_each(settlements, sends, fenced=fenced)
+                return
+            one = settlements[0]
+            if one.bare or one.copy_to is None or not takes(self._connection, one.copy_to):
+                raise
+            reason = f"{one.properties.get(_REASON, '')}; the broker refuses the whole copy: {error}"
+            properties = {**one.properties, _REASON: reason.removeprefix("; ")}
+            self._settle([replace(one, bare=True, properties=properties)], sends, fenced=fenced)
+
+    def _settle_each(
+        self, settlements: Sequence[Settlement], sends: Sequence[Prepared], *, fenced: bool
+    ) -> None:
+        refusal: TransactionRefused | None = None
+        for one in settlements:
+            try:
+                self.settle([one], sends, fenced=fenced)
+                sends = ()
+            except TransactionRefused as error:
+                refusal = error
+            except ClaimLost:
+                if fenced:
+                    raise
+        if refusal is not None:
+            raise refusal
+
+    def _settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared], *, fenced: bool) -> None:
         session = self._settling_session()
         keys = [one.published for one in settlements if one.published is not None]
         self._commits += 1
@@ -216,19 +253,23 @@ class InProgress:
         except (ConnectorError, ValueError) as error:
             session.rollback()
             self._renew(session, settlements, received)
-            raise SettlementError(f"nothing was settled: {error}") from error
+            raise self._refused(error) from error
         faults.point("settle.committing")
         try:
             session.commit()
         except TransactionRolledBack as error:
             self._state.drop(self._client_id, self._commits)
             self._renew(session, settlements, received)
-            raise SettlementError(f"nothing was settled: {error}") from error
+            raise self._refused(error) from error
         except CommitUnknown:
             self._marker = None  # the message in the queue tells whether the transaction has ended
             raise
         faults.point("settle.finished")
         self._state.confirm(self._client_id, self._commits)
+
+    def _refused(self, error: Exception) -> SettlementError:
+        kind = TransactionRefused if self._connection.failure is None else SettlementError
+        return kind(f"nothing was settled: {error}")
 
     def _renew(
         self, session: BrokerSession, settlements: Sequence[Settlement], received: Mapping[str, Message]

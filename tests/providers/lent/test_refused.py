@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.providers.lent.provider import LentProvider
-from tests.providers.lent.world import ids, seen, send, stored
+from tests.providers.lent.world import deploy, ids, seen, send, stored
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +36,27 @@ def test_a_refused_copy_fails_its_event_and_no_other(
     assert error.properties["connector_delivered"] == "store"
     assert b"odd" in error.body
     assert ids(provider, "customers") == []
+
+
+@pytest.mark.parametrize("position", [0, 3, 11])
+def test_a_refused_copy_of_a_message_in_progress_holds_up_no_other(
+    tmp_path: Path, provider: LentProvider, position: int
+) -> None:
+    deployment = deploy(tmp_path, InProgressDestination="queue://progress", DuplicateEventElimination=False)
+    wishes = [""] * 12
+    wishes[position] = "odd"
+    sent = send(provider, *wishes)
+    for stored_message in provider.broker.waiting("customers"):
+        if has_wish(stored_message.message, b"odd"):
+            stored_message.message.set_property("odd", 1)
+    provider.broker.refuses = lambda queue, message: queue == "archive" and "odd" in message.properties
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert stored(deployment) == sorted(f"{number} 1" for number in range(12)), "each was called once"
+    (bare,) = [one for one in seen(provider, "archive") if b"odd" in one.body]
+    assert "the broker refuses the whole copy" in str(bare.properties["connector_reason"])
+    assert (ids(provider, "customers"), ids(provider, "progress")) == ([], [])
 
 
 def test_a_message_that_a_subscription_cannot_send_fails_its_event(
