@@ -32,6 +32,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -75,7 +76,7 @@ def sample_definitions() -> Definitions:
     """Returns definitions of objects for tests.
 
     ``Customer`` has every type, children of both cardinalities and a dynamic meta-object ``Meta``. ``Note``
-    has a ``Text``. ``Article`` has lists of values. All have the verbs Create and Update.
+    has a ``Text``. ``Article`` has exact numbers and lists of values. All have the verbs Create and Update.
     """
     verbs = {name: Verb(name) for name in ("Create", "Update")}
 
@@ -121,6 +122,8 @@ def sample_definitions() -> Definitions:
                     Attribute("InStock", "Boolean", cardinality="n"),
                     Attribute("Weight", "Double", cardinality="n"),
                     Attribute("Sold", "Date", cardinality="n"),
+                    Attribute("Price", "Decimal", max_length=30),
+                    Attribute("Rebate", "Decimal", cardinality="n", max_length=30),
                     Attribute("Part", "Article", cardinality="n"),
                     Attribute("Name", "String", max_length=30),
                 ),
@@ -174,6 +177,9 @@ _VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "Integer": st.integers(-(1 << 31), (1 << 31) - 1) | st.just(""),
     "Float": st.floats(width=32, allow_nan=False, allow_infinity=False) | st.just(""),
     "Double": st.floats(allow_nan=False, allow_infinity=False) | st.just(""),
+    "Decimal": st.decimals(-(10**20), 10**20, places=5)
+    | st.integers(-(10**25), 10**25).map(Decimal)
+    | st.just(""),
     "Date": st.dates().map(str) | st.datetimes().map(lambda time: f"{time.isoformat()}Z") | st.just(""),
 }
 

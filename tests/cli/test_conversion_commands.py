@@ -38,6 +38,7 @@ attributes:
   Line: {type: Line, cardinality: n}
   Tag: {type: Integer, cardinality: n}
   Code: {type: Ciphertext, cardinality: n}
+  Price: Decimal
 ---
 business_object: Line
 attributes: {Item: {type: String, key: true}, Count: Integer}
@@ -85,6 +86,28 @@ def test_a_body_becomes_a_business_object(run: Run) -> None:
     assert done.returncode == 0
     assert json.loads(done.stdout) == {"BusinessObject": "Order", "Verb": "Create", **json.loads(ORDER)}
     assert list(json.loads(done.stdout))[:2] == ["BusinessObject", "Verb"]
+
+
+@pytest.mark.parametrize("digits", ["0.10", "12345678901234567890.123456789", "-10.00", "0.0000001"])
+def test_a_decimal_keeps_its_digits_in_every_answer(run: Run, shop: Path, digits: str) -> None:
+    body = f'{{"OrderId": "1", "Price": {digits}}}'
+    (shop / "order.json").write_text(body)
+    assert f'"Price": {digits}' in run("convert", "--object", "Order", "order.json").stdout
+    assert f'"Price": {digits}' in run("convert", "--object", "Order", "--json", "order.json").stdout
+    for mime_type in ("text/xml", "text/namevalue", "text/delimited", "application/json"):
+        done = run("convert", "--object", "Order", "--to", mime_type, "order.json")
+        assert digits in done.stdout
+        back = run("convert", "--object", "Order", "--from", mime_type, data=done.stdout)
+        assert f'"Price": {digits}' in back.stdout
+    explain = ("explain", "order.json", "--destination", "queue://web")
+    assert f'"Price": {digits}' in run(*explain).stdout
+    assert f'"Price": {digits}' in run(*explain, "--json").stdout
+    message = "message: {destination: queue://web, body_file: order.json}\n"
+    case = message + "expect: {object: Order, values: {OrderId: '1', Price: PRICE}}\n"
+    (shop / "price.test.yaml").write_text(case.replace("PRICE", digits))
+    assert run("test").stdout == "1 passed, 0 failed\n"
+    (shop / "price.test.yaml").write_text(case.replace("PRICE", "99"))
+    assert f'+  "Price": {digits}' in run("test").stdout
 
 
 def test_a_body_may_name_its_object_and_the_verb_is_that_of_the_call(run: Run) -> None:

@@ -191,18 +191,26 @@ def test_records_hold_a_list_as_its_number_and_its_values() -> None:
     )
     assert (
         make(DelimitedHandler, CxIgnore="-", OmitObjectEventId=True).to_body(bo)
-        == b"Article~Create~A~-~2~1~2~-~-~-~-~n"
+        == b"Article~Create~A~-~2~1~2~-~-~-~-~-~-~n"
     )
     fixed = make(FixedWidthHandler, BONameSize=7, BOVerbSize=6, BOCountSize=1, PadCharacter=".").to_body(bo)
     assert (
         fixed
-        == b"ArticleCreateA" + b"." * 19 + b"02" + b"1.........." + b"2.........." + b"0000n" + b"." * 29
+        == b"ArticleCreateA"
+        + b"." * 19
+        + b"02"
+        + b"1.........."
+        + b"2.........."
+        + b"000"
+        + b"." * 30
+        + b"00n"
+        + b"." * 29
     )
 
 
 def test_csv_refuses_a_list_that_is_set() -> None:
     handler = make(CsvHandler)
-    assert handler.to_body(article({"ArticleId": "A"})) == b"ArticleId,Name\r\nA,\r\n"
+    assert handler.to_body(article({"ArticleId": "A"})) == b"ArticleId,Price,Name\r\nA,,\r\n"
     with pytest.raises(MalformedData, match=r"Tag: found a list of values \(String\), which CSV cannot hold"):
         handler.to_body(article({"Tag": ["a"]}))
     with pytest.raises(MalformedData, match=r"Tag is a list of values \(String\), which CSV cannot hold"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pytest
 
@@ -37,6 +38,8 @@ LISTS = {
     "InStock": [True, ""],
     "Weight": [0.5],
     "Sold": ["2024-02-29"],
+    "Price": Decimal("0.10"),
+    "Rebate": [Decimal("12345678901234567890.50"), 7, ""],
     "Part": [{"Size": [7]}, {"Tag": ["x"]}],
 }
 

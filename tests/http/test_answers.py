@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import httpx
 import pytest
 
@@ -23,6 +25,26 @@ def test_the_answer_is_the_document_of_the_result(http: httpx.Client, script: Sc
     assert answer.json() == {"status": "VALCHANGE", "object": CUSTOMER, "message": None}
     (bo, timeout), *others = script.calls
     assert (bo.type, bo.verb, bo.as_dict(), timeout, others) == ("Customer", "Retrieve", CUSTOMER, None, [])
+
+
+@pytest.mark.parametrize("digits", ["0.10", "12345678901234567890.123456789", "10.00", "7", "7.0", "1e5"])
+@pytest.mark.parametrize("form", ['{"CustomerId": "7", "Price": %s}', '{"CustomerId": "7", "Price": "%s"}'])
+def test_a_decimal_is_exact_in_a_call_and_in_its_answer(
+    http: httpx.Client, script: Script, form: str, digits: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = http.post("/requests/Customer/Create", content=form % digits, headers=headers)
+    assert answer.status_code == 200
+    ((bo, _),) = script.calls
+    assert (type(bo["Price"]), str(bo["Price"])) == (Decimal, str(Decimal(digits)))
+    assert f'"Price":{format(Decimal(digits), "f")}' in answer.text
+
+
+@pytest.mark.parametrize("value", ["NaN", '"NaN"', "true", '"one"', "1e9999", "[1]"])
+def test_what_is_no_decimal_is_refused(http: httpx.Client, value: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = http.post("/requests/Customer/Create", content=f'{{"Price": {value}}}', headers=headers)
+    assert answer.status_code in (400, 422)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +23,13 @@ DEFINITIONS = Definitions(
             "Thing",
             attributes={
                 name: Attribute(name, kind)
-                for name, kind in (("A", "String"), ("B", "String"), ("N", "Integer"), ("D", "Double"))
+                for name, kind in (
+                    ("A", "String"),
+                    ("B", "String"),
+                    ("N", "Integer"),
+                    ("D", "Double"),
+                    ("E", "Decimal"),
+                )
             },
             verbs={"Get": Verb("Get")},
         )
@@ -197,3 +205,28 @@ def test_no_application_specific_information_makes_the_reader_the_check_or_the_f
         return
     assert filled.strip()
     assert not [mistake for mistake in mistakes if mistake.offset < len(key)]
+
+
+@given(
+    st.decimals(-(10**15), 10**15, places=2),
+)
+def test_a_decimal_is_written_with_its_digits(value: Decimal) -> None:
+    digits = format(value if value else value.copy_abs(), "f")
+    assert selector("response_selector=price = '{1}':E", E=value) == f"price = '{digits}'"
+    filled = selector("response_selector=price = {1}:E", E=value)
+    assert filled == f"price = {digits}"
+    assert is_true(filled, price=float(value))
+    assert not is_true(filled, price=float(value) + 1)
+
+
+def test_a_decimal_that_no_selector_can_have_is_refused() -> None:
+    with pytest.raises(RequestRefused, match="beyond 64 bits"):
+        selector("response_selector=price = {1}:E", E="1e30")
+    assert selector("response_selector=price = '{1}':E", E="1e3") == "price = '1000'"
+    assert selector("response_selector=price = '{1}':sum([E, E])", E="0.10") == "price = '0.20'"
+
+
+@pytest.mark.parametrize("template", ["price = '{{ E }}'", "price = {{ E }}"])
+def test_a_template_has_the_digits(template: str) -> None:
+    filled = selector(f"response_selector_template={template}", E="12345678901234567890.10")
+    assert "12345678901234567890.10" in filled
