@@ -438,6 +438,31 @@ def test_the_sql_of_a_missing_table_has_columns_for_every_decimal(
     assert Decimal(found) == Decimal(amount)
 
 
+def test_a_decimal_can_be_a_key(shop: Shop) -> None:
+    shop.execute("CREATE TABLE rates (rate NUMERIC(6, 3) PRIMARY KEY, who TEXT)")
+    attributes = {"Rate": Attribute("Rate", "Decimal", is_key=True), "Who": Attribute("Who", "String")}
+    known = Definitions({"R": Definition("R", attributes=attributes, verbs={"Create": Verb("Create")})})
+
+    def run(operation: Operation, rate: str, who: str) -> None:
+        bo = BusinessObject(known, "R", "Create", {"Rate": rate, "Who": who})
+
+        def work(transaction: Transaction) -> None:
+            rows = TableSpec("shop", "R", TableMapping("rates"), "error").rows(transaction.sqlalchemy, known)
+            rows.write(transaction.sqlalchemy, bo, operation, "error")
+
+        write.number += 1  # type: ignore[attr-defined]
+        shop.database.run(shop.row(str(write.number)), lambda: None, work)  # type: ignore[attr-defined]
+
+    run("insert", "0.10", "a")
+    run("insert", "0.11", "b")
+    run("update", "0.100", "c")
+    assert shop.execute("SELECT who FROM rates ORDER BY rate") == [("c",), ("b",)]
+    with pytest.raises(ObjectRefused, match=r"has no row with rate = 0\.1[25]"):
+        run("update", "0.125", "d")
+    run("delete", "0.1", "c")
+    assert shop.execute("SELECT who FROM rates") == [("b",)]
+
+
 def test_an_expression_adds_exactly(shop: Shop) -> None:
     columns = {"id": "Id", "amount": "sum(Line[].Part)"}
     assert Decimal(write_money(shop, "NUMERIC(10, 3)", "1", columns)) == Decimal("3.305")

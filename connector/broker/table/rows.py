@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
 from sqlalchemy import (
@@ -33,6 +34,7 @@ from connector.broker.table.mapping import (
     source_of,
 )
 from connector.broker.table.values import converter, fits
+from connector.businessobjects.decimals import plain
 from connector.businessobjects.definition import Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
@@ -284,7 +286,10 @@ class TableRows:
 
     def _described(self, bo: BusinessObject) -> str:
         values = self._values(self._key, bo).items()
-        return " and ".join(f"{name} = {value!r}" for name, value in values)
+        return " and ".join(
+            f"{name} = {plain(value) if isinstance(value, Decimal) else repr(value)}"
+            for name, value in values
+        )
 
 
 def _reflected(
