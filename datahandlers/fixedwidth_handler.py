@@ -215,7 +215,7 @@ class FixedWidthHandler:
             children = value if part.many else [value]
             children = children if value is not None else []
             what = f"{place}the number of {part.name}"
-            parts.append(self._value(str(len(children)), widths[0], what, NUMBER, is_set=True))
+            parts.append(self._value(str(len(children)), widths[0], what, NUMBER, is_set=True, cut=False))
             if part.is_list:
                 self._write_list(bo, part, children, widths[1], parts)
                 continue
@@ -239,8 +239,8 @@ class FixedWidthHandler:
                 is_set, cut = field.name in bo, self._cuts(field)
                 parts.append(self._value(text, width, place, kind_of(field), is_set=is_set, cut=cut))
 
-    def _value(self, text: str, width: int, place: str, kind: str, *, is_set: bool, cut: bool = False) -> str:
-        """Returns the field of an attribute.
+    def _value(self, text: str, width: int, place: str, kind: str, *, is_set: bool, cut: bool) -> str:
+        """Returns the field of an attribute, or of a number of objects.
 
         Raises:
             MalformedData: the field would be read as another value.

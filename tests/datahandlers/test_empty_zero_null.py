@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ SIMPLE = {
     "Price": Attribute("Price", "Double", max_length=24),
     "Paid": Attribute("Paid", "Boolean", max_length=7),
     "Day": Attribute("Day", "Date", max_length=10),
+    "Cost": Attribute("Cost", "Decimal", max_length=12),
 }
 DEFINITIONS = Definitions(
     {
@@ -105,6 +107,10 @@ VALUES: list[dict[str, Any]] = [
     {"Paid": False},
     {"Paid": True},
     {"Paid": ""},
+    {"Cost": Decimal("0")},
+    {"Cost": Decimal("-100")},
+    {"Cost": Decimal("0.10")},
+    {"Cost": ""},
     {"Day": "2024-10-30"},
     {"Day": ""},
     {"Text": "x", "Count": 0, "Price": 0.0, "Paid": False, "Day": "2020-02-20"},
@@ -130,6 +136,7 @@ def test_what_is_written_is_read_back(name: str, values: dict[str, Any]) -> None
             "Price": st.floats(allow_nan=False, allow_infinity=False) | st.just(""),
             "Paid": st.booleans() | st.just(""),
             "Day": st.dates().map(str) | st.just(""),
+            "Cost": st.decimals(-10_000, 10_000, places=2) | st.just(""),
         },
     ),
     st.sampled_from(sorted(FORMATS)),
@@ -147,15 +154,19 @@ def test_any_values_are_read_back_or_refused(values: dict[str, Any], name: str) 
     assert re.search("Day begins or ends with the PadCharacter|expected at most", reason)
 
 
-def fixed(text: str = "", count: str = "", price: str = "", paid: str = "", day: str = "") -> str:
-    return f"{'Doc':50}{'Create':20}{text:8}{count:11}{price:24}{paid:7}{day:10}"
+def fixed(*texts: str) -> str:
+    columns = zip([50, 20, 8, 11, 24, 7, 10, 12], ["Doc", "Create", *texts, *[""] * 6], strict=False)
+    return "".join(f"{text:{width}}" for width, text in columns)
 
 
 ZEROS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
-    (("0" * 11, "0" * 24, "0" * 7, "0" * 10), {"Count": 0, "Price": 0.0, "Paid": False}),
     (
-        ("00000000100", f"{0.5:024}", "0000001", "2024-01-10"),
-        {"Count": 100, "Price": 0.5, "Paid": True, "Day": "2024-01-10"},
+        ("0" * 11, "0" * 24, "0" * 7, "0" * 10, "0" * 12),
+        {"Count": 0, "Price": 0.0, "Paid": False, "Cost": Decimal(0)},
+    ),
+    (
+        ("00000000100", f"{0.5:024}", "0000001", "2024-01-10", "-00000001.50"),
+        {"Count": 100, "Price": 0.5, "Paid": True, "Day": "2024-01-10", "Cost": Decimal("-1.50")},
     ),
     (("-0000000100", f"{-100.5:024}", "00false", "0" * 10), {"Count": -100, "Price": -100.5, "Paid": False}),
     (("00000000-10", "+0", "      0", ""), {"Count": -10, "Price": 0.0, "Paid": False}),
@@ -203,10 +214,10 @@ READ: list[tuple[str, str, dict[str, Any]]] = [
         "BusinessObject=Doc\r\nText=a\rCount=0\nPrice=1\r\n",
         {"Text": "a", "Count": 0, "Price": 1.0},
     ),
-    ("delimited", "Doc~Create~~CxIgnore~CxBlank~0~", {"Price": "", "Paid": False}),
+    ("delimited", "Doc~Create~~CxIgnore~CxBlank~0~~", {"Price": "", "Paid": False}),
     (
         "delimited",
-        "Doc~Create~CxBlank~000~-0~false~CxBlank",
+        "Doc~Create~CxBlank~000~-0~false~CxBlank~",
         {"Text": "", "Count": 0, "Price": 0.0, "Paid": False, "Day": ""},
     ),
     ("fixed width", fixed(), {}),
@@ -267,7 +278,7 @@ def test_a_number_padded_with_zeros_is_written_as_others_read_it(options: dict[s
     handler = make("fixed width, zeros", **options)
     body = handler.to_body(doc({"Text": "a", "Count": -100, "Price": 2.5, "Paid": True})).decode()
     right = f"{'a':0>8}" if options["Alignment"] == "RIGHT" else f"{'a':0<8}"
-    assert body[70:] == f"{right}-0000000100{2.5:024}000true{'0' * 10}"
+    assert body[70:] == f"{right}-0000000100{2.5:024}000true{'0' * 10}{' ' * 12}"
 
 
 @pytest.mark.parametrize(
