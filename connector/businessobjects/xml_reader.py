@@ -363,5 +363,6 @@ def refuse_text_within(element: etree._Element) -> None:
 def error_at(reason: str, element: etree._Element, path: str) -> MalformedData:
     """Returns the error for an element, with its path and line."""
     place = f"{path}: " if path else ""
-    later = " or later" if element.sourceline == _LAST_LINE else ""
-    return MalformedData(f"{place}{reason}: line {element.sourceline}{later}")
+    line: Any = element.sourceline
+    later = " or later" if line == _LAST_LINE else ""
+    return MalformedData(f"{place}{reason}: line {line}{later}")

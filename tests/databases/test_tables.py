@@ -274,6 +274,16 @@ def test_a_time_keeps_its_zone_and_its_digits(kind: Any, text: str, expected: st
     assert converter(kind)(text).isoformat() == expected
 
 
+@pytest.mark.parametrize("value", [1.239, 0.30000000000000004, 1e9, 1e-07])
+def test_digits_of_a_double_that_the_database_would_round_away_are_refused(value: float) -> None:
+    with pytest.raises(ValueError, match=r"found the number .* expected at most"):
+        converter(types.Numeric(10, 2), "postgresql")(value)
+    assert converter(types.Numeric(10, 2), "sqlite")(value) == value  # SQLite rounds nothing
+    assert converter(types.Numeric(), "postgresql")(value) == value
+    for fitting in (1.25, 0.0, -99999999.99, 7.0):
+        assert converter(types.Numeric(10, 2), "postgresql")(fitting) == fitting
+
+
 def test_a_zone_is_refused_before_a_row_is_written(shop: Shop) -> None:
     shop.execute("CREATE TABLE visit (orderid INTEGER PRIMARY KEY, day TIMESTAMP)")
     mapping = TableMapping("visit", (("orderid", "OrderId"), ("day", "Day")))

@@ -80,6 +80,8 @@ def converter(kind: TypeEngine[Any], dialect: str = "") -> Callable[[Any], Any]:
             raise ValueError(f"found {describe(value)}, expected {family}") from None
         if isinstance(converted, datetime.datetime):
             _check_time(value, converted, kind)
+        if type(converted) is float and family == "a number" and dialect != "sqlite":
+            _check_places(Decimal(repr(converted)), kind)  # the database would round
         return converted
 
     return checked
@@ -128,7 +130,7 @@ def _decimal(value: Decimal, kind: TypeEngine[Any], family: str, dialect: str) -
     Raises:
         ValueError: the column cannot hold the number.
     """
-    digits, places = size(value)
+    digits, _ = size(value)
     if family == "a text" or (family == _ANY and dialect == "sqlite"):
         return text_of(value)
     if family not in ("a number", "JSON", _ANY):
@@ -138,18 +140,29 @@ def _decimal(value: Decimal, kind: TypeEngine[Any], family: str, dialect: str) -
             f"found a number of {digits} digits, expected at most {_SQLITE_DIGITS}, which SQLite keeps as "
             f"{kind}; a TEXT column keeps all"
         )
-    if isinstance(kind, types.Numeric):
-        whole = digits - places
-        if kind.scale is not None and places > kind.scale:
-            raise ValueError(
-                f"found {describe(value)} with {places} places after the point, expected at most {kind.scale}"
-            )
-        if kind.precision is not None and whole > kind.precision - (kind.scale or 0):
-            most = kind.precision - (kind.scale or 0)
-            raise ValueError(
-                f"found {describe(value)} with {whole} digits before the point, expected at most {most}"
-            )
+    _check_places(value, kind)
     return float(value) if dialect == "sqlite" and family == "a number" else value
+
+
+def _check_places(value: Decimal, kind: TypeEngine[Any]) -> None:
+    """Refuses a number with more digits than a column.
+
+    Raises:
+        ValueError: the column has fewer digits before or after the point.
+    """
+    if not isinstance(kind, types.Numeric):
+        return
+    digits, places = size(value)
+    whole = digits - places
+    if kind.scale is not None and places > kind.scale:
+        raise ValueError(
+            f"found {describe(value)} with {places} places after the point, expected at most {kind.scale}"
+        )
+    if kind.precision is not None and whole > kind.precision - (kind.scale or 0):
+        most = kind.precision - (kind.scale or 0)
+        raise ValueError(
+            f"found {describe(value)} with {whole} digits before the point, expected at most {most}"
+        )
 
 
 def _only(*kinds: type) -> Callable[[Any], Any]:
