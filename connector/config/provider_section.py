@@ -204,7 +204,7 @@ def check_provider(
         return None
     try:
         return provider.installed.make(provider.section, paths).capabilities
-    except ConnectorError as error:
+    except (ConnectorError, ValueError) as error:  # a section with mistakes may make no provider
         if all(problem.warning for problem in found):
             reporter.add(("provider", "type"), str(error), "")
         return None

@@ -155,14 +155,14 @@ def test_a_wrong_call_or_configuration_ends_with_status_2_and_an_empty_stdout(de
     assert not deployment.root.exists(), "nothing was made"
 
 
-def test_a_root_that_cannot_be_made_ends_with_status_1_and_says_why(deploy: Deploy) -> None:
+def test_a_root_below_a_file_is_a_mistake_of_the_configuration(deploy: Deploy) -> None:
     deployment = deploy()
     deployment.root.write_text("a file where a directory has to be")
     deployment.root /= "below"
     deployment.configure()
     answer = _run(deployment.directory, "--drain", "--json")
-    assert (answer.returncode, answer.stdout) == (1, "")
-    assert str(deployment.root.parent) in answer.stderr
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert f"provider.root: {deployment.root.parent} is not a directory" in answer.stderr
     assert "Traceback" not in answer.stderr
 
 

@@ -314,7 +314,6 @@ CASES = [
     case("key of an object", O, "attributes:\n  City: {type: String, key: true}", "§attribute:\n  City: String", "Address.attribute", "unknown key", nearest="attributes"),
     case("circle", O, "attributes:\n  City: {type: String, key: true}", "attributes:\n  §Inner: {type: Address, required: true}", "Address.attributes.Inner", "circle", "Address > Address"),
     # rules
-    case("plain text without its attribute", R, "Order_Create: {InputDestination: queue://orders, DataHandlerMimeType: text/xml}", "§Order_Create: {InputDestination: queue://orders, DataHandlerMimeType: text/plain}", "MO_Config.rules.Order_Create", "no attribute 'Text' to hold a plain text", "set the option 'attribute' of text/plain"),
     case("rule name", R, "Order_Create:", "§Order_Creat:", "MO_Config.rules.Order_Creat", "no business object and verb", nearest="Order_Create"),
     case("match key under Default", R, "Default:\n", "Default:\n  §InputFormat: X\n", "MO_Config.Default.InputFormat", "never matches"),
     case("selector under Default", R, "Default:\n", "Default:\n  §selector: a = 1\n", "MO_Config.Default.selector", "never matches"),
@@ -406,6 +405,15 @@ def test_a_mistake_in_a_list_does_not_move_the_places_of_its_other_entries(deplo
 def test_a_missing_section_brings_no_warning_about_what_it_lacks(deployment: Deployment) -> None:
     deployment.replace(A, "connector:\n", "conector:\n")
     assert [problem.path for problem in deployment.check()] == ["conector"]
+
+
+def test_a_format_of_one_attribute_that_an_object_lacks_is_a_warning(deployment: Deployment) -> None:
+    rule = "Order_Create: {InputDestination: queue://orders, DataHandlerMimeType: "
+    deployment.replace(R, f"{rule}text/xml", f"{rule}text/plain")
+    (problem,) = [one for one in deployment.check() if "to hold a plain text" in str(one)]
+    assert problem.warning
+    assert "MO_Config.rules.Order_Create: Order has no attribute 'Text'" in str(problem)
+    assert "set the option 'attribute' of text/plain" in str(problem)
 
 
 def test_raw_quoting_of_response_selectors_is_a_warning_only(deployment: Deployment) -> None:

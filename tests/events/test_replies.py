@@ -404,7 +404,9 @@ def test_a_message_whose_sender_cannot_be_answered_is_an_event_like_any_other(
     serving: Callable[..., Any], outcomes: Outcomes, caplog: pytest.LogCaptureFixture, reply_to: str
 ) -> None:
     deployment = serving()
-    identity = ask(deployment, customer("itself"), reply_to=reply_to)
+    with pytest.MonkeyPatch.context() as foreign:  # no program that uses this package sends such a message
+        foreign.setattr(Message, "check", lambda message: None)
+        identity = ask(deployment, customer("itself"), reply_to=reply_to)
     assert outcomes(deployment)[identity] == ("published", "")
     (said,) = [vars(one) for one in caplog.records if one.getMessage() == "a request gets no reply"]
     assert said["message_id"] == identity
