@@ -23,6 +23,7 @@ from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import DestinationInfo, TopicSubscription
 from connector.providers.dropbox import files as dropbox_files
+from connector.providers.dropbox.codec import encode_field
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -304,9 +305,12 @@ def test_instances_of_one_application_share_its_client_id(root: Path, children: 
     ["../../etc/passwd", "/etc/passwd", "queue://../up", "topic-root", "a/../../b", "..", "topic://a/b"],
 )
 def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
-    root: Path, connection: LocalConnection, reply_to: str
+    root: Path, connection: LocalConnection, mv: Any, reply_to: str
 ) -> None:
-    connection.send(ORDERS, [Message(b"1", reply_to=reply_to)])
+    """Another program may write any text. This one cannot send such a message."""
+    with pytest.raises(DestinationError):
+        connection.send(ORDERS, [Message(b"1", reply_to=reply_to)])
+    mv("orders", f"4.1.T...{encode_field(reply_to)}", b"1")
     claim = connection.poller(ORDERS).take(1, 0)
     assert claim is not None
     message = connection.access().open().load(claim.reference, 10)
