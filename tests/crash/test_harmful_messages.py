@@ -60,6 +60,79 @@ def test_messages_that_kill_or_block_their_worker_fail_and_the_good_ones_are_del
     run.await_gone()
 
 
+HANDLER = """
+import ctypes, json, os, re, signal
+from connector.businessobjects.instance import BusinessObject
+
+class Handler:
+    mime_types = ("application/x-obeying",)
+    options = ()
+
+    def __init__(self, options, definitions):
+        self.definitions = definitions
+
+    def to_business_object(self, body, hint):
+        values = json.loads(body)
+        what = values.get("Second")
+        if what == "hang":
+            re.match("^([a-z]+)+$", "a" * 64 + "1")
+        elif what == "segv":
+            ctypes.string_at(0)
+        elif what == "exit":
+            os._exit(3)
+        elif what == "group":
+            os.killpg(0, signal.SIGKILL)
+        elif what == "memory":
+            b"x" * (1 << 33)
+        elif what == "interrupt":
+            raise KeyboardInterrupt(what)
+        return BusinessObject(self.definitions, values.pop("BusinessObject"), values.pop("Verb"), values)
+
+    def to_body(self, bo):
+        return "{}"
+"""
+
+CONVERSIONS = {
+    "hang": "data handler Handler: did not end within 2 s (convert_timeout)",
+    "segv": "its worker was ended by SIGSEGV during the conversion; it was tried alone, too",
+    "exit": "its worker ended with status 3 during the conversion; it was tried alone, too",
+    "group": "during the conversion; it was tried alone, too",
+    "memory": "raised MemoryError: there is no more within worker_memory",
+    "interrupt": "raised KeyboardInterrupt: interrupt",
+}
+
+
+@pytest.mark.parametrize(("provider_type", "java"), [("dropbox", True), ("sqlite", False)])
+def test_bodies_that_harm_their_conversion_hold_up_no_service(
+    deploy: Deploy, provider_type: str, java: bool
+) -> None:
+    deployment = deploy(
+        inputs=("a", "b"),
+        connector={"DataHandlerClassName": "obeying:Handler", "convert_timeout": "2s"},
+        java=java,
+    )
+    (deployment.directory / "obeying.py").write_text(HANDLER)
+    run = deployment.start()
+    good, harmful = [], {}
+    for what in CONVERSIONS:
+        if what == "group" and not java:  # the group of a worker without Spark is that of the adapter
+            continue
+        good += deployment.send("a", ["", ""])
+        (harmful[what],) = deployment.send("a", [""], second=what)
+        good += deployment.send("b", [""])
+    good += deployment.send("a", [""])
+    wait_for(lambda: set(deployment.ids("error")) == set(harmful.values()), what="the harmful ones")
+    wait_for(lambda: sorted(deployment.ids("archive").elements()) == sorted(good), what="the good ones")
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait() == 0
+    assert deployment.begun() == dict.fromkeys(good, 1)
+    assert "APPRESPONSETIMEOUT" not in run.errors
+    assert "connected again" not in run.errors
+    for what in harmful:
+        assert CONVERSIONS[what] in run.errors
+    assert deployment.leftovers() == []
+
+
 def test_processes_that_exit_print_and_fork_harm_no_other_message(deploy: Deploy) -> None:
     """sys.exit is a failure of that event alone; a fork that stays, or returns, delivers nothing twice."""
     deployment = deploy()
