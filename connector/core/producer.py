@@ -16,6 +16,7 @@ from connector.messaging.message import (
     Message,
     PropertyValue,
     check_priority,
+    check_text,
     expiration_after,
 )
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
@@ -141,11 +142,15 @@ def _copy(message: Message) -> Message:
     message, because other programs may have chosen them. The properties of the provider are left out.
 
     Raises:
-        ValueError: a property that the program has set has an invalid name, or the priority is not valid.
+        ValueError: a property that the program has set has an invalid name, or the priority or JMSReplyTo is
+            not valid.
     """
     names = list(message.properties)
     if message.message_id is None:
         check_priority(message.priority)
+        if message.reply_to:
+            check_text(message.reply_to)
+            parse_destination(message.reply_to)
         for name in names:
             check_property_name(name)
     else:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connector.messaging.bodies import decode_body
-from connector.messaging.destination import parse_destination
 from connector.messaging.numbers import MAX_LONG, SPACE, read_number, read_whole, shown
 
 PropertyValue = bool | int | float | str
@@ -253,7 +252,6 @@ class Message:
                 _check_text(header, text)
         if self.reply_to:
             _check_text("JMSReplyTo", self.reply_to)
-            parse_destination(self.reply_to)
         for name, value in self.properties.items():
             kind = self.property_types.get(name)
             if kind is None:
