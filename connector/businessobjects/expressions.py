@@ -110,7 +110,13 @@ class Expression:
         Raises:
             jmespath.exceptions.JMESPathError: a function got an argument of the wrong type, for example.
         """
-        return _inexact(self._parsed.search(_exact(document), _OPTIONS))
+        try:
+            return _inexact(self._parsed.search(_exact(document), _OPTIONS))
+        except (jmespath.exceptions.JMESPathError, MemoryError):
+            raise
+        except Exception as error:  # such as the OverflowError of floor() for infinity
+            text = f"{type(error).__name__}: {error}"
+            raise jmespath.exceptions.JMESPathError(text) from error
 
 
 @lru_cache(maxsize=1024)

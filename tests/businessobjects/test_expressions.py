@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -111,3 +112,41 @@ def test_json_text_keeps_the_digits_and_everything_else() -> None:
     assert from_json(to_json(value))["c"] == value["c"]
     with pytest.raises(TypeError):
         to_json_text({"a": object()})
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("floor(to_number(Id))", "inf"),
+        ("ceil(to_number(Id))", "nan"),
+        ("abs(Id)", "x"),
+        ("sum(Id)", "x"),
+        ("max_by(Id, &x)", [{"x": 1}, {"x": "a"}]),
+        ("sort(Id)", [1, "a"]),
+        ("join(',', Id)", [1]),
+        ("keys(Id)", 1),
+        ("map(&floor(@), Id)", ["a"]),
+        ("reverse(Id)", {}),
+    ],
+)
+def test_whatever_an_expression_raises_it_fits_no_message(expression: str, value: Any) -> None:
+    body = to_json({"Id": value})
+    with pytest.raises(jmespath.exceptions.JMESPathError):
+        compile_expression(expression).search(from_json(body))
+    assert not SeenMessage(Message(body)).fits_expression(expression)
+
+
+@given(
+    st.sampled_from(["abs", "avg", "ceil", "floor", "length", "sort", "sum", "to_number", "keys", "max"]),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    ),
+)
+def test_no_value_makes_an_expression_raise_anything_else(function: str, value: Any) -> None:
+    for expression in (f"{function}(Id)", f"{function}(to_number(Id))", f"map(&{function}(@), Id)"):
+        SeenMessage(Message(json.dumps({"Id": value}).encode())).fits_expression(expression)
+        try:
+            compile_expression(expression).search({"Id": value})
+        except jmespath.exceptions.JMESPathError:
+            pass
