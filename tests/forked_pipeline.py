@@ -28,6 +28,12 @@ class ForkedPipeline(InProcessPipeline):
     _workers: ProcessPoolExecutor | None = None
 
     def launch(self) -> None:
+        """Forks the workers, unless they were forked before.
+
+        A worker that is forked behind the connection would hold the lock of its client.
+        """
+        if self._workers is not None:
+            return
         self._workers = ProcessPoolExecutor(
             self._parallelism, multiprocessing.get_context("fork"), _begin, (self._deployment,)
         )

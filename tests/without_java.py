@@ -24,7 +24,9 @@ def _use_no_spark() -> None:
     def make_pipeline(adapter: Adapter, _output: Callable[[str], None] | None) -> InProcessPipeline:
         cores = re.search(r"\d+", adapter.configuration.spark.master or "")
         make = ForkedPipeline if adapter.configuration.provider.type == "jms" else InProcessPipeline
-        return make(adapter.configuration.directory, parallelism=int(cores[0]) if cores else 2)
+        made = make(adapter.configuration.directory, parallelism=int(cores[0]) if cores else 2)
+        made.launch()  # forks before the adapter connects
+        return made
 
     Adapter._make_pipeline = make_pipeline  # type: ignore[assignment, method-assign]
 
