@@ -249,7 +249,7 @@ def test_when_java_dies_the_job_fails_the_terminal_stays_clean_and_spark_can_be_
     os.kill(java, signal.SIGKILL)
     output, errors = process.communicate(timeout=120)
     lines = output.splitlines()
-    assert lines[0].startswith("PipelineError: poll 1: Spark's Java process was ended by signal 9")
+    assert lines[0].startswith("SparkLost: poll 1: Spark's Java process was ended by signal 9")
     assert lines[-2:] == ["False", "[b'AGAIN']"]
     assert "another event" not in output
     assert errors == ""
