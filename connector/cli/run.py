@@ -69,13 +69,11 @@ def run(
     manager = ServiceManager()
     failure: str | None = None
 
-    def begin_to_stop(why: str) -> None:
-        _log.info("stopping", extra={"reason": why})
-        manager.stopping(why)
-
     def on_signal(name: str) -> None:
+        why = f"{name}: what is in flight is finished; once more ends at once"
+        manager.stopping(why)  # before the stop, because the process may end at once
         adapter.request_stop()
-        begin_to_stop(f"{name}: what is in flight is finished; once more ends at once")
+        _log.info("stopping", extra={"reason": why})
 
     with _signals(on_signal) as stopped:
         if not stopped.is_set():
@@ -90,7 +88,8 @@ def run(
                             else _service(adapter, stopped, manager)
                         )
                     if failure is not None and not stopped.is_set():
-                        begin_to_stop(failure)
+                        _log.info("stopping", extra={"reason": failure})
+                        manager.stopping(failure)
             finally:
                 _stop(adapter)
                 manager.close()

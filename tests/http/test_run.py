@@ -180,7 +180,8 @@ def test_only_the_service_serves(tmp_path: Path, option: str) -> None:
 
 def test_few_open_files_mean_fewer_connections_and_no_failure(tmp_path: Path) -> None:
     program = (
-        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700))\n"
+        "import logging, resource; resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700))\n"
+        "logging.basicConfig()\n"
         "from connector.http.connections import most_connections\n"
         "print(most_connections(50), most_connections(1000))\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"

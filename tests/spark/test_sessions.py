@@ -199,6 +199,7 @@ PRIVATE = {
     "SparkContext._jvm",
     "SparkContext._lock",
     "SparkContext._active_spark_context",
+    "SparkContext._ensure_initialized",
     "SparkContext._jsc",
     "SparkContext._accumulatorServer",
     "_PYSPARK_DRIVER_CONN_INFO_PATH",
