@@ -44,7 +44,8 @@ class Browsing:
         try:
             with connection.errors(f"{queue} cannot be browsed"):
                 browser = session.createBrowser(session.createQueue(queue.name), selector or None)
-                found = browser.getEnumeration()
+                with connection.making:
+                    found = browser.getEnumeration()
                 first = self._look(connection, found)
         except BaseException:
             self._end(session)

@@ -247,7 +247,7 @@ class JmsConnection:
 
     def plain_session(self) -> Any:
         """Returns a Java session that is not transacted."""
-        with self.errors("a session cannot be made"):
+        with self.making, self.errors("a session cannot be made"):
             return self.java.createSession(False, self.jms.Session.AUTO_ACKNOWLEDGE)
 
     def close(self) -> None:

@@ -146,7 +146,7 @@ class LastingTests(SuiteBase):
             thread.start()
             time.sleep(pause)
             connection.close()
-            thread.join(10)
+            thread.join(2 * self.wait_timeout)
             assert not thread.is_alive()
         last = connect()
         for leftover in last.leftovers(None, at_start=True):
