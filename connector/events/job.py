@@ -5,8 +5,9 @@ A worker repeats nothing. Without a complete answer, the journal of the task dec
 * *done*: the event has the outcome in the journal.
 * *begun*: the event is to blame. After its last attempt the event has failed. A begun event that may not
   run twice stays in doubt. Otherwise the event runs again, alone.
-* *at work*, so that the worker has ended during the conversion: the event runs once more, alone. Then it has
-  failed. An event whose conversion took longer than ``convert_timeout`` has failed at once.
+* *at work*, and the worker has ended during the conversion: the event runs once more, alone. Then it has
+  failed. An event whose conversion took longer than ``convert_timeout`` has failed at once. If the worker has
+  ended in a transaction of a database, which no *begun* precedes, ``max_attempts`` counts.
 * *untouched*: the event runs again with the others.
 """
 
@@ -277,7 +278,7 @@ class EventJobs:
                 kind, reason = OutcomeKind.IN_DOUBT.value, ended
             elif answer.exceeded and not begun:
                 reason = ended
-            elif not begun and number in batch.attempts:
+            elif not begun and answer.converting and number in batch.attempts:
                 reason = f"{ended} during the conversion; it was tried alone, too"
             elif total >= self._task_settings.max_attempts:
                 times = "once" if total == 1 else f"{total} times"

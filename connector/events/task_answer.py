@@ -24,6 +24,8 @@ class TaskAnswer(NamedTuple):
         ended: why there are no outcomes, as in "its worker ...". None if the task has finished.
         exceeded: whether the worker was ended because a conversion took longer than ``convert_timeout``.
             ``ended`` is then the whole reason.
+        converting: whether the worker ended in a conversion, as far as known. False = in a transaction
+            of a database, or in work of the connector.
         full: whether the task has ended between two events because its worker keeps much memory.
     """
 
@@ -31,6 +33,7 @@ class TaskAnswer(NamedTuple):
     seconds: float
     ended: str | None
     exceeded: bool = False
+    converting: bool = True
     full: bool = False
 
 
@@ -40,15 +43,17 @@ def pack_answer(
     ended: str | None = None,
     *,
     exceeded: bool = False,
+    converting: bool = True,
     full: bool = False,
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, full: as in :class:`TaskAnswer`.
+        seconds, ended, exceeded, converting, full: as in :class:`TaskAnswer`.
     """
-    head = orjson.dumps({"seconds": seconds, "ended": ended, "exceeded": exceeded, "full": full})
+    fields = {"ended": ended, "exceeded": exceeded, "converting": converting, "full": full}
+    head = orjson.dumps({"seconds": seconds, **fields})
     told = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
     return b'%b,"outcomes":[%b]}' % (head[:-1], b",".join(told))
 
@@ -63,4 +68,6 @@ def unpack_answer(data: bytes) -> TaskAnswer:
     outcomes: dict[int, Outcome] = {}
     for outcome, sequences in values["outcomes"]:
         outcomes.update(dict.fromkeys(sequences, Outcome.from_list(outcome)))
-    return TaskAnswer(outcomes, values["seconds"], values["ended"], values["exceeded"], values["full"])
+    return TaskAnswer(
+        outcomes, values["seconds"], values["ended"], values["exceeded"], values["converting"], values["full"]
+    )

@@ -38,12 +38,14 @@ class RunnerEnded(Exception):
     Args:
         why: completes "its worker ...".
         exceeded: whether a conversion took too long. ``why`` is then the whole reason.
+        converting: whether the runner ended in a conversion.
     """
 
-    def __init__(self, why: str, *, exceeded: bool = False) -> None:
+    def __init__(self, why: str, *, exceeded: bool = False, converting: bool = True) -> None:
         super().__init__(why)
         self.why = why
         self.exceeded = exceeded
+        self.converting = converting
 
 
 class Runner:
@@ -113,7 +115,7 @@ class Runner:
                 if data is not None:
                     return data
             if self._ended in ready or self._answers in ready:
-                raise RunnerEnded(self._how_it_ended())
+                raise RunnerEnded(self._how_it_ended(), converting=self.control.is_converting)
 
     def stop(self) -> None:
         """Lets the runner end by itself, and kills the runner after a few seconds."""
@@ -177,7 +179,7 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
         answer = runner.run(payload)
     except RunnerEnded as ended:
         _remove_runner()
-        return pack_answer({}, ended=ended.why, exceeded=ended.exceeded)
+        return pack_answer({}, ended=ended.why, exceeded=ended.exceeded, converting=ended.converting)
     if runner.is_full:
         _remove_runner()
         runner.stop()

@@ -41,6 +41,12 @@ class RunnerControl:
         """Of the runner, set in the runner itself."""
 
     @property
+    def is_converting(self) -> bool:
+        """Whether a conversion runs, or has ended the runner. For the watcher."""
+        deadline = self.read()
+        return deadline.at != 0.0 and deadline.converts
+
+    @property
     def is_full(self) -> bool:
         """Whether a new runner should go on with the next event, because this runner keeps much memory."""
         return self.memory is not None and self.memory.is_full()
@@ -71,6 +77,7 @@ class RunnerControl:
 
     def give_up(self) -> None:
         """Ends the runner, as the kernel would. The event at work runs again in a new runner."""
+        self.limit(0.0)  # the watcher reads that a conversion has ended the runner
         os._exit(1)
 
     def _write(self, text: str, *, converts: bool) -> None:

@@ -68,7 +68,7 @@ def test_a_process_that_takes_longer_than_stop_timeout_is_ended_and_the_rest_is_
 
 
 def test_a_second_signal_ends_at_once_and_the_next_run_recovers(deploy: Deploy) -> None:
-    deployment = deploy(connector={"stop_timeout": "120s"})
+    deployment = deploy(connector={"stop_timeout": "20s"})
     ids = deployment.send("in", ["gate:1", ""])
     run = deployment.start()
     wait_for(lambda: deployment.reached("1"))
@@ -77,7 +77,7 @@ def test_a_second_signal_ends_at_once_and_the_next_run_recovers(deploy: Deploy) 
     asked = time.monotonic()
     run.signal_driver(signal.SIGTERM)
     assert run.wait(120) == 128 + signal.SIGTERM
-    assert time.monotonic() - asked < 60
+    assert time.monotonic() - asked < 15
     run.await_gone()
     deployment.open("1")
     deployment.java = False

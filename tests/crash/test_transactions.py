@@ -89,6 +89,20 @@ def test_whatever_is_killed_the_rows_equal_the_messages(deploy: Deploy, shop: Sh
     assert_booked_once(deployment, shop, ids)
 
 
+@pytest.mark.parametrize("shop_type", ["sqlite"])
+def test_a_worker_that_dies_in_each_transaction_is_no_conversion_that_died(
+    deploy: Deploy, shop: Shop
+) -> None:
+    """No `begun` precedes a transaction, and its deaths count up to max_attempts all the same."""
+    deployment = deploy(shop=shop.url, only=[BOOK], connector={"max_attempts": 4})
+    ids = deployment.send("in", [""])
+    run = deployment.start("--drain", fault="transaction.returned:1=kill")
+    assert run.wait() == 0, run.errors
+    assert deployment.ids("error") == dict.fromkeys(ids, 1)
+    assert "it was tried 4 times (max_attempts)" in run.errors
+    assert shop.bookings() == {}
+
+
 @pytest.mark.parametrize("provider_type", ["dropbox", "postgresql"])
 @pytest.mark.parametrize("policy", ["LogError", "FailOnStartup"])
 def test_an_event_of_transactions_alone_is_never_in_doubt(deploy: Deploy, shop: Shop, policy: str) -> None:
@@ -213,13 +227,15 @@ def test_a_database_server_that_is_killed_loses_and_doubles_nothing(
 
     def is_done() -> bool:
         assert run.process.poll() is None, run.errors
-        stands = {mark.stem for mark in run.faults.iterdir()}
+        marks = list(run.faults.iterdir())  # one that comes later waits for the next look
+        stands = {mark.stem for mark in marks}
         stands |= {"gate"} if deployment.reached("1") else set()
         for place in stands & left:
             left.remove(place)
             own_postgres.kill()
             own_postgres.start()
-        run.go_on()
+        for mark in marks:
+            mark.unlink()
         if "gate" in stands:
             deployment.open("1")
         return not left and deployment.count("archive") == len(ids) + 1
