@@ -194,7 +194,9 @@ class EventJobs:
                 error = failed
         if self._cancelled:
             error = PipelineError("it was not done within stop_timeout")
-        return error, [TaskAnswer({}, 0.0, f"ended: {error}")] * len(parts)
+        # Nobody has seen how the workers ended. With databases it may have been in transactions.
+        converting = not self._task_settings.databases
+        return error, [TaskAnswer({}, 0.0, f"ended: {error}", converting=converting)] * len(parts)
 
     def _result(
         self,
