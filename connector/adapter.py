@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from connector.events.inbound import Inbound
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.inbound_connection import InboundConnection, LaunchedWorkers
+from connector.lazy_property import lazy_property
 from connector.messaging.provider_kind import AdapterProvider
 from connector.parts import make_provider, make_requests
 from connector.requests.result import RequestResult
@@ -299,7 +299,7 @@ class Adapter:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    @functools.cached_property
+    @lazy_property
     def _requests_spec(self) -> RequestClientSpec:
         return make_requests(self.configuration, self._provider)
 

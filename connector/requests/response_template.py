@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Final, cast
 
 from jinja2 import (
@@ -29,6 +29,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from connector.businessobjects.definition import Definition, Definitions
 from connector.errors import RequestRefused
+from connector.lazy_property import lazy_property
 from connector.requests.selector_values import MAX_SELECTOR, Mistake, Value, follow, marker
 
 MAX_ROUNDS: Final = 10_000
@@ -117,7 +118,7 @@ class ResponseTemplate:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _template(self) -> Template:
         tree = _environment().parse(self._source)
         for loop in tree.find_all(nodes.For):

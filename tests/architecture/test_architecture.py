@@ -18,6 +18,7 @@ FLOORS = {
         "connector.java",
         "connector.local_time",
         "connector.jars",
+        "connector.lazy_property",
         "connector.limits",
         "connector.log",
         "connector.modules",

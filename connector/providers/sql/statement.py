@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Final
 
 from sqlalchemy import JSON, Connection
@@ -16,6 +15,7 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as postgresql
 from sqlalchemy.dialects.sqlite import dialect as sqlite
 from sqlalchemy.exc import DBAPIError
 
+from connector.lazy_property import lazy_property
 from connector.providers.sql.json_columns import read_json
 
 _WRITERS: Final[dict[str, Any]] = {
@@ -34,14 +34,14 @@ class Statement:
         self._dialect = dialect
         self._element = element
 
-    @cached_property
+    @lazy_property
     def _compiled(self) -> tuple[str, dict[str, Any]]:
         """The SQL, and the constant parameters."""
         compiled = self._element.compile(dialect=_WRITERS[self._dialect])
         binds = compiled.bind_names.items()
         return str(compiled), {name: one.effective_value for one, name in binds if not one.required}
 
-    @cached_property
+    @lazy_property
     def _make(self) -> Callable[[Sequence[Any]], Any]:
         """Makes a row from a row of the driver."""
         columns = list(self._element.exported_columns)
