@@ -15,6 +15,8 @@ _DEADLINE: Final = struct.Struct("<d")
 _TEXT: Final = struct.Struct("<?H")
 _TEXT_AT: Final = _DEADLINE.size + _TEXT.size
 _MAX_TEXT: Final = 1000
+_LEAVE_SECONDS: Final = 60.0
+"""Longer than the end of a process takes. At a deadline the watcher would end the process itself."""
 
 
 class Deadline(NamedTuple):
@@ -77,7 +79,7 @@ class RunnerControl:
 
     def give_up(self) -> None:
         """Ends the runner, as the kernel would. The event at work runs again in a new runner."""
-        self.limit(0.0)  # the watcher reads that a conversion has ended the runner
+        self.limit(_LEAVE_SECONDS)  # the watcher reads that a conversion has ended the runner
         os._exit(1)
 
     def _write(self, text: str, *, converts: bool) -> None:

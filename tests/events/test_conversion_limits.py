@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from connector import stages
 from connector.events.convert import Converter
+from connector.limits.control import RunnerControl
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
@@ -347,7 +348,7 @@ def test_a_worker_that_keeps_memory_is_replaced_between_two_events(tmp_path: Pat
         ("leak", "published"),
         ("large", "published"),
         ("huge", "failed"),
-    }
+    }, found
     ((_, _, reason),) = [event for event in found if event[0] == "huge"]
     assert "Handler raised MemoryError: there is no more within worker_memory" in reason
     lines = (deployment.directory / "handlers" / "converted").read_text().splitlines()
@@ -365,3 +366,12 @@ def test_a_runner_is_what_the_kernel_ends_first(tmp_path: Path) -> None:
     drain(deployment)
     (message,) = deployment.messages("out")
     assert message.body.decode() == f"500 {1 << 30}"
+
+
+def test_a_runner_that_gives_up_has_time_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a deadline that is over, its watcher would say that the conversion took too long."""
+    control = RunnerControl()
+    monkeypatch.setattr(os, "_exit", lambda status: None)
+    control.give_up()
+    assert control.is_converting
+    assert control.read().at > time.monotonic() + 30
