@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from connector.errors import PipelineError
+from connector.errors import PipelineError, SparkLost
 from connector.events.order_groups import spread, work_items
 from connector.events.outcome import Outcome
 from connector.events.schedule import Batch
@@ -156,7 +156,8 @@ class EventJobs:
         """Runs the events of a batch and waits for their outcomes. Never raises.
 
         A job that fails although Spark runs may have met workers that had ended while idle: a process that
-        kills its process group kills all workers. If no event was touched, another job may meet others.
+        kills its process group kills all workers. If no event was touched, another job may meet others. If
+        the workers end again, each event runs alone, because an event may end its worker and leave no trace.
         """
         result, error = self._run(batch)
         for _ in range(self._pipeline.parallelism):
@@ -164,8 +165,26 @@ class EventJobs:
                 break
             result, error = self._run(batch)
         if error is not None and result.is_untouched:
-            result.error, result.is_untouched = error, False
+            result.is_untouched = False
+            if isinstance(error, SparkLost) and self._pipeline.alive and not self._cancelled:
+                self._try_alone(batch, result, f"its worker ended: {error}")
+            else:
+                result.error = error
         return result
+
+    def _try_alone(self, batch: Batch, result: Result, ended: str) -> None:
+        """Lets each event run alone. An event that was alone has ended its worker once more."""
+        for claim in batch.claims:
+            number = claim.sequence
+            attempts = batch.attempts[number] + 1 if number in batch.attempts else 0
+            if claim.delivery_count + attempts >= self._task_settings.max_attempts:
+                reason = f"{ended}; it was tried alone {attempts} times (max_attempts)"
+                outcome = Outcome(OutcomeKind.FAILED.value, None, None, reason, attempts, not_read=True)
+                result.outcomes[number] = outcome
+                result.again.discard(number)
+            else:
+                result.attempts[number] = attempts
+                result.again.add(number)
 
     def _run(self, batch: Batch) -> tuple[Result, PipelineError | None]:
         number = next(self._numbers)

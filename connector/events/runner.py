@@ -73,13 +73,15 @@ def follow_commands(
     if os.getppid() != parent:
         return
     set_up_logging(task_settings.logging)
+    logging.raiseExceptions = False  # a log line that cannot be written harms no event
     control.memory = WorkerMemory(task_settings.worker_memory)
     worker = _RunnerTask(task_settings, deployment, control)
     try:
         while (data := receive(commands)) is not None and not control.stopping:
             answer = worker.run(data)
-            sys.stdout.flush()
-            sys.stderr.flush()
+            with suppress(OSError, ValueError):  # a business process may have closed them
+                sys.stdout.flush()
+                sys.stderr.flush()
             try:
                 send(answers, answer)
             except BrokenPipeError:

@@ -82,6 +82,10 @@ class Handler:
             os._exit(3)
         elif what == "group":
             os.killpg(0, signal.SIGKILL)
+        elif what == "parent":
+            os.kill(os.getppid(), signal.SIGKILL)
+        elif what == "terminate":
+            os.killpg(0, signal.SIGTERM)
         elif what == "memory":
             b"x" * (1 << 33)
         elif what == "interrupt":
@@ -218,3 +222,24 @@ def test_what_a_process_raises_after_another_has_ended_the_worker_is_told_alone(
     assert run.errors.count("a business process has failed") == 2
     assert "RunnerEnded" not in run.errors
     assert "During handling" not in run.errors
+
+
+def test_a_body_that_ends_its_spark_worker_and_leaves_no_trace_fails_alone(deploy: Deploy) -> None:
+    """Its objects go to a queue, so no delivery is journalled, and its runner ends in order."""
+    deployment = deploy(
+        connector={"DataHandlerClassName": "obeying:Handler", "max_attempts": 2},
+        only=[{"object": "Customer", "destination": "queue://out", "mime_type": "application/json"}],
+        java=True,
+    )
+    (deployment.directory / "obeying.py").write_text(HANDLER)
+    good, harmful = deployment.send("in", [""]), []
+    for what in ("parent", "terminate"):
+        harmful += deployment.send("in", [""], second=what)
+        good += deployment.send("in", ["", ""])
+    run = deployment.drain()
+    assert deployment.ids("error") == dict.fromkeys(harmful, 1)
+    assert deployment.ids("archive") == dict.fromkeys(good, 1)
+    assert len(deployment.names("out")) == len(good)
+    assert all("alone" in reason for reason in _reasons(deployment).values())
+    assert deployment.leftovers() == []
+    run.await_gone()
