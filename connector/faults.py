@@ -24,11 +24,14 @@ from typing import Final
 PLACES: Final = (
     # the life of an event, in order
     "claim",
+    "task.assigned",
+    "task.taken",
     "begin",
     "deliver",
     "transaction.returned",
     "transaction.committed",
     "done",
+    "task.answered",
     "settle.record",
     "settle.committing",
     "settle.move",

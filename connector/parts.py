@@ -94,6 +94,7 @@ def make_task_settings(
         max_attempts=settings.max_attempts,
         convert_timeout=settings.convert_timeout,
         worker_memory=settings.worker_memory,
+        worker_events=settings.worker_events,
         format_property=settings.message_format_property,
         access=access,
         rerun=in_progress is None or settings.in_doubt_events == InDoubtPolicy.REPROCESS.value,

@@ -197,6 +197,11 @@ class Connector(Section):
         "has failed. A process that keeps three quarters of it is replaced between two events. `none`: no "
         "limit.",
     )
+    worker_events: Annotated[int, integer(1, "events")] = Field(
+        default=100_000,
+        description="Events after which the process that converts and delivers is replaced, between two "
+        "events. So what a business process or a library forgets to free does not stay for ever.",
+    )
     in_progress_destination: Annotated[Destination, IN_PROGRESS] | None = Field(
         default=None,
         alias="InProgressDestination",

@@ -38,15 +38,21 @@ class Master:
         url: as configured.
         cores: tasks that ``local`` runs at a time. 0 = Spark counts the cores (``*``, a cluster).
         addresses: host and port of each master of a standalone cluster. Empty for all others.
+        failures: how often ``local`` tries a task.
     """
 
     url: str
     cores: int = 0
     addresses: tuple[tuple[str, int], ...] = ()
+    failures: int = 1
 
     @property
     def local(self) -> bool:
         return self.url.startswith("local")
+
+    def with_slots(self, slots: int) -> str:
+        """Returns the URL of a local Spark that runs so many tasks at a time."""
+        return f"local[{slots},{self.failures}]"
 
 
 def parse_master(text: str) -> Master:
@@ -85,10 +91,10 @@ def _local(text: str, count: str, failures: str) -> Master:
     if len(failures) > 4 or not 1 <= int(failures) <= _MOST_FAILURES:
         raise WrongMaster(shown(text), f"local[{count},N] with N from 1 to {_MOST_FAILURES}")
     if count == "*":
-        return Master(text, 0)
+        return Master(text, 0, failures=int(failures))
     if len(count) > 4 or not 1 <= int(count) <= _MOST_CORES:
         raise WrongMaster(shown(text), f"local[*], or local[N] with N from 1 to {_MOST_CORES}")
-    return Master(text, int(count))
+    return Master(text, int(count), failures=int(failures))
 
 
 def is_host(text: str) -> bool:

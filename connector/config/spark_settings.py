@@ -20,6 +20,8 @@ OWNED_SETTINGS: Final[Mapping[str, str]] = {
     "spark.app.name": "it is made from ApplicationName",
     "spark.submit.deployMode": "the adapter is the driver and runs where it was started",
     "spark.speculation": "a second copy of a task ends the first one in the middle of its events",
+    "spark.python.worker.idleTimeoutSeconds": "a worker waits for events as long as there are none",
+    "spark.python.worker.reuse": "a worker keeps the process that handles the events",
     "spark.pyspark.python": "it is spark.python of adapter.yaml",
     "spark.pyspark.driver.python": "the adapter itself is the driver",
     "spark.executor.allowSparkContext": "a worker must not start a Spark of its own",

@@ -128,7 +128,9 @@ class Inbound:
         self._returned: set[int] = set()
         """Cycles with an event that went back without an outcome, and that may have rows in a database."""
         self._durations = EventDurations()
-        self._schedule = Schedule(settings.order, settings.quantity, self._durations)
+        self._schedule = Schedule(
+            settings.order, settings.quantity, self._durations, lambda: self.jobs.tasks_stay
+        )
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()

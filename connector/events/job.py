@@ -47,6 +47,10 @@ class Pipeline(Protocol):
     def alive(self) -> bool:
         """False if no job can run any more."""
 
+    @property
+    def tasks_stay(self) -> bool:
+        """Whether tasks stay from one batch to the next. Otherwise each batch is a Spark job."""
+
     def run(
         self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
     ) -> list[bytes]:
@@ -142,6 +146,11 @@ class EventJobs:
     def parallelism(self) -> int:
         """Number of tasks that can run at the same time."""
         return self._pipeline.parallelism
+
+    @property
+    def tasks_stay(self) -> bool:
+        """Whether tasks stay from one batch to the next."""
+        return self._pipeline.tasks_stay
 
     def cancel(self) -> None:
         """Ends the running tasks. Their journals count, and no event runs again."""

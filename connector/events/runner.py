@@ -111,11 +111,9 @@ class _RunnerTask:
                 return b"O\n" + pack_answer({})
             began = time.monotonic()
             outcomes = self._task.run(assignment.journal, assignment.order_groups, assignment.batch)
-            full = self._control.is_full
+            full = self._task.is_full
             if full:
-                extra = {"events": self._task.events, "memory": resident_memory()}
-                extra["worker_memory"] = self._task_settings.worker_memory or 0
-                _log.warning("a worker is replaced because of its memory", extra=extra)
+                self._tell_full(self._task)
             return (b"F\n" if full else b"O\n") + pack_answer(outcomes, time.monotonic() - began, full=full)
         except FileExistsError:
             return b"O\n" + pack_answer({}, ended=_TWICE)
@@ -123,6 +121,14 @@ class _RunnerTask:
             return b"E\n" + str(error).encode("utf-8", "backslashreplace")
         except Exception:
             return b"E\n" + traceback.format_exc().encode("utf-8", "backslashreplace")
+
+    def _tell_full(self, task: Task) -> None:
+        extra = {"events": task.events, "memory": resident_memory()}
+        if task.events >= self._task_settings.worker_events:
+            _log.info("a worker is replaced after many events", extra=extra)
+        else:
+            extra["worker_memory"] = self._task_settings.worker_memory or 0
+            _log.warning("a worker is replaced because of its memory", extra=extra)
 
     def close(self) -> None:
         if self._task is not None:

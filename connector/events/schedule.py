@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,12 +30,16 @@ MOST_SECONDS: Final = 0.2
 
 A destination that needs more is slow.
 """
+MOST_EVENTS_OF_JOB: Final = 10_000
+MOST_SECONDS_OF_JOB: Final = 1.0
+"""The same limits where each batch is a Spark job, which is dear, and while no other destination waits."""
 _SLICE_SECONDS: Final = 1.0
 """Seconds of work of a task in a batch of a slow destination."""
 _FIRST_EVENTS: Final = 20
 """Events of a destination in a batch while their duration is not known."""
-_TASK_SECONDS: Final = 0.008
-"""Cost of one more task of a job in seconds. Shorter events run in the task of other events."""
+_TASK_SECONDS: Final = 0.002
+_TASK_SECONDS_OF_JOB: Final = 0.008
+"""Cost of one more task of a batch in seconds. Shorter events run in the task of other events."""
 _UNKNOWN_SECONDS: Final = 1.0
 _WEIGHT: Final = 0.3
 
@@ -133,10 +137,6 @@ class EventDurations:
         """Whether events of a destination have been processed."""
         return str(destination) in self._seconds
 
-    def collected(self, destination: Destination) -> int:
-        """Returns the number of events that a batch may collect from several polls of a destination."""
-        return int(min(MOST_EVENTS, MOST_SECONDS / max(self.seconds(destination), 1e-6)))
-
 
 class Schedule:
     """The claims of one connection, from the poll until they are settled. For one thread.
@@ -145,12 +145,16 @@ class Schedule:
         order: ``destination``, ``group`` or ``none``.
         quantity: PollQuantity.
         durations: of the destinations.
+        tasks_stay: whether the tasks stay from one batch to the next. Otherwise each batch is a Spark job.
     """
 
-    def __init__(self, order: str, quantity: int, durations: EventDurations) -> None:
+    def __init__(
+        self, order: str, quantity: int, durations: EventDurations, tasks_stay: Callable[[], bool]
+    ) -> None:
         self._order = order
         self._quantity = quantity
         self._durations = durations
+        self._tasks_stay = tasks_stay
         self._order_groups: dict[Hashable, deque[Claim]] = {}
         self._busy: set[Hashable] = set()
         self._copies: dict[str, list[Claim]] = {}  # by id: the claim that runs first, then the waiting copies
@@ -191,10 +195,23 @@ class Schedule:
             has_more: whether its last poll took as many messages as a poll may take.
         """
         unsettled = self._unsettled[destination]
-        if not unsettled or self._waiting[destination] < self._durations.collected(destination):
+        if not unsettled or self._waiting[destination] < self._collected(destination):
             return True
         is_worth_it = self._order == NONE or (has_more and self._durations.is_known(destination))
         return unsettled <= self._quantity and is_worth_it
+
+    def _collected(self, destination: Destination) -> int:
+        """Returns the number of events that a batch may collect from several polls of a destination."""
+        most_seconds, most_events = MOST_SECONDS, self._most_events()
+        if most_events > MOST_EVENTS:
+            most_seconds = MOST_SECONDS_OF_JOB
+        return int(min(most_events, most_seconds / max(self._durations.seconds(destination), 1e-6)))
+
+    def _most_events(self) -> int:
+        """Returns the number of events of a batch. A Spark job may have more while nothing else waits."""
+        if self._tasks_stay() or sum(number > 0 for number in self._waiting.values()) > 1:
+            return MOST_EVENTS
+        return MOST_EVENTS_OF_JOB
 
     def is_settled(self, destination: Destination) -> bool:
         """Whether a destination has no unsettled events."""
@@ -206,7 +223,7 @@ class Schedule:
         Returns None if the poll needs a new cycle.
         """
         known = self._cycles.get(cycle)
-        if known is None or known.has_begun or known.size >= MOST_EVENTS:
+        if known is None or known.has_begun or known.size >= self._most_events():
             return None
         return known.following
 
@@ -242,7 +259,7 @@ class Schedule:
         free = max(1, cores - sum(batch.tasks for batch in self.running))
         found: list[Hashable] = []
         cycle, work, events, slow = 0, 0.0, 0, None
-        in_order = in_all = MOST_EVENTS
+        in_order = in_all = most = self._most_events()
         # On a single core all events wait for each other anyway. So a destination that is not known shares
         # its batch with the quick ones, and all of them get as many rounds of the poll.
         unknown = self._unknown() if cores == 1 else 0
@@ -262,7 +279,7 @@ class Schedule:
             is_slow = self._waiting[first.destination] * seconds > MOST_SECONDS
             if not found and is_slow:
                 slow, in_order = first.destination, self._slice(first.destination)
-                in_all = min(MOST_EVENTS, in_order * free)
+                in_all = min(most, in_order * free)
             elif not found and unknown:
                 in_order = max(1, _FIRST_EVENTS // unknown)
             elif found and first.destination != slow and (is_slow or slow is not None):
@@ -279,7 +296,8 @@ class Schedule:
             (key, self._take(key, cycle, in_order if unknown or _is_ordered(key) else in_all))
             for key in found
         ]
-        return self._begin(cycle, order_groups, max(1, min(free, int(work / _TASK_SECONDS))))
+        each = _TASK_SECONDS if self._tasks_stay() else _TASK_SECONDS_OF_JOB
+        return self._begin(cycle, order_groups, max(1, min(free, int(work / each))))
 
     def _unknown(self) -> int:
         """Returns the number of order groups that may begin and have a destination that is not known."""
@@ -294,7 +312,7 @@ class Schedule:
         """
         if not self._durations.is_known(destination):
             return _FIRST_EVENTS
-        return min(MOST_EVENTS, max(1, int(_SLICE_SECONDS / self._durations.seconds(destination))))
+        return min(self._most_events(), max(1, int(_SLICE_SECONDS / self._durations.seconds(destination))))
 
     def _take(self, key: Hashable, cycle: int, limit: int) -> list[Claim]:
         """Removes and returns the claims of an order group and cycle, up to one that runs alone."""

@@ -125,6 +125,11 @@ class Task:
                 journal.close()
         return outcomes
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a new process should go on, because this one keeps much memory or has taken many events."""
+        return self.events >= self._task_settings.worker_events or self._control.is_full
+
     def close(self) -> None:
         """Ends the requests of processes, and closes the sinks. Repeatable."""
         self._requests.stop(_LEAVE_SECONDS)
@@ -142,7 +147,7 @@ class Task:
             if group in stopped:
                 continue
             if not is_noted:
-                if self._control.stopping or (outcomes and self._control.is_full):
+                if self._control.stopping or (outcomes and self.is_full):
                     return
                 journal.at(item[0])
             is_noted = False
@@ -155,7 +160,7 @@ class Task:
                 before, data = outcome, outcome.to_json()
             if begun:
                 following = None
-                if not (outcome.kind == _GIVEN_BACK or self._control.stopping or self._control.is_full):
+                if not (outcome.kind == _GIVEN_BACK or self._control.stopping or self.is_full):
                     rest = islice(items, place, None)
                     following = next((item[0] for item, group in rest if group not in stopped), None)
                 is_noted = following is not None

@@ -36,6 +36,7 @@ class TaskSettings:
         max_attempts: begun deliveries after which an event has failed.
         convert_timeout: seconds for everything between claim and first delivery of one event.
         worker_memory: bytes of a runner. None = no limit.
+        worker_events: events after which a runner is replaced.
         format_property: the header or property of InputFormat and OutputFormat.
         access: reads claimed messages.
         rerun: whether an event whose worker was ended runs again. Otherwise the event stays in doubt.
@@ -66,6 +67,7 @@ class TaskSettings:
     access: AccessSpec
     convert_timeout: float = 10.0
     worker_memory: int | None = 2 << 30
+    worker_events: int = 100_000
     rerun: bool = True
     stop_timeout: float = 30.0
     persistent: bool = True

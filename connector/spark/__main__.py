@@ -12,7 +12,8 @@ from connector.errors import PipelineError
 from connector.java import find_java
 from connector.spark.archive import make_archive
 from connector.spark.launcher import spark_jars
-from connector.spark.pipeline import ECHO, SparkPipeline
+from connector.spark.pipeline import SparkPipeline
+from connector.spark.worker import ECHO
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from connector.spark.scratch import Scratch
 from connector.spark.session import untouched_process, variables, write_properties
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
 
 _OPENED = (
     "java.base/java.lang",
@@ -126,6 +126,8 @@ class FastStart:
         properties: of Spark, with master and name.
         python: the workers' Python.
         directory: working directory of the JVM and of local workers.
+        master_on: returns the URL of the master for the number of processors that Java sees. Empty = the URL
+            of the properties.
         options: further JVM options, last of all.
         extra_class_path: entries before Spark's jars.
         environ: environment. None = that of this process.
@@ -142,6 +144,7 @@ class FastStart:
         python: str,
         directory: Path,
         *,
+        master_on: Callable[[int], str],
         options: Sequence[str] = (),
         extra_class_path: str = "",
         environ: Mapping[str, str] | None = None,
@@ -153,6 +156,7 @@ class FastStart:
         self._properties = properties
         self._python = python
         self._directory = directory
+        self._master_on = master_on
         self._options = tuple(options)
         self._extra_class_path = extra_class_path
         self._environ = dict(os.environ if environ is None else environ)
@@ -247,9 +251,19 @@ class FastStart:
         with variables(gateway), untouched_process():
             if not user.has_account():
                 _log_in(pyspark.SparkContext)
-            self._context = pyspark.SparkContext()
+            self._context = pyspark.SparkContext(conf=self._conf(pyspark.SparkContext))
         self._context._accumulatorServer.handle_error = _do_nothing
         self._quiet = False  # earlier output is Java's own chatter
+
+    def _conf(self, contexts: type[SparkContext]) -> SparkConf:
+        """Returns the properties that Java has read, with the master for the processors that Java sees."""
+        from pyspark import SparkConf
+
+        contexts._ensure_initialized()  # private, but PySpark itself calls it next
+        conf = SparkConf(_jvm=contexts._jvm)
+        if master := self._master_on(contexts._jvm.java.lang.Runtime.getRuntime().availableProcessors()):
+            conf.setMaster(master)
+        return conf
 
     def _gateway(self) -> tuple[int, str]:
         """Returns port and secret of Spark's gateway once the gateway listens."""

@@ -23,9 +23,22 @@ try:
 except ImportError:  # the file is optional
     FastStart = None  # type: ignore[assignment, misc]
 
+SLOTS: Final = 2
+"""Tasks that the adapter's own local Spark can run for each task that stays.
+
+The others are free for further jobs of this process, which would wait for ever otherwise.
+"""
+
 _OWN_PROPERTIES: Final = {
     "spark.submit.deployMode": "client",
     "spark.speculation": "false",
+    # A task that stays has nothing to do for hours, and its worker must not end for that reason.
+    "spark.python.worker.idleTimeoutSeconds": "0",
+    "spark.python.worker.reuse": "true",
+}
+_LOCAL_PROPERTIES: Final = {
+    # A task that is replaced gets the next free slot, even if another job waits for many slots.
+    "spark.scheduler.mode": "FAIR",
 }
 _DEFAULT_PROPERTIES: Final = {
     "spark.ui.enabled": "false",
@@ -100,6 +113,9 @@ class Launcher:
         properties = self._properties(master)
         python = str(self._settings.python or sys.executable)
         if FastStart is None or not (master.local or master.addresses):
+            if master.local:
+                cores = master.cores or len(os.sched_getaffinity(0))
+                properties["spark.master"] = master.with_slots(SLOTS * cores)
             return sessions.launched(properties, python)
         java, jars = find_java(), spark_jars()
         more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
@@ -109,6 +125,9 @@ class Launcher:
             properties,
             python,
             self._deployment,
+            master_on=lambda cores: (
+                master.with_slots(SLOTS * (master.cores or cores)) if master.local else ""
+            ),
             options=[*more, *_java_options(properties)],
             extra_class_path=properties.get("spark.driver.extraClassPath", ""),
             environ=_environment(master, properties),
@@ -133,6 +152,7 @@ class Launcher:
             }
         return {
             **_DEFAULT_PROPERTIES,
+            **(_LOCAL_PROPERTIES if master.local else {}),
             **reachable,
             **user,
             **_OWN_PROPERTIES,

@@ -11,10 +11,16 @@ import functools
 import gc
 import importlib
 import os
+import pickle
+import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
+
+from connector import faults
+from connector.errors import ConnectorError
 
 STARTED_IN = os.getcwd()
 """The directory of the executor, before a task has entered the deployment's directory."""
@@ -25,6 +31,16 @@ Function = Callable[[bytes, str, bytes], bytes]
 
 Task = Callable[[Iterable[bytes]], Iterator[bytes]]
 """A function that a partition of a Spark job calls with payloads."""
+
+ECHO: Final = "connector.spark.worker:echo"
+"""The function that returns the payload."""
+
+ANSWER_HEADER: Final = struct.Struct("<Q?")
+"""Before the answer to an assignment: the number of the assignment, and whether the function has returned."""
+
+_SETTINGS_KEPT: Final = 2
+
+_Value = TypeVar("_Value")
 
 
 def task(function: str, task_settings: Any, code: str, deployment: str, archive: str) -> Task:
@@ -87,6 +103,76 @@ def probing(call: Task) -> Task:
             yield json.dumps({**place, **python, "answer": answer.hex(), "error": error}).encode()
 
     return on_worker
+
+
+def staying(address: str, secret: bytes, number: int, code: str, deployment: str) -> Task:
+    """Returns the function of a Spark partition that takes assignments until its connection is closed.
+
+    Args:
+        address: path of the driver's Unix socket.
+        secret: which both sides prove to know.
+        number: of the task.
+        code: directory that holds the packages.
+        deployment: directory of adapter.yaml.
+    """
+
+    def on_worker(_: Iterable[bytes]) -> Iterator[bytes]:
+        # Travels by value, so this function must not use a name of this module.
+        import json
+        import os
+        import socket
+        import sys
+        from multiprocessing.connection import Client
+
+        with Client(address, "AF_UNIX", authkey=secret) as connection:
+            error = ""
+            try:
+                if code not in sys.path:
+                    sys.path.insert(0, code)
+                from connector.spark.worker import serve
+            except ImportError as failure:
+                error = f"{failure}: install it for {sys.executable}, or name another Python"
+            place = {"number": number, "host": socket.gethostname(), "directory": os.getcwd(), "error": error}
+            python = {"python": sys.executable, "version": sys.version.split()[0], "prefix": sys.prefix}
+            connection.send_bytes(json.dumps({**place, **python}).encode())
+            if not error:
+                serve(connection, deployment)
+        return iter(())
+
+    return on_worker
+
+
+def serve(connection: Connection, deployment: str) -> None:
+    """Takes assignments and answers them until the driver closes the connection."""
+    _enter(deployment)
+    kept: dict[bytes, bytes] = {}
+    while True:
+        try:
+            data = connection.recv_bytes()
+        except (EOFError, OSError):
+            return
+        faults.point("task.taken")
+        number, function, key, sent, payload = pickle.loads(data)  # from our own driver
+        if sent is not None:
+            keep_settings(kept, key, sent)
+        try:
+            has_returned, answer = True, resolve(function)(kept[key], deployment, payload)
+        except ConnectorError as error:
+            has_returned, answer = False, str(error).encode("utf-8", "replace")
+        except Exception as error:
+            has_returned, answer = False, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
+        try:
+            connection.send_bytes(ANSWER_HEADER.pack(number, has_returned) + answer)
+        except OSError:
+            return
+        faults.point("task.answered")
+
+
+def keep_settings(kept: dict[bytes, _Value], key: bytes, value: _Value) -> None:
+    """Keeps the last two settings. Driver and task call this function alike, so both know which are kept."""
+    kept[key] = value
+    while len(kept) > _SETTINGS_KEPT:
+        del kept[next(iter(kept))]
 
 
 @functools.cache

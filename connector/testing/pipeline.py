@@ -57,6 +57,7 @@ class InProcessPipeline:
     """
 
     def __init__(self, deployment: str | Path, *, isolated: bool = True, parallelism: int = 1) -> None:
+        self.tasks_stay = True
         self._deployment = os.path.abspath(deployment)
         self._isolated = isolated
         self._parallelism = parallelism

@@ -148,7 +148,7 @@ def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None
     deployment = bench.deploy(InputDestination=["queue://a", "queue://b"])
     fill(deployment, a=2)
     inputs, in_progress = [Destination("queue", name) for name in "ab"], Destination("queue", "in-progress")
-    schedule = Schedule("destination", 2, EventDurations())
+    schedule = Schedule("destination", 2, EventDurations(), lambda: True)
     with closing(deployment.provider.connect("test", "one")) as connection:
         pollers = [connection.poller(one, in_progress) for one in inputs]
         waits = [Settlement(claim, give_back=True, stay=True) for claim in pollers[0].claim(1, range(2))]

@@ -39,12 +39,12 @@ def taken(*queues: str, cycle: int = 1, first: int = 0, group: str | None = None
     return cast("list[Claim]", claims)
 
 
-def make(order: str = "destination", quantity: int = 10, **seconds: float) -> Schedule:
+def make(order: str = "destination", quantity: int = 10, stays: bool = True, **seconds: float) -> Schedule:
     """A schedule that knows how long the events of some queues take."""
     durations = EventDurations()
     for name, each in seconds.items():
         durations.note([(0, f"queue://{name}", "", 0)], each)
-    return Schedule(order, quantity, durations)
+    return Schedule(order, quantity, durations, lambda: stays)
 
 
 def add(schedule: Schedule, claims: Sequence[Claim], ids: Mapping[int, str] | None = None) -> None:

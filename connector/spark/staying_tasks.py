@@ -1,0 +1,487 @@
+"""Tasks that stay: one Spark job of one task for each core, which takes assignments until the adapter stops.
+
+A task connects to a Unix socket of the driver, in a private directory. Both sides prove that they know a
+secret of this run. The task then gets one assignment after another, and answers each of them. So a batch
+costs no Spark job.
+
+The journal decides, not the socket. A connection that ends is a task that has ended: its assignment has no
+answer, and the driver reads the journal of the assignment. An assignment has a number, and the answer repeats
+the number. So no answer is taken for the answer to another assignment. A connection with an unread answer is
+closed, and its task is replaced.
+
+A *keeper* is the thread that runs the job of one task, and runs another job when the task has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import logging
+import os
+import pickle
+import secrets
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from connector import faults
+from connector.errors import PipelineError
+from connector.spark import shipping
+from connector.spark.event_tasks import EventTasks, Explained, WorkerAnswer
+from connector.spark.scratch import Scratch
+from connector.spark.worker import ANSWER_HEADER, keep_settings, staying
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_POOL: Final = "spark.scheduler.pool"
+_BACKLOG: Final = 64
+_HANDSHAKE_SECONDS: Final = 10
+_SHORTEST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 10.0
+"""Seconds before a task is replaced. After a task that has lived longer than this, the shortest again."""
+_MOST_DEATHS: Final = 3
+"""Tasks in a row that end before their first answer, after which the worker cannot work."""
+_REASON_SECONDS: Final = 5.0
+"""Seconds to wait until Spark tells why a task has ended."""
+_STOP_SECONDS: Final = 5.0
+"""Seconds to wait at the end for the jobs of all tasks."""
+_MOST_THREADS: Final = 64
+_TIME: Final = struct.Struct("ll")
+
+_log: Final = logging.getLogger("connector.spark")
+
+
+class _Ended(Exception):
+    """Raised if a connection has ended before the answer."""
+
+
+class _Link:
+    """The driver's end of the connection to one task. An assignment and its answer belong to one thread.
+
+    Args:
+        connection: after the handshake.
+        facts: of the worker.
+        number: of the task.
+        job: number of the keeper's job that runs the task.
+    """
+
+    def __init__(self, connection: Connection, facts: WorkerAnswer, number: int, job: int) -> None:
+        self.facts = facts
+        self.number = number
+        self.job = job
+        self._connection = connection
+        # Another thread may end a read only by a shutdown, for which a connection has no method.
+        self._socket = socket.socket(fileno=os.dup(connection.fileno()))
+        self._settings: dict[bytes, None] = {}
+        self._assignments = itertools.count(1)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the task waits for an assignment. A task without an assignment sends nothing."""
+        try:
+            return not self._connection.poll(0)
+        except OSError:
+            return False
+
+    def call(self, function: str, key: bytes, task_settings: bytes, payload: bytes) -> bytes:
+        """Sends an assignment and returns the answer.
+
+        Raises:
+            _Ended: the task has ended, or has given a wrong answer.
+            PipelineError: the function has raised.
+        """
+        number = next(self._assignments)
+        sent = None if key in self._settings else task_settings
+        if sent is not None:
+            keep_settings(self._settings, key, None)
+        try:
+            self._connection.send_bytes(pickle.dumps((number, function, key, sent, payload), protocol=5))
+            faults.point("task.assigned")
+            data = self._connection.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise _Ended from error
+        answered, has_succeeded = ANSWER_HEADER.unpack_from(data)
+        if answered != number:
+            raise _Ended
+        if not has_succeeded:
+            raise PipelineError(data[ANSWER_HEADER.size :].decode("utf-8", "replace"))
+        return data[ANSWER_HEADER.size :]
+
+    def end(self) -> None:
+        """Ends the connection, and a wait for its answer. For any thread."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Frees the connection. Nobody may use it any more."""
+        self.end()
+        self._socket.close()
+        self._connection.close()
+
+
+class StayingTasks(EventTasks):
+    """Keeps one Spark task for each core, and gives assignments to them.
+
+    Args:
+        context: of the adapter's own local Spark, with twice as many slots as ``count``.
+        count: number of tasks.
+        group: begin of the job groups. Each task has one.
+        application: begins the description of each job.
+        deployment: directory of adapter.yaml.
+        explained: turns the exceptions of Spark into errors.
+        alive: whether Spark can run jobs.
+    """
+
+    stays = True
+
+    def __init__(
+        self,
+        context: SparkContext,
+        count: int,
+        group: str,
+        application: str,
+        deployment: Path,
+        explained: Explained,
+        alive: Callable[[], bool],
+    ) -> None:
+        self._context = context
+        self._count = count
+        self._group = group
+        self._application = application
+        self._deployment = str(deployment)
+        self._explained = explained
+        self._alive = alive
+        self._secret = secrets.token_bytes(32)
+        self._changed = threading.Condition()
+        self._idle: list[_Link] = []
+        self._busy: set[_Link] = set()
+        self._failure: PipelineError | None = None
+        self._closing = threading.Event()
+        self._keepers: dict[int, _Keeper] = {}
+        self._check: tuple[str, bytes] | None = None
+        """Function and settings of the first assignment of each new task."""
+        self._hashed: tuple[bytes, bytes] = b"", hashlib.sha256(b"").digest()
+        self._threads = ThreadPoolExecutor(max(_MOST_THREADS, count), "spark-assignment")
+        self._scratch = Scratch()
+        self._address = str(self._scratch.path / "tasks")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self._address)
+        self._listener.listen(_BACKLOG)
+        threading.Thread(target=self._accept, name="spark-accept", daemon=True).start()
+        with self._changed:
+            self._keep_all()
+
+    @property
+    def parallelism(self) -> int:
+        return self._count
+
+    # -- assignments -------------------------------------------------------------------------------
+
+    def run(
+        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+    ) -> list[bytes]:
+        """Calls ``function`` once for each payload. Each call gets the next task that comes free.
+
+        Raises:
+            PipelineError: after all other calls have ended.
+        """
+        key = self._key(task_settings)
+        if self._check is not None and self._check[1] is not task_settings:
+            self._check = self._check[0], task_settings
+        calls: list[Future[bytes]] = [
+            self._threads.submit(self._call, function, key, task_settings, payload, description)
+            for payload in payloads[1:]
+        ]
+        try:
+            first = self._call(function, key, task_settings, payloads[0], description)
+        finally:
+            for call in calls:
+                call.exception()  # a batch has ended when all its tasks have
+        return [first, *(call.result() for call in calls)]
+
+    def probe(self, function: str, task_settings: bytes) -> list[WorkerAnswer]:
+        """Calls ``function`` with an empty payload in each task. Also in each later task, before events."""
+        taken: list[_Link] = []
+        answers: list[Future[WorkerAnswer]] = []
+        try:
+            for _ in range(self._count):
+                taken.append(self._take("start"))
+                answers.append(self._threads.submit(self._probe, taken[-1], function, task_settings))
+            found = [answer.result() for answer in answers]
+        finally:
+            for link, answer in itertools.zip_longest(taken, answers):
+                if answer is None or answer.exception() is not None:
+                    self._discard(link)
+                else:
+                    self._release(link)
+        if not any(answer.error for answer in found):
+            self._check = function, task_settings
+        return found
+
+    def _probe(self, link: _Link, function: str, task_settings: bytes) -> WorkerAnswer:
+        """Returns the answer of one task.
+
+        Raises:
+            PipelineError: the task has ended.
+        """
+        if link.facts.error:
+            return link.facts
+        try:
+            answer = link.call(function, self._key(task_settings), task_settings, b"")
+        except _Ended:
+            raise self._reason(link, "start") from None
+        except PipelineError as error:
+            return link.facts._replace(error=str(error))
+        self._keepers[link.number].has_answered = True
+        return link.facts._replace(answer=answer)
+
+    def cancel(self) -> None:
+        """Ends the busy tasks. Spark then kills their workers."""
+        with self._changed:
+            busy = list(self._busy)
+        for link in busy:
+            link.end()
+        for number in {link.number for link in busy}:
+            with contextlib.suppress(Exception):
+                self._context.cancelJobGroup(self._group_of(number))
+
+    def close(self) -> None:
+        """Closes the connections, so that the tasks end, and waits some seconds for their jobs."""
+        with self._changed:
+            if self._closing.is_set():
+                return
+            self._closing.set()
+            idle, self._idle = self._idle, []
+            busy = list(self._busy)
+            self._changed.notify_all()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for link in idle:
+            link.close()
+        for link in busy:
+            link.end()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for keeper in self._keepers.values():
+            keeper.thread.join(max(0.0, deadline - time.monotonic()))
+        self._threads.shutdown(wait=False)
+        self._scratch.remove()
+
+    def _key(self, task_settings: bytes) -> bytes:
+        known, key = self._hashed
+        if known is not task_settings:
+            key = hashlib.sha256(task_settings).digest()
+            self._hashed = task_settings, key
+        return key
+
+    def _call(
+        self, function: str, key: bytes, task_settings: bytes, payload: bytes, description: str
+    ) -> bytes:
+        """Gives an assignment to the next task that comes free, and returns the answer.
+
+        Raises:
+            PipelineError: the function has raised, or the task has ended.
+        """
+        link = self._take(description)
+        if link.facts.error:
+            self._discard(link)
+            raise PipelineError(f"{description}: {link.facts.error}")
+        try:
+            answer = link.call(function, key, task_settings, payload)
+        except PipelineError as error:
+            self._answered(link)
+            raise PipelineError(f"{description}: {error}") from None
+        except BaseException as error:
+            self._discard(link)  # its answer is unread
+            if isinstance(error, _Ended):
+                raise self._reason(link, description) from None
+            raise
+        self._answered(link)
+        return answer
+
+    def _answered(self, link: _Link) -> None:
+        self._keepers[link.number].has_answered = True
+        self._release(link)
+
+    def _reason(self, link: _Link, description: str) -> PipelineError:
+        """Returns the error of a task that has ended, as Spark tells it."""
+        keeper = self._keepers[link.number]
+        with self._changed:
+            self._changed.wait_for(
+                lambda: keeper.ended_jobs >= link.job or self._closing.is_set(), _REASON_SECONDS
+            )
+            error = keeper.error if keeper.ended_jobs >= link.job else None
+        if self._closing.is_set():
+            return PipelineError(f"{description}: Spark was stopped")
+        if error is None:
+            return PipelineError(f"{description}: task {link.number}: its connection has ended")
+        return type(error)(f"{description}: {error}")
+
+    # -- the tasks ---------------------------------------------------------------------------------
+
+    def _take(self, description: str) -> _Link:
+        """Waits for a task without an assignment.
+
+        Raises:
+            PipelineError: the workers cannot work, or Spark was stopped.
+        """
+        with self._changed:
+            if self._failure is not None:
+                self._failure = None
+                self._keep_all()
+            while not self._closing.is_set():
+                while self._idle:
+                    link = self._idle.pop()
+                    if link.facts.error or link.is_alive:
+                        self._busy.add(link)
+                        return link
+                    link.close()
+                if self._failure is not None:
+                    raise type(self._failure)(f"{description}: {self._failure}")
+                self._changed.wait()
+        raise PipelineError(f"{description}: Spark was stopped")
+
+    def _release(self, link: _Link) -> None:
+        if link.facts.error or self._closing.is_set():
+            self._discard(link)
+            return
+        with self._changed:
+            self._busy.discard(link)
+            self._idle.append(link)
+            self._changed.notify()
+
+    def _discard(self, link: _Link) -> None:
+        with self._changed:
+            self._busy.discard(link)
+        link.close()
+
+    def _keep_all(self) -> None:
+        """Starts the keepers that do not run. The caller holds the lock."""
+        for number in range(1, self._count + 1):
+            keeper = self._keepers.setdefault(number, _Keeper(number))
+            if not keeper.thread.is_alive():
+                keeper.thread = threading.Thread(
+                    target=self._keep, args=(keeper,), name=f"spark-task-{number}", daemon=True
+                )
+                keeper.thread.start()
+
+    def _group_of(self, number: int) -> str:
+        return f"{self._group} task {number}"
+
+    def _keep(self, keeper: _Keeper) -> None:
+        """Runs a task, and replaces the task whenever it has ended."""
+        deaths, pause = 0, _SHORTEST_PAUSE
+        code = str(shipping.code_directory())
+        call = staying(self._address, self._secret, keeper.number, code, self._deployment)
+        while not self._closing.is_set():
+            keeper.has_answered = False
+            began = time.monotonic()
+            error = self._job(keeper.number, call)
+            deaths = 0 if keeper.has_answered else deaths + 1
+            is_last = deaths == _MOST_DEATHS or not self._alive()
+            with self._changed:
+                keeper.error = error
+                keeper.ended_jobs += 1
+                if is_last:
+                    self._failure = error or PipelineError(f"task {keeper.number} ended {deaths} times")
+                self._changed.notify_all()
+            if is_last:
+                return
+            if time.monotonic() - began > _LONGEST_PAUSE:
+                pause = _SHORTEST_PAUSE
+            self._closing.wait(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _job(self, number: int, call: Callable[..., object]) -> PipelineError | None:
+        """Runs the job of one task to its end. Returns the reason of a failure."""
+        try:
+            with self._explained(""):
+                what = f"{self._application}: task {number} of {self._count} takes events"
+                self._context.setJobGroup(self._group_of(number), what)
+                self._context.setLocalProperty(_POOL, "connector")
+                self._context.parallelize([0], 1).mapPartitions(call).collect()
+        except PipelineError as error:
+            return type(error)(f"task {number}: {str(error).removeprefix('task 0: ')}")
+        return None
+
+    # -- connections -------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while not self._closing.is_set():
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:  # closed, or there are too many open files
+                self._closing.wait(_SHORTEST_PAUSE)
+                continue
+            threading.Thread(target=self._greet, args=(peer,), name="spark-greet", daemon=True).start()
+
+    def _greet(self, peer: socket.socket) -> None:
+        """Makes a task of a new connection, after both sides have proved that they know the secret."""
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            peer.setsockopt(socket.SOL_SOCKET, option, _TIME.pack(_HANDSHAKE_SECONDS, 0))
+        connection = Connection(peer.detach())
+        try:
+            deliver_challenge(connection, self._secret)
+            answer_challenge(connection, self._secret)
+            _remove_time_limits(connection)
+            hello = orjson.loads(connection.recv_bytes())
+        except (AuthenticationError, EOFError, OSError, ValueError) as error:
+            connection.close()
+            if not self._closing.is_set():
+                _log.warning(
+                    "a connection to the tasks was refused", extra={"reason": str(error) or "closed"}
+                )
+            return
+        number = hello.pop("number")
+        keeper = self._keepers[number]
+        link = _Link(connection, WorkerAnswer(**hello, answer=b""), number, keeper.ended_jobs + 1)
+        if not link.facts.error and self._check is not None:
+            function, task_settings = self._check
+            try:
+                link.call(function, self._key(task_settings), task_settings, b"")
+                keeper.has_answered = True
+            except PipelineError as error:
+                link.facts = link.facts._replace(error=str(error))
+            except _Ended:
+                link.close()
+                return
+        with self._changed:
+            if self._closing.is_set():
+                link.close()
+                return
+            self._idle.append(link)
+            self._changed.notify()
+
+
+class _Keeper:
+    """The state of the thread that keeps one task.
+
+    Args:
+        number: of the task, from 1.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.thread = threading.Thread()
+        self.has_answered = False
+        """Whether the present task has given an answer."""
+        self.ended_jobs = 0
+        self.error: PipelineError | None = None
+        """Why the last job has ended. None = its task has ended by itself."""
+
+
+def _remove_time_limits(connection: Connection) -> None:
+    with socket.socket(fileno=os.dup(connection.fileno())) as same:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            same.setsockopt(socket.SOL_SOCKET, option, _TIME.pack(0, 0))
