@@ -31,7 +31,7 @@ from connector.config.spark_settings import (
     read_size,
 )
 
-_FIXED: Final = {"spark.speculation": "false"}
+_FIXED: Final = {"spark.speculation": "false", "spark.python.worker.reuse": "true"}
 """Owned settings that the user may write with the value that the event job sets."""
 
 _LEAST_MEMORY: Final = 450 << 20

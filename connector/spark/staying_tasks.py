@@ -57,6 +57,8 @@ _REASON_SECONDS: Final = 5.0
 _STOP_SECONDS: Final = 5.0
 """Seconds to wait at the end for the jobs of all tasks."""
 _MOST_THREADS: Final = 64
+_ONLY_TASK: Final = "task 0: "
+"""The begin of an error that Spark tells about the only task of a job."""
 _TIME: Final = struct.Struct("ll")
 
 _log: Final = logging.getLogger("connector.spark")
@@ -412,7 +414,10 @@ class StayingTasks(EventTasks):
                 self._context.setLocalProperty(_POOL, "connector")
                 self._context.parallelize([0], 1).mapPartitions(call).collect()
         except PipelineError as error:
-            return type(error)(f"task {number}: {str(error).removeprefix('task 0: ')}")
+            text = str(error)
+            if text.startswith(_ONLY_TASK):
+                text = f"task {number}: {text.removeprefix(_ONLY_TASK)}"
+            return type(error)(text)
         return None
 
     # -- connections -------------------------------------------------------------------------------

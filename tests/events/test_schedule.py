@@ -249,6 +249,22 @@ def test_polls_are_collected_in_one_cycle_until_something_of_it_has_begun() -> N
     assert names(schedule.next_batch(4)) == ["a0", "a1", "a2"]
 
 
+def test_a_batch_that_is_a_spark_job_collects_more_while_nothing_else_waits() -> None:
+    """A job costs some 30 ms. A batch of tasks that stay costs a millisecond, and ends early."""
+    a, number = QUEUES["a"], MOST_EVENTS + 1000
+    for stays in (False, True):
+        alone = make(stays=stays, a=1e-4, b=1e-4)
+        add(alone, taken(*"a" * number))
+        assert alone.may_poll(a, has_more=True) is not stays
+        assert (alone.following(1) is None) is stays
+        beside = make(stays=stays, a=1e-4, b=1e-4)
+        add(beside, taken(*"a" * number, "b"))
+        assert not beside.may_poll(a, has_more=True)
+        batch = alone.next_batch(4)
+        assert batch is not None
+        assert len(batch.claims) == (MOST_EVENTS if stays else number)
+
+
 def test_gaps_in_the_numbers_do_not_end_the_collecting() -> None:
     schedule = make()
     add(schedule, taken("a", first=3 * MOST_EVENTS))
