@@ -336,21 +336,21 @@ class StayingTasks(EventTasks):
         """Waits for a task without an assignment.
 
         Raises:
-            PipelineError: the workers cannot work, or Spark was stopped.
+            PipelineError: a worker cannot work, which is told once and then tried again. Or Spark was
+                stopped.
         """
         with self._changed:
-            if self._failure is not None:
-                self._failure = None
-                self._keep_all()
             while not self._closing.is_set():
+                if self._failure is not None:
+                    failure, self._failure = self._failure, None
+                    self._keep_all()
+                    raise type(failure)(f"{description}: {failure}")
                 while self._idle:
                     link = self._idle.pop()
                     if link.facts.error or link.is_alive:
                         self._busy.add(link)
                         return link
                     link.close()
-                if self._failure is not None:
-                    raise type(self._failure)(f"{description}: {self._failure}")
                 self._changed.wait()
         raise PipelineError(f"{description}: Spark was stopped")
 
@@ -372,7 +372,8 @@ class StayingTasks(EventTasks):
         """Starts the keepers that do not run. The caller holds the lock."""
         for number in range(1, self._count + 1):
             keeper = self._keepers.setdefault(number, _Keeper(number))
-            if not keeper.thread.is_alive():
+            if not keeper.runs:
+                keeper.runs = True
                 keeper.thread = threading.Thread(
                     target=self._keep, args=(keeper,), name=f"spark-task-{number}", daemon=True
                 )
@@ -396,6 +397,7 @@ class StayingTasks(EventTasks):
                 keeper.error = error
                 keeper.ended_jobs += 1
                 if is_last:
+                    keeper.runs = False
                     self._failure = error or PipelineError(f"task {keeper.number} ended {deaths} times")
                 self._changed.notify_all()
             if is_last:
@@ -478,6 +480,7 @@ class _Keeper:
 
     def __init__(self, number: int) -> None:
         self.number = number
+        self.runs = False
         self.thread = threading.Thread()
         self.has_answered = False
         """Whether the present task has given an answer."""
