@@ -174,6 +174,11 @@ class Inbound:
         report = CycleReport()
         if self.stopping:
             return report
+        try:
+            self.jobs.check()
+        except PipelineError as error:
+            report.fail(str(error), provider_failed=True)
+            return report
         for claims in self._intake.poll(report, ahead=ahead, patient=patient):
             report.add(self._take_in(claims))
         self._start()

@@ -60,6 +60,13 @@ class Pipeline(Protocol):
             PipelineError: a task or the whole job failed.
         """
 
+    def check(self) -> None:
+        """Raises what has happened to the tasks while nothing ran. Returns at once.
+
+        Raises:
+            PipelineError: no event can be processed now.
+        """
+
     def cancel(self) -> None:
         """Makes the running jobs fail. For any thread."""
 
@@ -151,6 +158,14 @@ class EventJobs:
     def tasks_stay(self) -> bool:
         """Whether tasks stay from one batch to the next."""
         return self._pipeline.tasks_stay
+
+    def check(self) -> None:
+        """Raises what has happened to the tasks while nothing ran.
+
+        Raises:
+            PipelineError: no event can be processed now.
+        """
+        self._pipeline.check()
 
     def cancel(self) -> None:
         """Ends the running tasks. Their journals count, and no event runs again."""

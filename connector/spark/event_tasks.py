@@ -70,6 +70,13 @@ class EventTasks(Protocol):
                 does not raise.
         """
 
+    def check(self) -> None:
+        """Raises what has happened to the tasks while nothing ran. Returns at once.
+
+        Raises:
+            PipelineError: workers cannot work any more, or Spark died.
+        """
+
     def cancel(self) -> None:
         """Ends the running assignments, so that :meth:`run` raises."""
 

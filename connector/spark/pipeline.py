@@ -262,6 +262,15 @@ class SparkPipeline:
         """
         return self._running().run(function, task_settings, payloads, description) if payloads else []
 
+    def check(self) -> None:
+        """Raises what has happened to the tasks while nothing ran. Returns at once.
+
+        Raises:
+            PipelineError: workers cannot work any more, or Spark died.
+        """
+        if self._tasks is not None:
+            self._tasks.check()
+
     def cancel(self) -> None:
         """Ends the running assignments, so that :meth:`run` raises. For any thread."""
         if self._tasks is not None:

@@ -248,6 +248,10 @@ class StayingTasks(EventTasks):
         self._keepers[link.number].has_answered = True
         return link.facts._replace(answer=answer)
 
+    def check(self) -> None:
+        with self._changed:
+            self._raise_failure("the tasks")
+
     def cancel(self) -> None:
         """Ends the busy tasks. Spark then kills their workers."""
         with self._changed:
@@ -341,10 +345,7 @@ class StayingTasks(EventTasks):
         """
         with self._changed:
             while not self._closing.is_set():
-                if self._failure is not None:
-                    failure, self._failure = self._failure, None
-                    self._keep_all()
-                    raise type(failure)(f"{description}: {failure}")
+                self._raise_failure(description)
                 while self._idle:
                     link = self._idle.pop()
                     if link.facts.error or link.is_alive:
@@ -353,6 +354,13 @@ class StayingTasks(EventTasks):
                     link.close()
                 self._changed.wait()
         raise PipelineError(f"{description}: Spark was stopped")
+
+    def _raise_failure(self, description: str) -> None:
+        """Raises why a keeper has given up, and starts the keeper again. The caller holds the lock."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            self._keep_all()
+            raise type(failure)(f"{description}: {failure}")
 
     def _release(self, link: _Link) -> None:
         if link.facts.error or self._closing.is_set():

@@ -88,6 +88,9 @@ class InProcessPipeline:
         self._close_task()
         stop_runners()
 
+    def check(self) -> None:
+        """Does nothing, because a task cannot end while nothing runs."""
+
     def cancel(self) -> None:
         """Does nothing, because a running job ends by itself."""
 
