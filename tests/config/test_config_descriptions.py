@@ -48,6 +48,7 @@ connector:
   max_attempts: 5
   convert_timeout: 20s
   worker_memory: 1GiB
+  worker_events: 1000
   ArchiveDestination: queue://archive
   ErrorDestination: queue://error
   UnsubscribedDestination: queue://unsubscribed
