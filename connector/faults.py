@@ -36,6 +36,8 @@ PLACES: Final = (
     "settle.committing",
     "settle.move",
     "settle.finished",
+    # a task that stays has proved that it knows the secret, and has not said which task it is
+    "task.connect",
     # a message of a topic on its way to the subscriptions. A message of another program is claimed first
     "fanout.claim",
     "fanout.link",

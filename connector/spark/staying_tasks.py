@@ -174,6 +174,7 @@ class StayingTasks(EventTasks):
         self._check: tuple[str, bytes] | None = None
         """Function and settings of the first assignment of each new task."""
         self._hashed: tuple[bytes, bytes] = b"", hashlib.sha256(b"").digest()
+        self._one_probe = threading.Lock()
         self._threads = ThreadPoolExecutor(max(_MOST_THREADS, count), "spark-assignment")
         self._scratch = Scratch()
         self._address = str(self._scratch.path / "tasks")
@@ -214,22 +215,26 @@ class StayingTasks(EventTasks):
 
     def probe(self, function: str, task_settings: bytes) -> list[WorkerAnswer]:
         """Calls ``function`` with an empty payload in each task. Also in each later task, before events."""
+        with self._one_probe:  # two would wait for each other's tasks
+            found = self._probe_all(function, task_settings)
+        if not any(answer.error for answer in found):
+            self._check = function, task_settings
+        return found
+
+    def _probe_all(self, function: str, task_settings: bytes) -> list[WorkerAnswer]:
         taken: list[_Link] = []
         answers: list[Future[WorkerAnswer]] = []
         try:
             for _ in range(self._count):
                 taken.append(self._take("start"))
                 answers.append(self._threads.submit(self._probe, taken[-1], function, task_settings))
-            found = [answer.result() for answer in answers]
+            return [answer.result() for answer in answers]
         finally:
             for link, answer in itertools.zip_longest(taken, answers):
-                if answer is None or answer.exception() is not None:
+                if answer is None or answer.exception() is not None or link.facts.error:
                     self._discard(link)
                 else:
                     self._release(link)
-        if not any(answer.error for answer in found):
-            self._check = function, task_settings
-        return found
 
     def _probe(self, link: _Link, function: str, task_settings: bytes) -> WorkerAnswer:
         """Returns the answer of one task.
@@ -325,9 +330,11 @@ class StayingTasks(EventTasks):
         keeper = self._keepers[link.number]
         with self._changed:
             self._changed.wait_for(
-                lambda: keeper.ended_jobs >= link.job or self._closing.is_set(), _REASON_SECONDS
+                # Spark itself may run a task again in the same job: local[N,FAILURES].
+                lambda: self._has_ended(link) or keeper.link is not link or self._closing.is_set(),
+                _REASON_SECONDS,
             )
-            error = keeper.error if keeper.ended_jobs >= link.job else None
+            error = keeper.error if self._has_ended(link) else None
         if self._closing.is_set():
             return PipelineError(f"{description}: Spark was stopped")
         if error is None:
@@ -363,13 +370,20 @@ class StayingTasks(EventTasks):
             raise type(failure)(f"{description}: {failure}")
 
     def _release(self, link: _Link) -> None:
-        if link.facts.error or self._closing.is_set():
-            self._discard(link)
-            return
+        """Lets a task take assignments, or tell its error. A task whose job has ended is closed."""
         with self._changed:
             self._busy.discard(link)
-            self._idle.append(link)
-            self._changed.notify()
+            is_told = bool(link.facts.error)
+            is_usable = not self._closing.is_set() and (is_told or not self._has_ended(link))
+            if is_usable:
+                self._idle.append(link)
+                self._changed.notify_all()  # some threads wait for another change
+        if not is_usable:
+            link.close()
+
+    def _has_ended(self, link: _Link) -> bool:
+        """Whether Spark has ended the job of a task. Its worker may live on for a moment."""
+        return self._keepers[link.number].ended_jobs >= link.job
 
     def _discard(self, link: _Link) -> None:
         with self._changed:
@@ -404,10 +418,16 @@ class StayingTasks(EventTasks):
             with self._changed:
                 keeper.error = error
                 keeper.ended_jobs += 1
+                # The last task that cannot work stays, so that its error is told.
+                told = keeper.link if keeper.link and keeper.link.facts.error else None
+                ended = [link for link in self._idle if self._has_ended(link) and link is not told]
+                self._idle = [link for link in self._idle if link not in ended]
                 if is_last:
                     keeper.runs = False
                     self._failure = error or PipelineError(f"task {keeper.number} ended {deaths} times")
                 self._changed.notify_all()
+            for link in ended:
+                link.close()
             if is_last:
                 return
             if time.monotonic() - began > _LONGEST_PAUSE:
@@ -460,8 +480,12 @@ class StayingTasks(EventTasks):
             return
         number = hello.pop("number")
         keeper = self._keepers[number]
-        link = _Link(connection, WorkerAnswer(**hello, answer=b""), number, keeper.ended_jobs + 1)
-        if not link.facts.error and self._check is not None:
+        with self._changed:
+            link = _Link(connection, WorkerAnswer(**hello, answer=b""), number, keeper.ended_jobs + 1)
+            keeper.link = link
+            self._busy.add(link)
+            self._changed.notify_all()
+        if not link.facts.error and self._check is not None and not self._closing.is_set():
             function, task_settings = self._check
             try:
                 link.call(function, self._key(task_settings), task_settings, b"")
@@ -469,14 +493,9 @@ class StayingTasks(EventTasks):
             except PipelineError as error:
                 link.facts = link.facts._replace(error=str(error))
             except _Ended:
-                link.close()
+                self._discard(link)
                 return
-        with self._changed:
-            if self._closing.is_set():
-                link.close()
-                return
-            self._idle.append(link)
-            self._changed.notify()
+        self._release(link)
 
 
 class _Keeper:
@@ -492,6 +511,8 @@ class _Keeper:
         self.thread = threading.Thread()
         self.has_answered = False
         """Whether the present task has given an answer."""
+        self.link: _Link | None = None
+        """To the present task, or to the one before while no task is connected."""
         self.ended_jobs = 0
         self.error: PipelineError | None = None
         """Why the last job has ended. None = its task has ended by itself."""

@@ -124,14 +124,17 @@ def staying(address: str, secret: bytes, number: int, code: str, deployment: str
         import sys
         from multiprocessing.connection import Client
 
+        error = ""
+        try:
+            if code not in sys.path:
+                sys.path.insert(0, code)
+            from connector import faults
+            from connector.spark.worker import serve
+        except ImportError as failure:
+            error = f"{failure}: install it for {sys.executable}, or name another Python"
         with Client(address, "AF_UNIX", authkey=secret) as connection:
-            error = ""
-            try:
-                if code not in sys.path:
-                    sys.path.insert(0, code)
-                from connector.spark.worker import serve
-            except ImportError as failure:
-                error = f"{failure}: install it for {sys.executable}, or name another Python"
+            if not error:
+                faults.point("task.connect")
             place = {"number": number, "host": socket.gethostname(), "directory": os.getcwd(), "error": error}
             python = {"python": sys.executable, "version": sys.version.split()[0], "prefix": sys.prefix}
             connection.send_bytes(json.dumps({**place, **python}).encode())

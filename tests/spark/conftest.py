@@ -17,6 +17,7 @@ import os
 import time
 from pathlib import Path
 
+from connector.errors import PipelineError
 from connector.events.probe import versions
 
 
@@ -61,6 +62,37 @@ def installed(plan, deployment, payload):
     facts = json.loads(versions())
     facts["packages"]["lxml"] = None
     return json.dumps({**facts, "python": "/opt/python"}).encode()
+
+
+def hold(plan, deployment, payload):
+    # waits for a file, whose path is the payload
+    gate = Path(payload.decode())
+    gate.with_name(f"{gate.name}.{os.getpid()}").touch()
+    while not gate.exists():
+        time.sleep(0.01)
+    return str(os.getpid()).encode()
+
+
+def mark(plan, deployment, payload):
+    Path(f"{plan.decode()}.{os.getpid()}").touch()
+    return b""
+
+
+def refuse(plan, deployment, payload):
+    raise PipelineError("processes.py has no function 'book'")
+
+
+def count(plan, deployment, payload):
+    return f"{len(os.listdir('/proc/self/fd'))} {len(os.listdir('/proc/self/task'))}".encode()
+
+
+def leave(plan, deployment, payload):
+    # ends the worker while a file is there, whose path is in the settings
+    if plan and os.path.exists(plan):
+        with open(plan + b".deaths", "a") as deaths:
+            deaths.write("x")
+        os._exit(5)
+    return payload
 
 
 def speak(plan, deployment, payload):

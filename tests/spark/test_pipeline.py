@@ -19,38 +19,12 @@ from tests.spark.conftest import Settings, deployment
 from tests.waiting import is_running, wait_for
 
 
-def test_answers_come_in_the_order_of_the_payloads(local: SparkPipeline) -> None:
-    assert local.run("functions:upper", b"plan:", [b"a", b"", b"c\x00\xff"], "x") == [
-        b"plan:A",
-        b"plan:",
-        b"plan:C\x00\xff",
-    ]
-
-
 def test_no_payload_is_no_job(local: SparkPipeline) -> None:
     assert local.run("functions:fail", b"", [], "x") == []
 
 
-def test_a_large_payload_arrives_whole(local: SparkPipeline) -> None:
-    payload = os.urandom(1 << 20) * 5
-    assert local.run("connector.spark.worker:echo", b"", [payload, b"small"], "x") == [payload, b"small"]
-
-
-def test_a_changed_plan_is_the_plan_of_the_next_job(local: SparkPipeline) -> None:
-    plans = [b"%d:" % number for number in range(8)]
-    answers = [
-        local.run("functions:upper", task_settings, [b"x"], "x") for task_settings in [*plans, plans[0]]
-    ]
-    assert answers == [[task_settings + b"X"] for task_settings in [*plans, plans[0]]]
-
-
 def test_local_runs_as_many_tasks_as_it_says(local: SparkPipeline) -> None:
     assert local.parallelism == 2
-
-
-def test_workers_are_reused(local: SparkPipeline) -> None:
-    pids = {local.run("functions:process_id", b"", [b""], "x")[0] for _ in range(5)}
-    assert len(pids) <= 2
 
 
 def test_a_local_worker_uses_the_deployment_and_the_code_where_they_are(local: SparkPipeline) -> None:
@@ -62,23 +36,6 @@ def test_a_local_worker_uses_the_deployment_and_the_code_where_they_are(local: S
 def test_what_a_process_prints_is_handed_on(local: SparkPipeline, printed: list[str]) -> None:
     local.run("functions:speak", b"", [b""], "x")
     assert wait_for(lambda: "a line from a process" in printed)
-
-
-def test_an_exception_is_an_error_with_its_text_and_without_a_traceback(local: SparkPipeline) -> None:
-    with pytest.raises(PipelineError, match=r"^poll 7: .*ValueError: no such customer$"):
-        local.run("functions:fail", b"", [b""], "poll 7")
-
-
-def test_a_function_that_does_not_exist_is_an_error(local: SparkPipeline) -> None:
-    with pytest.raises(PipelineError, match="No module named 'nowhere'"):
-        local.run("nowhere:f", b"", [b""], "x")
-
-
-def test_a_worker_that_dies_is_an_error_and_the_next_job_runs(local: SparkPipeline) -> None:
-    with pytest.raises(PipelineError, match=r"task [12]: Python worker exited unexpectedly"):
-        local.run("functions:die", b"", [b"live", b"die"], "x")
-    assert local.alive
-    assert local.run("functions:die", b"", [b"a", b"b"], "x") == [b"a", b"b"]
 
 
 def test_a_cancelled_job_is_an_error_at_once_and_the_next_job_runs(
