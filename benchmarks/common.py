@@ -138,14 +138,17 @@ def xml_body(number: int) -> bytes:
 
 
 def fill(root: Path, queue: str, count: int, body: Callable[[int], bytes], start: int = 0) -> None:
-    """Puts messages into a queue, without syncing."""
+    """Puts messages into a queue, without syncing. An adapter may wait for them meanwhile."""
     target = root / queue / "incoming" / "target"
+    working = target.parent / "working"
     for folder in ("working", "target", "processing", "processed", "expired", "error"):
         (target.parent / folder).mkdir(parents=True, exist_ok=True)
     micros = time.time_ns() // 1000
     for number in range(start, start + count):
-        with open(f"{target}/4.{micros + number:016d}-{number}.T....CUST_IN", "wb") as file:
+        name = f"4.{micros + number:016d}-{number}.T....CUST_IN"
+        with open(f"{working}/{name}", "wb") as file:
             file.write(body(number))
+        os.rename(f"{working}/{name}", f"{target}/{name}")
 
 
 def spread(values: Sequence[float], digits: int = 0) -> str:
