@@ -25,9 +25,13 @@ from tests.spark.standalone import StandaloneCluster
 
 PLACES = {
     "claim": 100,
+    "task.connect": 1,
+    "task.assigned": 20,
+    "task.taken": 10,
     "begin": 40,
     "deliver": 40,
     "done": 40,
+    "task.answered": 10,
     "settle.record": 3,
     "settle.committing": 3,
     "settle.move": 150,

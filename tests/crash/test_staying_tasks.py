@@ -1,0 +1,325 @@
+"""Tasks that stay, in the adapter's own Spark: whatever dies, stands still or is cancelled, nothing is lost.
+
+One run bears many kills where it can, because a start of Spark costs seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from connector.java import find_java
+from tests.crash.conftest import Deploy
+from tests.crash.harness import REPOSITORY, Deployment, Run, assert_settled_once
+from tests.spark.standalone import executor_options, java_home_for_executors
+from tests.waiting import is_running, wait_for
+
+QUEUES = ("a", "b")
+
+
+def _archived(deployment: Deployment, ids: list[str]) -> Callable[[], bool]:
+    return lambda: set(ids) <= set(deployment.ids("archive"))
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _children(run: Run, parent: int) -> list[int]:
+    return [pid for pid in run.members() if is_running(pid) and _parent(pid) == parent]
+
+
+def _daemon(run: Run) -> int:
+    """PySpark's daemon, the child of Java."""
+    java = run.java()
+    assert java is not None
+    (daemon,) = wait_for(lambda: _children(run, java), what="a daemon")
+    return daemon
+
+
+def _workers(run: Run) -> list[int]:
+    return _children(run, _daemon(run))
+
+
+def _socket_of(run: Run) -> str:
+    """The path of the socket to which the tasks connect."""
+    inodes = set()
+    for descriptor in os.listdir(f"/proc/{run.pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{run.pid}/fd/{descriptor}")
+        except FileNotFoundError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target.removeprefix("socket:[").removesuffix("]"))
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        fields = line.split(maxsplit=7)
+        if fields[6] in inodes and len(fields) == 8 and fields[7].endswith("/tasks"):
+            return fields[7]
+    raise AssertionError("the driver has no socket for tasks")
+
+
+def test_workers_and_runners_killed_again_and_again_at_each_step_delay_two_adapters_and_no_more(
+    deploy: Deploy,
+) -> None:
+    """Each process counts for itself, so that each new worker and each new runner is killed in its turn."""
+    deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 6, "max_attempts": 1000})
+    ids = [i for queue in QUEUES for i in deployment.send(queue, ["", "sleep:0.002"] * 75)]
+    faults = "task.taken:9=kill,task.answered:6=kill,begin:31=kill,deliver:37=kill,done:23=kill"
+    runs = [deployment.start("--drain", "--json", fault=faults) for _ in range(2)]
+    assert [run.wait(300) for run in runs] == [0, 0], [run.errors for run in runs]
+    for run in runs:
+        run.await_gone()
+    runners = len({delivery.pid for delivery in deployment.deliveries()})
+    assert runners > 10, "nothing was killed"
+    assert_settled_once(deployment, ids, kills=runners, tasks=1)
+
+
+KILLED = {
+    "task.connect": False,
+    "task.assigned:3": False,
+    "task.taken:2": False,
+    "task.answered:2": True,
+}
+"""Where the driver is killed, and whether all others are killed, too. The first assignment is a check."""
+
+
+def test_a_driver_killed_around_an_assignment_leaves_what_the_journal_says(deploy: Deploy) -> None:
+    """Each run first takes over from the one before. In the last one, nobody has read the answer."""
+    deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 20})
+    ids = []
+    for place, whole_group in KILLED.items():
+        ids += [i for queue in QUEUES for i in deployment.send(queue, ["", "sleep:0.002"] * 6)]
+        run = deployment.start("--drain", fault=f"{place}=pause")
+        run.await_pause(place.partition(":")[0])
+        run.kill_while_paused(whole_group=whole_group)
+    deployment.java = False
+    deployment.drain()
+    deployment.java = True
+    ids += deployment.send("a", ["gate:1", "", ""])
+    run = deployment.start("--drain", fault="task.answered:2=pause")
+    deployment.await_gate(run, "1", 1)
+    run.signal_driver(signal.SIGSTOP)
+    deployment.open("1")
+    run.await_pause("task.answered")
+    run.kill_while_paused(whole_group=False)
+    deployment.java = False
+    deployment.drain()
+    assert_settled_once(deployment, ids, kills=len(KILLED))
+
+
+@pytest.mark.parametrize("order", ["destination", "none"])
+def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Deploy, order: str) -> None:
+    deployment = deploy(
+        connector={"worker_events": 10, "order": order}, java=False, spark={"master": "local[1]"}
+    )
+    ids = deployment.send("in", [""] * 95)
+    run = deployment.drain()
+    assert sorted(_events_of_each_runner(deployment).values()) == [5, *[10] * 9]
+    assert run.errors.count("a worker is replaced after many events") == 9
+    assert deployment.begun() == dict.fromkeys(ids, 1)
+    assert_settled_once(deployment, ids, kills=0)
+
+
+def _events_of_each_runner(deployment: Deployment) -> Counter[int]:
+    return Counter(one.pid for one in deployment.deliveries() if one.word == "begin")
+
+
+@contextmanager
+def _going_on(run: Run) -> Iterator[None]:
+    """Lets each process go on that waits at a named place."""
+    done = threading.Event()
+
+    def go_on() -> None:
+        while not done.wait(0.02):
+            run.go_on()
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+PROGRAM = """
+import json, pathlib, threading, time, urllib.request
+from connector import Adapter
+
+here = pathlib.Path.cwd()
+said = {}
+
+def own_jobs(context):
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.getOrCreate()
+    assert session.sparkContext is context
+    said["rows"] = session.range(1000).repartition(8).selectExpr("sum(id)").first()[0]
+    said["python"] = context.parallelize(range(20), 4).map(lambda number: number + 1).sum()
+
+def beside():
+    while len(list(here.glob("reached.1.*"))) < 2:  # all tasks are busy
+        time.sleep(0.02)
+    from pyspark import SparkContext
+
+    context = SparkContext.getOrCreate()
+    own_jobs(context)
+    url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/jobs?status=running"
+    said["jobs"] = sorted(job["description"] for job in json.load(urllib.request.urlopen(url)))
+    context.cancelAllJobs()  # as the button of Spark's UI does
+    (here / "cancelled").touch()
+    own_jobs(context)
+
+with Adapter.from_file("adapter.yaml") as adapter:
+    thread = threading.Thread(target=beside)
+    thread.start()
+    said["code"] = adapter.drain().code.name
+    thread.join()
+    said["again"] = adapter.drain().code.name
+print(json.dumps(said))
+"""
+
+
+def test_jobs_of_the_program_run_while_all_tasks_are_busy_and_may_cancel_all_jobs(deploy: Deploy) -> None:
+    deployment = deploy(
+        inputs=QUEUES,
+        connector={"stop_timeout": "2s"},
+        spark={"conf": {"spark.ui.enabled": "true", "spark.ui.port": "0"}},
+    )
+    ids = [i for queue in QUEUES for i in deployment.send(queue, ["sleep:0.2", "gate:1", "", ""])]
+    program = _Program(deployment, PROGRAM)
+    try:
+        program.wait_for(lambda: (deployment.directory / "cancelled").exists())
+        program.wait_for(lambda: len(deployment.reached("1")) > 2)  # runs again
+        deployment.open("1")
+        said = json.loads(program.end())
+    finally:
+        program.kill()
+    assert said == {
+        "rows": 499500,
+        "python": 210,
+        "jobs": ["crash: task 1 of 2 takes events", "crash: task 2 of 2 takes events"],
+        "code": "SUCCEED",
+        "again": "SUCCEED",
+    }
+    assert_settled_once(deployment, ids, kills=1)
+
+
+IN_A_SESSION = """
+import pathlib, sys, threading, time
+from pyspark.sql import SparkSession
+from connector import Adapter
+from connector.errors import ConnectorError
+
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+here = pathlib.Path.cwd()
+
+def cancel():
+    while not (here / "cancel").exists():
+        time.sleep(0.02)
+    session.sparkContext.cancelAllJobs()
+
+threading.Thread(target=cancel, daemon=True).start()
+while True:
+    try:
+        with Adapter.from_file("adapter.yaml", spark=session) as adapter:
+            while True:
+                adapter.drain()
+                time.sleep(0.05)
+    except ConnectorError as error:
+        print(error, file=sys.stderr, flush=True)
+"""
+
+
+def test_ten_kills_of_an_adapter_that_runs_a_job_for_each_batch(deploy: Deploy) -> None:
+    """A session of the user's: runners die at three steps by themselves, the rest is done to them."""
+    deployment = deploy(
+        inputs=QUEUES, connector={"PollQuantity": 5, "stop_timeout": "3s", "max_attempts": 1000}
+    )
+    faults = "begin:11=kill,deliver:13=kill,done:9=kill"
+    program = _Program(deployment, IN_A_SESSION, CONNECTOR_FAULT=faults)
+    ids = deployment.send("a", [""] * 40)
+    kills = 0
+
+    def beside(name: str, happen: Callable[[int], object]) -> None:
+        nonlocal kills
+        kills += 1
+        for queue in QUEUES:
+            ids.extend(deployment.send(queue, ["sleep:0.2", f"gate:{name}", "", ""]))
+        program.wait_for(lambda: deployment.reached(name))
+        happen(deployment.reached(name)[0])
+        deployment.open(name)
+        program.wait_for(_archived(deployment, ids))
+
+    def stop_a_worker(runner: int) -> None:
+        worker = _parent(runner)
+        os.kill(worker, signal.SIGSTOP)
+        deployment.open("stopped")
+        wait_for(lambda: [one for one in deployment.deliveries() if one.pid == runner and one.word == "end"])
+        os.kill(worker, signal.SIGCONT)
+
+    try:
+        program.wait_for(_archived(deployment, ids))
+        beside("runner", lambda runner: os.kill(runner, signal.SIGKILL))
+        beside("worker", lambda runner: os.kill(_parent(runner), signal.SIGKILL))
+        beside("stopped", stop_a_worker)
+        beside("hangup", lambda runner: os.kill(_parent(_parent(runner)), signal.SIGHUP))
+        beside("end", lambda runner: os.kill(_parent(_parent(runner)), signal.SIGTERM))
+        beside("cancel", lambda _: (deployment.directory / "cancel").touch())
+        ids.extend(deployment.send("a", ["sleep:0.2", "gate:driver", "", ""]))
+        program.wait_for(lambda: deployment.reached("driver"))
+    finally:
+        program.kill()
+    deployment.open("driver")
+    deployment.java = False
+    deployment.drain()
+    runners = len({delivery.pid for delivery in deployment.deliveries()})
+    assert_settled_once(deployment, ids, kills=runners + kills, tasks=2)
+
+
+class _Program:
+    """A program of a user with an adapter."""
+
+    def __init__(self, deployment: Deployment, text: str, **environment: str) -> None:
+        self._errors = deployment.directory / "errors"
+        with open(self._errors, "wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", text],
+                cwd=deployment.directory,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(REPOSITORY),
+                    "PYSPARK_PYTHON": sys.executable,
+                    "JAVA_HOME": str(java_home_for_executors(find_java(), deployment.directory / "java")),
+                    "JAVA_TOOL_OPTIONS": executor_options(),
+                    **environment,
+                },
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        """Waits for a condition, as long as the program runs."""
+        wait_for(lambda: condition() or self._process.poll() is not None)
+        assert self._process.poll() is None, self._errors.read_text()
+
+    def end(self) -> str:
+        """Returns the output of a program that ends well."""
+        output, _ = self._process.communicate(timeout=120)
+        assert self._process.returncode == 0, self._errors.read_text()
+        return output
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
