@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -117,6 +118,78 @@ def test_a_driver_killed_around_an_assignment_leaves_what_the_journal_says(deplo
     assert_settled_once(deployment, ids, kills=len(KILLED))
 
 
+def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
+    """Each time that something happens, an event is at work and others wait behind it."""
+    deployment = deploy(
+        inputs=QUEUES,
+        connector={
+            "PollQuantity": 5,
+            "PollFrequency": 100,
+            "RestartRetryCount": 5,
+            "stop_timeout": "3s",
+            "worker_events": 9,
+        },
+    )
+    run = deployment.start("--json", fault="task.connect=pause")
+    paused = wait_for(lambda: len(found := run.paused("task.connect")) == 2 and found)
+    run.signal_one(paused[0], signal.SIGKILL)  # in the handshake
+    wait_for(lambda: set(run.paused("task.connect")) - set(paused), what="replaced")
+    ids: list[str] = []
+    kills = 0
+
+    def beside(name: str, happen: Callable[[list[int]], object], *, kill: bool = True) -> None:
+        """Lets something happen while an event is at work, or one of each queue, and waits for all events.
+
+        Quick destinations share a batch. An event of the one may then wait for an event of the other.
+        """
+        nonlocal kills
+        kills += kill
+        for queue in QUEUES:
+            ids.extend(deployment.send(queue, ["sleep:0.25", f"gate:{name}", "", ""]))
+        happen(wait_for(lambda: deployment.reached(name), 120, f"{name}: {run.errors}"))
+        deployment.open(name)
+        wait_for(_archived(deployment, ids), 120, f"{name}: {run.errors}")
+
+    def come_as_strangers(runners: list[int]) -> None:
+        """Hundreds that say nothing. A killed worker is replaced nevertheless."""
+        path = _socket_of(run)
+        for number in range(200):
+            strangers.append(socket.socket(socket.AF_UNIX))
+            strangers[-1].connect(path)
+            if number % 2:
+                strangers[-1].send(b"\xff" * number)
+        run.signal_parent_of(runners[0])
+
+    def kill_java(runners: list[int]) -> None:
+        java = run.java()
+        assert java is not None
+        run.signal_one(java, signal.SIGKILL)
+
+    strangers: list[socket.socket] = []
+    with _going_on(run):
+        beside("nothing", lambda runners: None, kill=False)
+        beside("worker", lambda runners: run.signal_parent_of(runners[0]))
+        beside("runner", lambda runners: run.signal_one(runners[0], signal.SIGKILL))
+        beside("stopped", lambda runners: _stop_while_it_ends(deployment, runners[0], "stopped"), kill=False)
+        beside("hangup", lambda runners: run.signal_one(_daemon(run), signal.SIGHUP), kill=False)
+        beside("end", lambda runners: run.signal_one(_daemon(run), signal.SIGTERM))
+        beside("java", kill_java)
+        beside("strangers", come_as_strangers)
+        for worker in _workers(run):  # while they are idle
+            run.signal_one(worker, signal.SIGKILL)
+        beside("daemon", lambda runners: run.signal_one(_daemon(run), signal.SIGKILL))
+        beside("workers", lambda runners: [run.signal_parent_of(pid) for pid in runners])
+        beside("last", lambda runners: None, kill=False)
+    for stranger in strangers:
+        stranger.close()
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait() == 0, run.errors
+    run.await_gone()
+    assert_settled_once(deployment, ids, kills=kills)
+    assert max(_events_of_each_runner(deployment).values()) <= 9
+    assert "a worker is replaced after many events" in run.errors
+
+
 @pytest.mark.parametrize("order", ["destination", "none"])
 def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Deploy, order: str) -> None:
     deployment = deploy(
@@ -128,6 +201,16 @@ def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Dep
     assert run.errors.count("a worker is replaced after many events") == 9
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert_settled_once(deployment, ids, kills=0)
+
+
+def _stop_while_it_ends(deployment: Deployment, runner: int, name: str) -> None:
+    """Stops the worker of a runner at a gate, until the event of the runner has ended."""
+    worker = _parent(runner)
+    identity = [one.id for one in deployment.deliveries() if one.pid == runner][-1]
+    os.kill(worker, signal.SIGSTOP)
+    deployment.open(name)
+    wait_for(lambda: ("end", identity) in {(one.word, one.id) for one in deployment.deliveries()})
+    os.kill(worker, signal.SIGCONT)
 
 
 def _events_of_each_runner(deployment: Deployment) -> Counter[int]:
@@ -261,18 +344,11 @@ def test_ten_kills_of_an_adapter_that_runs_a_job_for_each_batch(deploy: Deploy) 
         deployment.open(name)
         program.wait_for(_archived(deployment, ids))
 
-    def stop_a_worker(runner: int) -> None:
-        worker = _parent(runner)
-        os.kill(worker, signal.SIGSTOP)
-        deployment.open("stopped")
-        wait_for(lambda: [one for one in deployment.deliveries() if one.pid == runner and one.word == "end"])
-        os.kill(worker, signal.SIGCONT)
-
     try:
         program.wait_for(_archived(deployment, ids))
         beside("runner", lambda runner: os.kill(runner, signal.SIGKILL))
         beside("worker", lambda runner: os.kill(_parent(runner), signal.SIGKILL))
-        beside("stopped", stop_a_worker)
+        beside("stopped", lambda runner: _stop_while_it_ends(deployment, runner, "stopped"))
         beside("hangup", lambda runner: os.kill(_parent(_parent(runner)), signal.SIGHUP))
         beside("end", lambda runner: os.kill(_parent(_parent(runner)), signal.SIGTERM))
         beside("cancel", lambda _: (deployment.directory / "cancel").touch())
