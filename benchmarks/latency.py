@@ -1,8 +1,8 @@
 """From ``mv`` into ``target/`` to the call of the business process, one message at a time to an idle adapter.
 
 PollFrequency is 1000. Beside it the same with ``wake: false``, where a message waits for the next poll. The
-share up to the claim is what waking and claiming take. The rest is the Spark task. Also a request from another
-process to an adapter like that, until its reply is there.
+share up to the claim is what waking and claiming take. The rest is the Spark task. Also a request from
+another process to an adapter like that, until its reply is there.
 ``python -m benchmarks.latency [--samples N] [--disk DIR]``
 """
 
