@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from connector.businessobjects.json_schema import JsonSchema
 
 MAX_DEPTH: Final = 200
+_TOO_DEEP: Final = "depth limit exceeded"
+"""The text by which the parser refuses nesting beyond 1,024 levels, which may be valid JSON."""
 _TYPE_KEY: Final = "BusinessObject"
 _VERB_KEY: Final = "Verb"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -238,6 +240,8 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:
     except UnicodeDecodeError as undecodable:
         line = body.count(b"\n", 0, undecodable.start) + 1
         return MalformedData(f"the body is not UTF-8: byte {undecodable.start}, line {line}")
+    if error.msg == _TOO_DEEP:
+        return MalformedData(f"the body is nested deeper than {MAX_DEPTH} levels")
     return MalformedData(f"the body is no JSON: {error.msg}: line {error.lineno} column {error.colno}")
 
 

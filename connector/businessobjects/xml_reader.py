@@ -108,6 +108,7 @@ class XmlReader:
         elif (text := element.text) is not None:
             refuse_text(text, element, path)
         by_tag = shape.by_tag
+        nils: list[tuple[str, etree._Element]] = []
         for inner in element:
             if (tail := inner.tail) is not None and shape.text is None:
                 refuse_text(tail, element, path)
@@ -134,6 +135,8 @@ class XmlReader:
                 continue
             if inner.attrib and _is_nil(inner, f"{path}{name}"):
                 self._nil(part, inner, values, path)
+                if part.nil != BLANK or field.child is not None:
+                    nils.append((name, inner))
                 continue
             if field.child is None:
                 self._simple(part, inner, values, path)
@@ -151,6 +154,12 @@ class XmlReader:
                 child = {}
                 values[name] = object_of(field.child, child)
                 self._object(self._shapes.of(field.child), inner, child, f"{path}{name}.", depth + 1)
+        nil_names: set[str] = set()
+        for name, inner in nils:
+            if name in values or name in nil_names:
+                reason = "xsi:nil is true, but there is another element of this name"
+                raise error_at(reason, inner, f"{path}{name}")
+            nil_names.add(name)
 
     def _nil(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
         """Reads an element that says of itself that it has no value."""

@@ -65,7 +65,10 @@ def nested(depth: int, inner: bytes = b"1") -> bytes:
         ),
         (b'{"Name": {"a":1}, "Name": "b:"}', "the key 'Name' stands twice in one object"),
         (nested(201), "nested deeper than 200 levels"),
-        (b'{"x":' * 100_000, "depth"),
+        (nested(1023), "the body is nested deeper than 200 levels"),
+        (nested(1025), "the body is nested deeper than 200 levels"),
+        (nested(100_000), "the body is nested deeper than 200 levels"),
+        (b'{"x":' * 100_000, "the body is nested deeper than 200 levels"),
     ],
 )
 def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> None:

@@ -147,6 +147,7 @@ NILS = known(
         Note="String",
         ShipTo=("Address", "nil=unset"),
         Tag=("String*", "nil=blank"),
+        Stop="Address*",
     ),
     define("Address", "ns=urn:o", City=("String", "nil=blank"), Code=("String", "type=attribute")),
 )
@@ -184,6 +185,12 @@ def test_without_a_tag_nil_is_not_set_and_is_not_written() -> None:
         ('<Paid xsi:nil="true">2024-05-31</Paid>', "Paid: xsi:nil is true, but the element is not empty: line 1"),
         ('<ShipTo xsi:nil="true" Code="7"/>', "ShipTo: the XML attribute 'Code' beside xsi:nil cannot be kept"),
         ('<Total xsi:nil="true"/><Total xsi:nil="true"/>', "Total: found a second time, expected one"),
+        ('<Note xsi:nil="true"/><Note>a</Note>', "Note: xsi:nil is true, but there is another element of this name: line 1"),
+        ('<Note>a</Note><Note xsi:nil="true"/>', "Note: xsi:nil is true, but there is another element of this name"),
+        ('<Note xsi:nil="true"/><Note xsi:nil="true"/>', "Note: xsi:nil is true, but there is another element"),
+        ('<ShipTo xsi:nil="1"/><ShipTo Code="7"/>', "ShipTo: xsi:nil is true, but there is another element"),
+        ('<Stop/><Stop xsi:nil="true"/><Stop/>', "Stop: xsi:nil is true, but there is another element"),
+        ('<Stop xsi:nil="true"/><Stop xsi:nil="true"/>', "Stop: xsi:nil is true, but there is another element"),
     ],
 )  # fmt: skip
 def test_a_nil_that_says_more_is_refused(inner: str, words: str) -> None:
