@@ -63,10 +63,10 @@ class Changes:
             for change in changes:
                 if isinstance(change, GroupMoved):
                     synced = True
-                    copies = self._copies(change, moves, fan_out)
+                    copies = self._copies(change, moves, fan_out, fenced=fenced)
                     if copies.sources:
                         groups.append(copies)
-                else:
+                elif fenced or not self._is_gone(change):
                     synced = synced or isinstance(change, Moved | Sent)
                     self._add(change, moves, fan_out)
             self._fan_out.sync(fan_out)
@@ -216,7 +216,13 @@ class Changes:
         if codec.HEADER_KEY in claim.name:
             moves += self._sidecars_removed(claim.name, keep=name)
 
-    def _copies(self, group: GroupMoved, moves: list[Move], fan_out: FanOut) -> Copies:
+    def _is_gone(self, change: Moved | Removed | GivenBack | Sent | Discarded) -> bool:
+        """Whether a claim with a sidecar is lost. The message has another name now, and needs the sidecar."""
+        if isinstance(change, Sent | Discarded) or codec.HEADER_KEY not in _ours(change.claim).name:
+            return False
+        return not self.is_there(_ours(change.claim).path)
+
+    def _copies(self, group: GroupMoved, moves: list[Move], fan_out: FanOut, *, fenced: bool) -> Copies:
         """Returns the copies of a group.
 
         A claim that needs more than one rename, or cannot be rolled back, gets separate moves.
@@ -229,7 +235,9 @@ class Changes:
             assert isinstance(claim, DropboxClaim)
             key = keys[number] if keys else None
             if claim.in_progress or codec.HEADER_KEY in claim.name:
-                self._move(Moved(claim, channels, edit, key), moves, fan_out)
+                moved = Moved(claim, channels, edit, key)
+                if fenced or not self._is_gone(moved):
+                    self._move(moved, moves, fan_out)
                 continue
             self._check_same_file_system(folders.target, claim, group.channel.destination)
             copies.sources.append(claim.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connector.core.local.claims import LocalClaim
 from connector.core.local.connection import LocalConnection
-from connector.errors import MalformedData, ProviderError
+from connector.errors import ClaimLost, MalformedData, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.settlement import Settlement
+from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.providers.dropbox import codec
-from connector.providers.dropbox.claims import DropboxClaim
+from connector.providers.dropbox.claims import DropboxClaim, split_tag
 from connector.providers.dropbox.headers import HeaderStore, key_of
 from connector.providers.dropbox.provider import DropboxProvider
 
@@ -149,6 +151,64 @@ def test_a_sidecar_goes_with_its_file(root: Path) -> None:
     connection.settle([Settlement(claim)])
     assert sidecars(root) == []
     connection.close()
+
+
+_SETTLED: list[Callable[[list[LocalClaim]], list[Settlement | GroupSettlement]]] = [
+    lambda claims: [],
+    lambda claims: [Settlement(one, give_back=True) for one in claims],
+    lambda claims: [Settlement(one, give_back=True, delivery_count=1) for one in claims],
+    lambda claims: [Settlement(claims[0], give_back=True), Settlement(claims[1])],
+    lambda claims: [Settlement(one) for one in claims],
+    lambda claims: [Settlement(one, copy_to=ARCHIVE) for one in claims],
+    lambda claims: [Settlement(one, copy_to=ARCHIVE, properties={"connector_reason": "r"}) for one in claims],
+    lambda claims: [GroupSettlement(claims, ARCHIVE)],
+]
+
+
+@pytest.mark.parametrize("settled", range(len(_SETTLED)))
+def test_the_end_of_a_dead_client_takes_no_headers_of_what_was_settled_before(
+    root: Path, provider: DropboxProvider, connection: LocalConnection, settled: int
+) -> None:
+    """It gives back what is left. What was settled has a new name, or waits under the old one."""
+    dead = provider.connect("suite", "b")
+    dead.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
+    assert len(list(dead.poller(ORDERS).claim(1, range(2)))) == 2
+    dead.abandon()
+    (leftover,) = connection.leftovers(None, at_start=True)
+    connection.settle(_SETTLED[settled](list(leftover.claims)))
+    leftover.forget()
+    _keep_their_headers(root, connection)
+
+
+@pytest.mark.parametrize("late", range(len(_SETTLED)))
+@pytest.mark.parametrize("settled", range(len(_SETTLED)))
+def test_a_late_client_takes_no_headers_of_what_others_have_settled(
+    root: Path, provider: DropboxProvider, connection: LocalConnection, settled: int, late: int
+) -> None:
+    """A claim is lost once it is settled. A later settlement of it passes it over, with its headers."""
+    connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
+    claims = list(connection.poller(ORDERS).claim(1, range(2)))
+    connection.settle(_SETTLED[settled](claims))
+    with contextlib.suppress(ClaimLost):
+        connection.settle(_SETTLED[late](claims))
+    _keep_their_headers(root, connection)
+
+
+def _keep_their_headers(root: Path, connection: LocalConnection) -> None:
+    """Two messages are there, with all of their headers, and no sidecar is left over."""
+    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    places = (("orders", "target"), ("orders", "processing"), ("orders", "processed"), ("archive", "target"))
+    found = [
+        name
+        for queue, folder in places
+        if (root / queue / "incoming" / folder).is_dir()
+        for name in names(root, queue, folder)
+    ]
+    found = [split_tag(name)[0] for name in found]
+    messages = [codec.decode(store.expand(name))[0] for name in found]
+    assert sorted(str(one.properties["region"]) for one in messages) == ["EU", "US"]
+    assert {one.type for one in messages} == {LONG}
+    assert sidecars(root) == sorted(str(key_of(name)) for name in found)
 
 
 def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
