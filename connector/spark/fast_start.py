@@ -71,8 +71,6 @@ _OPTIONS = (
     # The work is done in Python: short compilation serves the scheduler best.
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
-    # Tasks that stay give Java nothing to do. Its young generation would grow by 100 MB all the same.
-    "-XX:MaxNewSize=16m",
     "-XX:MetaspaceSize=96m",  # no full collection while the classes are loaded
 )
 """The options of Spark's own launcher for Java 17 and newer, without the vector module.

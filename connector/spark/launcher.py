@@ -128,11 +128,22 @@ class Launcher:
             master_on=lambda cores: (
                 master.with_slots(SLOTS * (master.cores or cores)) if master.local else ""
             ),
-            options=[*more, *_java_options(properties)],
+            options=[*more, *self._young_generation(master), *_java_options(properties)],
             extra_class_path=properties.get("spark.driver.extraClassPath", ""),
             environ=_environment(master, properties),
             output=self._output,
             stop_seconds=self._stop_seconds,
+        )
+
+    def _young_generation(self, master: Master) -> list[str]:
+        """Returns a limit for new objects. Tasks that stay give Java nothing to do, but it would take 100 MB.
+
+        A user who sets the memory of Java has other work for it.
+        """
+        return (
+            ["-XX:MaxNewSize=16m"]
+            if master.local and "spark.driver.memory" not in self._settings.conf
+            else []
         )
 
     def _properties(self, master: Master) -> dict[str, str]:

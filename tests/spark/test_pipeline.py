@@ -236,3 +236,16 @@ def test_why_java_ended_is_said_without_stack_frames(tmp_path: Path) -> None:
         pipeline.stop()
     lines = str(caught.value).splitlines()
     assert [line for line in lines if line.strip().startswith(("at ", "... "))] == []
+
+
+@pytest.mark.parametrize(("conf", "is_limited"), [({}, True), ({"spark.driver.memory": "600m"}, False)])
+def test_java_keeps_few_new_objects_unless_the_user_gives_it_memory(
+    conf: dict[str, str], is_limited: bool, tmp_path: Path
+) -> None:
+    pipeline = SparkPipeline(Settings(conf=conf), tmp_path, "test")
+    pipeline.launch()
+    try:
+        words = Path(f"/proc/{pipeline._spark.pid}/cmdline").read_text().split("\0")
+        assert ("-XX:MaxNewSize=16m" in words) is is_limited
+    finally:
+        pipeline.stop()
