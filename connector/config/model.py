@@ -200,7 +200,7 @@ class Connector(Section):
     worker_events: Annotated[int, integer(1, "events")] = Field(
         default=100_000,
         description="Events after which the process that converts and delivers is replaced, between two "
-        "events. So what a business process or a library forgets to free does not stay for ever.",
+        "events. So memory that a business process or a library forgets to free comes back.",
     )
     in_progress_destination: Annotated[Destination, IN_PROGRESS] | None = Field(
         default=None,

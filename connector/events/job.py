@@ -61,7 +61,7 @@ class Pipeline(Protocol):
         """
 
     def check(self) -> None:
-        """Raises what has happened to the tasks while nothing ran. Returns at once.
+        """Raises the error of tasks that have failed while nothing ran. Returns at once.
 
         Raises:
             PipelineError: no event can be processed now.
@@ -160,7 +160,7 @@ class EventJobs:
         return self._pipeline.tasks_stay
 
     def check(self) -> None:
-        """Raises what has happened to the tasks while nothing ran.
+        """Raises the error of tasks that have failed while nothing ran.
 
         Raises:
             PipelineError: no event can be processed now.

@@ -71,7 +71,7 @@ class EventTasks(Protocol):
         """
 
     def check(self) -> None:
-        """Raises what has happened to the tasks while nothing ran. Returns at once.
+        """Raises the error of tasks that have failed while nothing ran. Returns at once.
 
         Raises:
             PipelineError: workers cannot work any more, or Spark died.

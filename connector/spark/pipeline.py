@@ -263,7 +263,7 @@ class SparkPipeline:
         return self._running().run(function, task_settings, payloads, description) if payloads else []
 
     def check(self) -> None:
-        """Raises what has happened to the tasks while nothing ran. Returns at once.
+        """Raises the error of tasks that have failed while nothing ran. Returns at once.
 
         Raises:
             PipelineError: workers cannot work any more, or Spark died.

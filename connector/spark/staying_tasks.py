@@ -512,7 +512,7 @@ class _Keeper:
         self.has_answered = False
         """Whether the present task has given an answer."""
         self.link: _Link | None = None
-        """To the present task, or to the one before while no task is connected."""
+        """The connection to the present task. While no task is connected, that to the last one."""
         self.ended_jobs = 0
         self.error: PipelineError | None = None
         """Why the last job has ended. None = its task has ended by itself."""
