@@ -199,12 +199,13 @@ def _value(attribute: Attribute) -> Schema:
 def _decimal(attribute: Attribute) -> Schema:
     """Returns the schema of a Decimal that is a number.
 
-    It has no ``multipleOf`` for the places, because validators compute that with floats.
+    It has no ``multipleOf`` for the places, because validators compute that with floats. Without ``digits`` a
+    Decimal has no limit, also none of a Double.
     """
     if attribute.digits:
         most = 10**attribute.digits
         return {"type": "number", "exclusiveMinimum": -most, "exclusiveMaximum": most}
-    return {"type": "number", "minimum": -_MAX_DOUBLE, "maximum": _MAX_DOUBLE}
+    return {"type": "number"}
 
 
 def _decimal_text(attribute: Attribute) -> Schema:
