@@ -17,6 +17,7 @@ from typing import Final
 from connector.errors import PipelineError, ProviderError
 from connector.events.claiming import WaitingMessages
 from connector.events.early_ends import EarlyEnds
+from connector.events.event_durations import EventDurations
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.outcome import Outcome
@@ -25,7 +26,7 @@ from connector.events.pauses import InputPauses
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
-from connector.events.schedule import DUPLICATE, Batch, EndedClaims, EventDurations, Schedule
+from connector.events.schedule import DUPLICATE, Batch, EndedClaims, Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules, Settler
 from connector.events.summary import Summary

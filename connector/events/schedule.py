@@ -14,11 +14,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
+from connector.events.event_durations import EventDurations
 from connector.events.order_groups import NONE, order_group_key
 from connector.events.outcome import Outcome
-from connector.events.task_settings import WorkItem
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.status import OutcomeKind
@@ -40,8 +41,6 @@ _FIRST_EVENTS: Final = 20
 _TASK_SECONDS: Final = 0.002
 _TASK_SECONDS_OF_JOB: Final = 0.008
 """Cost of one more task of a batch in seconds. Shorter events run in the task of other events."""
-_UNKNOWN_SECONDS: Final = 1.0
-_WEIGHT: Final = 0.3
 
 _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 _GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
@@ -116,28 +115,6 @@ class _Cycle:
     has_begun: bool = False
 
 
-class EventDurations:
-    """Durations of events by destination, learned from earlier events."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-
-    def note(self, items: Sequence[WorkItem], seconds: float) -> None:
-        """Notes that a task has processed ``items`` in ``seconds``."""
-        each = seconds / len(items)
-        for name in {item[1] for item in items}:
-            before = self._seconds.get(name, each)
-            self._seconds[name] = before + (each - before) * _WEIGHT
-
-    def seconds(self, destination: Destination) -> float:
-        """Returns the seconds that one event takes, or a long time if that is not known."""
-        return self._seconds.get(str(destination), _UNKNOWN_SECONDS)
-
-    def is_known(self, destination: Destination) -> bool:
-        """Whether events of a destination have been processed."""
-        return str(destination) in self._seconds
-
-
 class Schedule:
     """The claims of one connection, from the poll until they are settled. For one thread.
 
@@ -209,9 +186,10 @@ class Schedule:
 
     def _most_events(self) -> int:
         """Returns the number of events of a batch. A Spark job may have more while nothing else waits."""
-        if self._tasks_stay() or sum(number > 0 for number in self._waiting.values()) > 1:
+        if self._tasks_stay():
             return MOST_EVENTS
-        return MOST_EVENTS_OF_JOB
+        waiting = islice((number for number in self._waiting.values() if number > 0), 2)
+        return MOST_EVENTS if len(list(waiting)) > 1 else MOST_EVENTS_OF_JOB
 
     def is_settled(self, destination: Destination) -> bool:
         """Whether a destination has no unsettled events."""

@@ -19,13 +19,12 @@ import orjson
 
 from connector.errors import PipelineError
 from connector.spark import shipping
-from connector.spark.event_tasks import EventTasks, Explained, WorkerAnswer
+from connector.spark.event_tasks import POOL, EventTasks, Explained, WorkerAnswer
 from connector.spark.worker import ECHO, Task, probing, task
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_POOL: Final = "spark.scheduler.pool"
 _FIRST_TASK_SECONDS: Final = 60.0
 _STEADY_SECONDS: Final = 2.0
 _FURTHER_SECONDS: Final = 10.0
@@ -123,7 +122,7 @@ class BatchJobs(EventTasks):
     def _job(self, call: Task, payloads: Sequence[bytes], description: str) -> list[bytes]:
         context = self._context
         context.setJobGroup(self._group, f"{self._application}: {description}")
-        context.setLocalProperty(_POOL, "connector")
+        context.setLocalProperty(POOL, "connector")
         job = object()
         self._running.append(job)
         try:

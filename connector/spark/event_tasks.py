@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+POOL: Final = "spark.scheduler.pool"
+"""The property of a job that names its pool in a FAIR scheduler."""
 
 Explained = Callable[[str], AbstractContextManager[None]]
 """Turns the exceptions of Spark within a ``with`` into a PipelineError. The argument begins its text."""

@@ -140,11 +140,9 @@ class Launcher:
 
         A user who sets the memory of Java has other work for it.
         """
-        return (
-            ["-XX:MaxNewSize=16m"]
-            if master.local and "spark.driver.memory" not in self._settings.conf
-            else []
-        )
+        if not master.local or "spark.driver.memory" in self._settings.conf:
+            return []
+        return ["-XX:MaxNewSize=16m"]
 
     def _properties(self, master: Master) -> dict[str, str]:
         user = {name: str(value) for name, value in dict(self._settings.conf).items()}

@@ -255,7 +255,7 @@ class SparkPipeline:
         """Runs a batch and waits for its end (see :meth:`connector.spark.event_tasks.EventTasks.run`).
 
         Args:
-            payloads: one for each assignment. None = nothing happens.
+            payloads: one for each assignment. Without any nothing happens.
 
         Raises:
             PipelineError: a task failed or ended, was cancelled, or Spark died.

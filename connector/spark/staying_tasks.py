@@ -17,36 +17,23 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import logging
-import os
-import pickle
-import secrets
-import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
-from connector import faults
 from connector.errors import PipelineError
 from connector.spark import shipping
-from connector.spark.event_tasks import EventTasks, Explained, WorkerAnswer
-from connector.spark.scratch import Scratch
-from connector.spark.worker import ANSWER_HEADER, keep_settings, staying
+from connector.spark.event_tasks import POOL, EventTasks, Explained, WorkerAnswer
+from connector.spark.task_links import TaskEnded, TaskLink, TaskListener
+from connector.spark.worker import staying
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_POOL: Final = "spark.scheduler.pool"
-_BACKLOG: Final = 64
-_HANDSHAKE_SECONDS: Final = 10
 _SHORTEST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 """Seconds before a task is replaced. After a task that has lived longer than this, the shortest again."""
@@ -59,77 +46,6 @@ _STOP_SECONDS: Final = 5.0
 _MOST_THREADS: Final = 64
 _ONLY_TASK: Final = "task 0: "
 """The begin of an error that Spark tells about the only task of a job."""
-_TIME: Final = struct.Struct("ll")
-
-_log: Final = logging.getLogger("connector.spark")
-
-
-class _Ended(Exception):
-    """Raised if a connection has ended before the answer."""
-
-
-class _Link:
-    """The driver's end of the connection to one task. An assignment and its answer belong to one thread.
-
-    Args:
-        connection: after the handshake.
-        facts: of the worker.
-        number: of the task.
-        job: number of the keeper's job that runs the task.
-    """
-
-    def __init__(self, connection: Connection, facts: WorkerAnswer, number: int, job: int) -> None:
-        self.facts = facts
-        self.number = number
-        self.job = job
-        self._connection = connection
-        # Another thread may end a read only by a shutdown, for which a connection has no method.
-        self._socket = socket.socket(fileno=os.dup(connection.fileno()))
-        self._settings: dict[bytes, None] = {}
-        self._assignments = itertools.count(1)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the task waits for an assignment. A task without an assignment sends nothing."""
-        try:
-            return not self._connection.poll(0)
-        except OSError:
-            return False
-
-    def call(self, function: str, key: bytes, task_settings: bytes, payload: bytes) -> bytes:
-        """Sends an assignment and returns the answer.
-
-        Raises:
-            _Ended: the task has ended, or has given a wrong answer.
-            PipelineError: the function has raised.
-        """
-        number = next(self._assignments)
-        sent = None if key in self._settings else task_settings
-        if sent is not None:
-            keep_settings(self._settings, key, None)
-        try:
-            self._connection.send_bytes(pickle.dumps((number, function, key, sent, payload), protocol=5))
-            faults.point("task.assigned")
-            data = self._connection.recv_bytes()
-        except (EOFError, OSError) as error:
-            raise _Ended from error
-        answered, has_succeeded = ANSWER_HEADER.unpack_from(data)
-        if answered != number:
-            raise _Ended
-        if not has_succeeded:
-            raise PipelineError(data[ANSWER_HEADER.size :].decode("utf-8", "replace"))
-        return data[ANSWER_HEADER.size :]
-
-    def end(self) -> None:
-        """Ends the connection, and a wait for its answer. For any thread."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Frees the connection. Nobody may use it any more."""
-        self.end()
-        self._socket.close()
-        self._connection.close()
 
 
 class StayingTasks(EventTasks):
@@ -164,10 +80,9 @@ class StayingTasks(EventTasks):
         self._deployment = str(deployment)
         self._explained = explained
         self._alive = alive
-        self._secret = secrets.token_bytes(32)
         self._changed = threading.Condition()
-        self._idle: list[_Link] = []
-        self._busy: set[_Link] = set()
+        self._idle: list[TaskLink] = []
+        self._busy: set[TaskLink] = set()
         self._failure: PipelineError | None = None
         self._closing = threading.Event()
         self._keepers: dict[int, _Keeper] = {}
@@ -176,12 +91,7 @@ class StayingTasks(EventTasks):
         self._hashed: tuple[bytes, bytes] = b"", hashlib.sha256(b"").digest()
         self._one_probe = threading.Lock()
         self._threads = ThreadPoolExecutor(max(_MOST_THREADS, count), "spark-assignment")
-        self._scratch = Scratch()
-        self._address = str(self._scratch.path / "tasks")
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(self._address)
-        self._listener.listen(_BACKLOG)
-        threading.Thread(target=self._accept, name="spark-accept", daemon=True).start()
+        self._listener = TaskListener(self._greet)
         with self._changed:
             self._keep_all()
 
@@ -222,7 +132,7 @@ class StayingTasks(EventTasks):
         return found
 
     def _probe_all(self, function: str, task_settings: bytes) -> list[WorkerAnswer]:
-        taken: list[_Link] = []
+        taken: list[TaskLink] = []
         answers: list[Future[WorkerAnswer]] = []
         try:
             for _ in range(self._count):
@@ -236,7 +146,7 @@ class StayingTasks(EventTasks):
                 else:
                     self._release(link)
 
-    def _probe(self, link: _Link, function: str, task_settings: bytes) -> WorkerAnswer:
+    def _probe(self, link: TaskLink, function: str, task_settings: bytes) -> WorkerAnswer:
         """Returns the answer of one task.
 
         Raises:
@@ -246,7 +156,7 @@ class StayingTasks(EventTasks):
             return link.facts
         try:
             answer = link.call(function, self._key(task_settings), task_settings, b"")
-        except _Ended:
+        except TaskEnded:
             raise self._reason(link, "start") from None
         except PipelineError as error:
             return link.facts._replace(error=str(error))
@@ -276,8 +186,6 @@ class StayingTasks(EventTasks):
             idle, self._idle = self._idle, []
             busy = list(self._busy)
             self._changed.notify_all()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for link in idle:
             link.close()
@@ -287,7 +195,7 @@ class StayingTasks(EventTasks):
         for keeper in self._keepers.values():
             keeper.thread.join(max(0.0, deadline - time.monotonic()))
         self._threads.shutdown(wait=False)
-        self._scratch.remove()
+        self._listener.remove()
 
     def _key(self, task_settings: bytes) -> bytes:
         known, key = self._hashed
@@ -315,17 +223,17 @@ class StayingTasks(EventTasks):
             raise PipelineError(f"{description}: {error}") from None
         except BaseException as error:
             self._discard(link)  # its answer is unread
-            if isinstance(error, _Ended):
+            if isinstance(error, TaskEnded):
                 raise self._reason(link, description) from None
             raise
         self._answered(link)
         return answer
 
-    def _answered(self, link: _Link) -> None:
+    def _answered(self, link: TaskLink) -> None:
         self._keepers[link.number].has_answered = True
         self._release(link)
 
-    def _reason(self, link: _Link, description: str) -> PipelineError:
+    def _reason(self, link: TaskLink, description: str) -> PipelineError:
         """Returns the error of a task that has ended, as Spark tells it."""
         keeper = self._keepers[link.number]
         with self._changed:
@@ -343,7 +251,7 @@ class StayingTasks(EventTasks):
 
     # -- the tasks ---------------------------------------------------------------------------------
 
-    def _take(self, description: str) -> _Link:
+    def _take(self, description: str) -> TaskLink:
         """Waits for a task without an assignment.
 
         Raises:
@@ -369,7 +277,7 @@ class StayingTasks(EventTasks):
             self._keep_all()
             raise type(failure)(f"{description}: {failure}")
 
-    def _release(self, link: _Link) -> None:
+    def _release(self, link: TaskLink) -> None:
         """Lets a task take assignments, or tell its error. A task whose job has ended is closed."""
         with self._changed:
             self._busy.discard(link)
@@ -381,11 +289,11 @@ class StayingTasks(EventTasks):
         if not is_usable:
             link.close()
 
-    def _has_ended(self, link: _Link) -> bool:
+    def _has_ended(self, link: TaskLink) -> bool:
         """Whether Spark has ended the job of a task. Its worker may live on for a moment."""
         return self._keepers[link.number].ended_jobs >= link.job
 
-    def _discard(self, link: _Link) -> None:
+    def _discard(self, link: TaskLink) -> None:
         with self._changed:
             self._busy.discard(link)
         link.close()
@@ -408,7 +316,7 @@ class StayingTasks(EventTasks):
         """Runs a task, and replaces the task whenever it has ended."""
         deaths, pause = 0, _SHORTEST_PAUSE
         code = str(shipping.code_directory())
-        call = staying(self._address, self._secret, keeper.number, code, self._deployment)
+        call = staying(self._listener.address, self._listener.secret, keeper.number, code, self._deployment)
         while not self._closing.is_set():
             keeper.has_answered = False
             began = time.monotonic()
@@ -441,7 +349,7 @@ class StayingTasks(EventTasks):
             with self._explained(""):
                 what = f"{self._application}: task {number} of {self._count} takes events"
                 self._context.setJobGroup(self._group_of(number), what)
-                self._context.setLocalProperty(_POOL, "connector")
+                self._context.setLocalProperty(POOL, "connector")
                 self._context.parallelize([0], 1).mapPartitions(call).collect()
         except PipelineError as error:
             text = str(error)
@@ -450,38 +358,12 @@ class StayingTasks(EventTasks):
             return type(error)(text)
         return None
 
-    # -- connections -------------------------------------------------------------------------------
-
-    def _accept(self) -> None:
-        while not self._closing.is_set():
-            try:
-                peer, _ = self._listener.accept()
-            except OSError:  # closed, or there are too many open files
-                self._closing.wait(_SHORTEST_PAUSE)
-                continue
-            threading.Thread(target=self._greet, args=(peer,), name="spark-greet", daemon=True).start()
-
-    def _greet(self, peer: socket.socket) -> None:
-        """Makes a task of a new connection, after both sides have proved that they know the secret."""
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            peer.setsockopt(socket.SOL_SOCKET, option, _TIME.pack(_HANDSHAKE_SECONDS, 0))
-        connection = Connection(peer.detach())
-        try:
-            deliver_challenge(connection, self._secret)
-            answer_challenge(connection, self._secret)
-            _remove_time_limits(connection)
-            hello = orjson.loads(connection.recv_bytes())
-        except (AuthenticationError, EOFError, OSError, ValueError) as error:
-            connection.close()
-            if not self._closing.is_set():
-                _log.warning(
-                    "a connection to the tasks was refused", extra={"reason": str(error) or "closed"}
-                )
-            return
+    def _greet(self, connection: Connection, hello: dict[str, Any]) -> None:
+        """Takes a new task, once its check is good."""
         number = hello.pop("number")
         keeper = self._keepers[number]
         with self._changed:
-            link = _Link(connection, WorkerAnswer(**hello, answer=b""), number, keeper.ended_jobs + 1)
+            link = TaskLink(connection, WorkerAnswer(**hello, answer=b""), number, keeper.ended_jobs + 1)
             keeper.link = link
             self._busy.add(link)
             self._changed.notify_all()
@@ -492,7 +374,7 @@ class StayingTasks(EventTasks):
                 keeper.has_answered = True
             except PipelineError as error:
                 link.facts = link.facts._replace(error=str(error))
-            except _Ended:
+            except TaskEnded:
                 self._discard(link)
                 return
         self._release(link)
@@ -511,14 +393,8 @@ class _Keeper:
         self.thread = threading.Thread()
         self.has_answered = False
         """Whether the present task has given an answer."""
-        self.link: _Link | None = None
+        self.link: TaskLink | None = None
         """The connection to the present task. While no task is connected, that to the last one."""
         self.ended_jobs = 0
         self.error: PipelineError | None = None
         """Why the last job has ended. None = its task has ended by itself."""
-
-
-def _remove_time_limits(connection: Connection) -> None:
-    with socket.socket(fileno=os.dup(connection.fileno())) as same:
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            same.setsockopt(socket.SOL_SOCKET, option, _TIME.pack(0, 0))

@@ -99,7 +99,7 @@ KNOWN = {
     "spark/staying_tasks.py StayingTasks._keep": LATER,
     "spark/staying_tasks.py StayingTasks._reason": LATER,
     "spark/staying_tasks.py StayingTasks._take": LATER,
-    "spark/staying_tasks.py _Link.call": LATER,
+    "spark/task_links.py TaskLink.call": LATER,
     "spark/shipping.py build_archive": "a file that cannot be read by this user",
 }
 

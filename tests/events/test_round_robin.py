@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
-from connector.events.schedule import EventDurations, Schedule
+from connector.events.event_durations import EventDurations
+from connector.events.schedule import Schedule
 from connector.events.settling import untouched
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination

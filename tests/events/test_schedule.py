@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connector.events.event_durations import EventDurations
 from connector.events.order_groups import order_group_key
 from connector.events.outcome import Outcome
-from connector.events.schedule import MOST_EVENTS, Batch, EndedClaims, EventDurations, Schedule
+from connector.events.schedule import MOST_EVENTS, Batch, EndedClaims, Schedule
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 

@@ -59,7 +59,7 @@ def kill(tasks: StayingTasks, plan: bytes = b"") -> int:
 def connections(tasks: StayingTasks) -> int:
     """Number of connections to the socket that are open in the driver."""
     lines = Path("/proc/net/unix").read_text().splitlines()
-    return sum(line.endswith(f" {tasks._address}") for line in lines) - 1
+    return sum(line.endswith(f" {tasks._listener.address}") for line in lines) - 1
 
 
 def jobs_of(tasks: StayingTasks) -> int:
@@ -89,9 +89,9 @@ def test_a_task_that_has_ended_keeps_no_connection_open(make: Make, tmp_path: Pa
 
 def test_the_socket_is_in_a_private_directory_with_a_short_path(make: Make) -> None:
     tasks = make()
-    directory = Path(tasks._address).parent
+    directory = Path(tasks._listener.address).parent
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert len(tasks._address) <= 107
+    assert len(tasks._listener.address) <= 107
     tasks.close()
     assert not directory.exists()
 
@@ -102,7 +102,7 @@ def test_a_task_comes_past_hundreds_of_strangers_that_say_nothing(make: Make) ->
     silent = [socket.socket(socket.AF_UNIX) for _ in range(200)]
     try:
         for one in silent:
-            one.connect(tasks._address)
+            one.connect(tasks._listener.address)
         before = kill(tasks)
         assert wait_for(lambda: _answer(tasks), what="an answer") != before
         assert connections(tasks) > 1
@@ -126,7 +126,7 @@ def test_a_stranger_with_another_secret_is_refused_and_told(
     with (
         caplog.at_level(logging.WARNING, "connector.spark"),
         pytest.raises(AuthenticationError),
-        Client(tasks._address, "AF_UNIX", authkey=secrets.token_bytes(32)),
+        Client(tasks._listener.address, "AF_UNIX", authkey=secrets.token_bytes(32)),
     ):
         pass
     wait_for(lambda: "a connection to the tasks was refused" in caplog.messages)
@@ -139,7 +139,7 @@ def test_garbage_at_the_socket_is_refused(local: SparkPipeline, garbage: list[by
     tasks = local._running()
     assert isinstance(tasks, StayingTasks)
     with socket.socket(socket.AF_UNIX) as stranger:
-        stranger.connect(tasks._address)
+        stranger.connect(tasks._listener.address)
         for part in garbage:
             try:
                 stranger.sendall(part)
