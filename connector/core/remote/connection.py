@@ -17,9 +17,10 @@ from connector.core.remote.broker import BrokerConnection, BrokerSession
 from connector.core.remote.claims import LentClaim, original
 from connector.core.remote.commits import CommitMarker, announce, committed_cycles, remove_markers
 from connector.core.remote.held import HeldInput, HeldMessages
-from connector.core.remote.in_progress import InProgress, ProgressClaim
+from connector.core.remote.in_progress import InProgress
 from connector.core.remote.poller import RemotePoller
 from connector.core.remote.probe import takes
+from connector.core.remote.progress_claim import ProgressClaim
 from connector.core.remote.pruning import Pruner
 from connector.core.remote.session import ReceivingSession
 from connector.core.remote.state import CommitRecords

@@ -24,71 +24,39 @@ from connector.core.remote.access import sendable, unpack
 from connector.core.remote.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
 from connector.core.remote.claims import BEGUN, LentClaim
 from connector.core.remote.commits import CommitMarker, quoted, remove_markers, settled_sessions
-from connector.core.remote.copies import copy_of, moved_copy
+from connector.core.remote.copies import copy_of
 from connector.core.remote.probe import takes
+from connector.core.remote.progress_claim import (
+    LEFT,
+    ORIGIN,
+    OWNER,
+    PLACE,
+    TOKEN,
+    WAITS,
+    ProgressClaim,
+    marked_copy,
+)
 from connector.core.remote.session import ReceivingSession
 from connector.core.remote.state import ClientFile, RemoteState
 from connector.errors import (
     ClaimLost,
     ConnectorError,
-    DestinationError,
     ProviderError,
     SettlementError,
     TransactionRolledBack,
     UnknownDestination,
 )
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.settlement import HISTORY, Prepared, Settlement, TransactionRefused
 
 _log: Final = logging.getLogger("connector.recovery")
 
-_OWNER: Final = "connector_owner"
-_PLACE: Final = "connector_claim"
-_ORIGIN: Final = "connector_origin_destination"
-_TOKEN: Final = "connector_token"
-_WAITS: Final = "connector_waits"
-_LEFT: Final = "connector_left"
 _REASON: Final = "connector_reason"
-_OURS: Final = (_OWNER, _PLACE, _ORIGIN, _TOKEN, _WAITS, _LEFT)
-"""Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
-whether it waits, and whether :meth:`InProgress.leave` has counted it."""
 _NUMBER: Final = re.compile(r"([0-9]{1,18})/([0-9]{1,18})")
 _CHUNK: Final = 100
 _WAIT_SECONDS: Final = 1.0
 _LIMIT: Final = 1 << 31
-
-
-class ProgressClaim(LentClaim):
-    """A message in an in-progress destination.
-
-    Args:
-        client_id: of the connection.
-        number: cycle and sequence.
-        queue: the in-progress destination.
-        received: as stored there.
-    """
-
-    __slots__ = ("left", "owner", "queue", "selector", "token", "waits")
-
-    in_progress = True
-
-    def __init__(
-        self, client_id: str, number: tuple[int, int], queue: Destination, received: Received
-    ) -> None:
-        message = received.message
-        self.token = str(message.properties.get(_TOKEN, ""))
-        name, value = (_TOKEN, self.token) if self.token else ("JMSMessageID", message.message_id or "")
-        self.selector = f"{name} = {quoted(value)}"
-        self.owner = str(message.properties.get(_OWNER, ""))
-        self.waits = message.properties.get(_WAITS) is True
-        self.left = message.properties.get(_LEFT) is True
-        self.queue = queue
-        origin = _origin(message) or queue
-        for name in _OURS:
-            message.properties.pop(name, None)
-            message.property_types.pop(name, None)
-        super().__init__(client_id, number, origin, received)
 
 
 class InProgress:
@@ -184,10 +152,10 @@ class InProgress:
 
     def _marks(self, number: tuple[int, int], origin: Destination) -> dict[str, PropertyValue]:
         return {
-            _OWNER: self._client_id,
-            _PLACE: f"{number[0]}/{number[1]}",
-            _ORIGIN: str(origin),
-            _TOKEN: secrets.token_hex(8),
+            OWNER: self._client_id,
+            PLACE: f"{number[0]}/{number[1]}",
+            ORIGIN: str(origin),
+            TOKEN: secrets.token_hex(8),
         }
 
     # -- settling ------------------------------------------------------------------------------------
@@ -321,11 +289,11 @@ class InProgress:
             for start in range(0, len(tokens), _CHUNK):
                 left = set(tokens[start : start + _CHUNK])
                 names = ", ".join(map(quoted, left))
-                receiver = session.receiver(queue, f"{_TOKEN} IN ({names})", 0)
+                receiver = session.receiver(queue, f"{TOKEN} IN ({names})", 0)
                 try:
                     while left and (found := receiver.receive(_WAIT_SECONDS, len(left))):
                         for one in found:
-                            token = str(one.message.properties.get(_TOKEN))
+                            token = str(one.message.properties.get(TOKEN))
                             messages[token] = one.message
                             left.discard(token)
                 finally:
@@ -350,8 +318,8 @@ class InProgress:
                 stays = settlement.stay or claim.destination == claim.queue
                 marks: dict[str, PropertyValue] = dict(settlement.properties)
                 if settlement.stay:
-                    marks |= {_ORIGIN: str(claim.destination), _TOKEN: secrets.token_hex(8), _WAITS: True}
-                back = _again(claim, settlement.delivery_count, marks, expires=not stays)
+                    marks |= {ORIGIN: str(claim.destination), TOKEN: secrets.token_hex(8), WAITS: True}
+                back = marked_copy(claim, settlement.delivery_count, marks, expires=not stays)
                 session.send(claim.queue if stays else claim.destination, back, copied=copied)
             elif settlement.copy_to is not None:
                 session.send(settlement.copy_to, copy_of(settlement), copied=copied)
@@ -362,7 +330,7 @@ class InProgress:
         """See :meth:`connector.messaging.provider.Connection.unowned`."""
         return [
             ProgressClaim(self._client_id, number, queue, received)
-            for _, number, received in self._browse(queue, f"{_OWNER} IS NULL")
+            for _, number, received in self._browse(queue, f"{OWNER} IS NULL")
         ]
 
     def _browse(self, queue: Destination, selector: str) -> Iterator[tuple[str, tuple[int, int], Received]]:
@@ -372,8 +340,8 @@ class InProgress:
         except UnknownDestination:
             return
         for message in found:
-            owner = str(message.properties.get(_OWNER, ""))
-            place = _NUMBER.fullmatch(str(message.properties.get(_PLACE)))
+            owner = str(message.properties.get(OWNER, ""))
+            place = _NUMBER.fullmatch(str(message.properties.get(PLACE)))
             number = (int(place[1]), int(place[2])) if place else (0, 0)
             yield owner, number, Received(message, len(message.body))
 
@@ -387,7 +355,7 @@ class InProgress:
 
     def leave(self, claim: ProgressClaim) -> None:
         """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
-        self._put_again(claim, {_ORIGIN: str(claim.destination), _TOKEN: secrets.token_hex(8), _LEFT: True})
+        self._put_again(claim, {ORIGIN: str(claim.destination), TOKEN: secrets.token_hex(8), LEFT: True})
 
     def _put_again(self, claim: ProgressClaim, marks: Mapping[str, PropertyValue]) -> Received | None:
         """Replaces a message by one with other marks. Returns None if the message is gone."""
@@ -398,7 +366,7 @@ class InProgress:
             if not found:
                 return None
             begun = claim.delivery_count + (0 if claim.waits or claim.left else 1)
-            again = _again(claim, begun, marks, expires=False)
+            again = marked_copy(claim, begun, marks, expires=False)
             session.send(claim.queue, again, copied=found[0].message)
             session.commit()
             return Received(again, claim.reference.size, claim.reference.unreadable)
@@ -409,7 +377,7 @@ class InProgress:
 
     def leftovers(self, queue: Destination, *, at_start: bool) -> Iterator[ProgressLeftover]:
         """See :meth:`connector.messaging.provider.Connection.leftovers`."""
-        owners = {owner for owner, _, _ in self._browse(queue, f"{_OWNER} IS NOT NULL")}
+        owners = {owner for owner, _, _ in self._browse(queue, f"{OWNER} IS NOT NULL")}
         for client_id in sorted({*owners, *ClientFile.known(self._state)} - {self._client_id}):
             file = ClientFile(self._state, client_id)
             found = file.take_over(at_start=at_start)
@@ -425,7 +393,7 @@ class InProgress:
                 continue
             ours = [
                 ProgressClaim(client_id, number, queue, received)
-                for _, number, received in self._browse(queue, f"{_OWNER} = {quoted(client_id)}")
+                for _, number, received in self._browse(queue, f"{OWNER} = {quoted(client_id)}")
             ]
             ours.sort(key=lambda claim: (claim.cycle, claim.sequence))
             self._end_pending(client_id, {claim.duplicate_key for claim in ours})
@@ -515,18 +483,3 @@ class ProgressLeftover:
 
     def release(self) -> None:
         self._file.close(removes=False)
-
-
-def _again(claim: ProgressClaim, begun: int, marks: Mapping[str, PropertyValue], *, expires: bool) -> Message:
-    """Returns the message of a claim with other marks."""
-    return moved_copy(claim.reference.message, {BEGUN: max(0, begun), **marks}, expires=expires)
-
-
-def _origin(message: Message) -> Destination | None:
-    """Returns the input of a message in progress. None if the message does not name a whole queue."""
-    try:
-        origin = parse_destination(str(message.properties.get(_ORIGIN)))
-    except DestinationError:
-        return None
-    named = _ORIGIN in message.properties and origin.is_queue and not origin.view
-    return origin if named else None
