@@ -35,10 +35,12 @@ from connector import user
 from connector.config.java_options import collectors
 from connector.errors import PipelineError, SparkLost
 from connector.java import JAVA_LINE, Java
+from connector.spark import daemon
 from connector.spark.archive import class_path
 from connector.spark.idle_workers import without_idle_workers
 from connector.spark.scratch import Scratch
 from connector.spark.session import untouched_process, variables, write_properties
+from connector.spark.shipping import code_directory
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -113,6 +115,9 @@ _IGNORING_HANGUPS = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
 _LINES_KEPT = 200
 _START_SECONDS = 60.0
 _GATEWAY_FILE = "gateway"
+_IMPORTS_FILE = "imports"
+_DAEMON = "spark.python.daemon.module"
+"""A setting of Spark that its pages do not name."""
 
 
 _FRAME: Final = re.compile(r"\s*(at \S+\(|\.\.\. [0-9]+ more)")
@@ -202,6 +207,11 @@ class FastStart:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def _forks(self) -> bool:
+        """Whether the workers are forks of a process with the adapter's own Python and code."""
+        return self._properties["spark.master"].startswith("local") and self._python == sys.executable
+
+    @property
     def scratch(self) -> Path:
         """A private directory that lives as long as Java."""
         assert self._scratch is not None
@@ -240,6 +250,7 @@ class FastStart:
         """
         import pyspark  # while Java starts, because this import takes a good part of a second
 
+        (self.scratch / _IMPORTS_FILE).write_text("\n".join(daemon.modules_for_workers()), "utf-8")
         port, secret = self._gateway()
         silence_py4j()
         if pyspark.SparkContext._active_spark_context is None:
@@ -381,7 +392,9 @@ class FastStart:
 
     def _command(self) -> list[str]:
         properties = self.scratch / "spark.properties"
-        write_properties(properties, self._properties)
+        write_properties(
+            properties, {_DAEMON: daemon.MODULE, **self._properties} if self._forks else self._properties
+        )
         log_configuration = self.scratch / "log4j2.properties"
         log_configuration.write_text(_LOG_CONFIGURATION.format(file=self.scratch / "spark.log"), "utf-8")
         entries = [entry for entry in (self._extra_class_path, class_path(self._jars)) if entry]
@@ -411,9 +424,14 @@ class FastStart:
         environment["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(self.scratch / _GATEWAY_FILE)
         environment["PYSPARK_PIN_THREAD"] = "true"
         environment["SPARK_LOCAL_DIRS"] = str(self.scratch)
-        if path := environment.get("PYTHONPATH"):
-            # The workers start in another directory than this process.
-            entries = (os.path.abspath(entry) for entry in path.split(os.pathsep))
+        path = environment.get("PYTHONPATH")
+        # The workers start in another directory than this process.
+        entries = [os.path.abspath(entry) for entry in path.split(os.pathsep)] if path else []
+        if self._forks:
+            environment[daemon.IMPORTS] = str(self.scratch / _IMPORTS_FILE)
+            environment[daemon.CODE] = str(code_directory())
+            entries.append(environment[daemon.CODE])
+        if entries:
             environment["PYTHONPATH"] = os.pathsep.join(entries)
         return environment
 

@@ -1,0 +1,72 @@
+"""The process that forks the Python workers of the adapter's own local Spark.
+
+Spark runs this module instead of ``pyspark.daemon``. The module imports what the driver has loaded for events,
+and then becomes ``pyspark.daemon``. So the imports are made once, and all workers share their memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import runpy
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+MODULE: Final = __name__ if __name__ != "__main__" else "connector.spark.daemon"
+IMPORTS: Final = "CONNECTOR_WORKER_IMPORTS"
+"""The environment variable with the path of a file of module names, a line each."""
+CODE: Final = "CONNECTOR_WORKER_CODE"
+"""The environment variable with the directory of the connector, which is the last entry of PYTHONPATH."""
+
+_ENTRIES: Final = ("connector.events.worker", "connector.events.task", "connector.broker.process.sink")
+_OF_EVENTS: Final = (
+    "connector.broker.",
+    "connector.businessobjects.",
+    "connector.core.",
+    "connector.datahandlers.",
+    "connector.messaging.",
+    "connector.providers.",
+    "connector.requests.",
+    "connector.state.",
+)
+_NOT_OF_EVENTS: Final = ("connector.core.remote", "connector.providers.jms")
+"""A worker has no connection to a broker. The driver has it."""
+
+
+def modules_for_workers() -> list[str]:
+    """Returns the modules of events that this process has loaded."""
+    loaded = [name for name in sorted(sys.modules) if name.startswith(_OF_EVENTS)]
+    return [*_ENTRIES, *(name for name in loaded if not name.startswith(_NOT_OF_EVENTS))]
+
+
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(ImportError):  # the check of the workers names what is missing
+            importlib.import_module(name)
+
+
+def _leave_the_path() -> None:
+    """Takes the connector out of PYTHONPATH, which the programs that a business process starts inherit."""
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    code = os.environ.pop(CODE, None)
+    if code in entries:
+        del entries[len(entries) - 1 - entries[::-1].index(code)]
+        os.environ["PYTHONPATH"] = os.pathsep.join(entries)
+
+
+def main() -> None:
+    """Imports, and runs ``pyspark.daemon`` with the arguments of this process."""
+    _leave_the_path()
+    with suppress(OSError):
+        _import(Path(os.environ.pop(IMPORTS, "")).read_text("utf-8").split())
+    gc.collect()
+    gc.freeze()  # the collector of a worker leaves the shared memory alone
+    runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
