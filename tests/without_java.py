@@ -18,6 +18,7 @@ from connector.cli.__main__ import main
 
 def _use_no_spark() -> None:
     from connector.adapter import Adapter
+    from connector.spark import early_java
     from connector.testing.pipeline import InProcessPipeline
     from tests.forked_pipeline import ForkedPipeline
 
@@ -28,6 +29,7 @@ def _use_no_spark() -> None:
         made.launch()  # forks before the adapter connects
         return made
 
+    early_java.begin = lambda arguments: None
     Adapter._make_pipeline = make_pipeline  # type: ignore[assignment, method-assign]
 
 

@@ -16,6 +16,9 @@ def main() -> None:
     verb = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     if verb == "run":
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        from connector.spark import early_java
+
+        early_java.begin(sys.argv[1:])
     else:
         gc.set_threshold(50_000)  # the collector would go through the loaded modules again and again
     from connector.cli.app import main as command

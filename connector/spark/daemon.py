@@ -1,7 +1,7 @@
 """The process that forks the Python workers of the adapter's own local Spark.
 
-Spark runs this module instead of ``pyspark.daemon``. The module imports what the driver has loaded for events,
-and then becomes ``pyspark.daemon``. So the imports are made once, and all workers share their memory.
+Spark runs this module instead of ``pyspark.daemon``. The module imports what the driver has loaded for
+events, and then becomes ``pyspark.daemon``. So all workers share the memory of one import.
 """
 
 from __future__ import annotations

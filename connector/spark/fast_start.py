@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -28,6 +29,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -217,6 +219,33 @@ class FastStart:
         assert self._scratch is not None
         return self._scratch.path
 
+    def take_place_of(self, other: FastStart) -> bool:
+        """Takes over what ``other`` does after the launch, if both launch Java in the same way.
+
+        Returns:
+            whether both do.
+        """
+        if self._launch_facts != other._launch_facts:
+            return False
+        self._master_on = other._master_on
+        self._output = other._output
+        self._stop_seconds = other._stop_seconds
+        return True
+
+    @property
+    def _launch_facts(self) -> tuple[object, ...]:
+        """All that decides how Java is launched."""
+        return (
+            self._java,
+            self._jars,
+            self._properties,
+            self._python,
+            self._directory,
+            self._options,
+            self._extra_class_path,
+            self._environ,
+        )
+
     def launch(self) -> None:
         """Starts the process and returns at once.
 
@@ -233,6 +262,7 @@ class FastStart:
                 env=self._environment(),
                 cwd=self._directory,
                 start_new_session=True,
+                preexec_fn=_signals_unblocked(),
             )
         except OSError as error:
             place = f"{self._java.executable} in {self._directory}"
@@ -447,6 +477,16 @@ class FastStart:
                     self._output(line)
                 except Exception:  # a closed terminal must not stop the reading: the pipe would fill up
                     self._output = None
+
+
+def _signals_unblocked() -> Callable[[], object] | None:
+    """Returns what unblocks the signals in a child, if this process blocks signals.
+
+    ``run`` does so at its begin, when it has only one thread. Workers of a Java with blocked signals would
+    live on after the stop.
+    """
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, blocked) if blocked else None
 
 
 def discard_context(context: SparkContext | None) -> None:

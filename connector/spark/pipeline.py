@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from connector.config.spark_master import Master, parse_master
 from connector.errors import PipelineError, SparkLost
+from connector.spark import early_java, shipping
 from connector.spark import session as sessions
-from connector.spark import shipping
 from connector.spark.batch_jobs import BatchJobs
 from connector.spark.event_tasks import EventTasks, WorkerAnswer
 from connector.spark.launcher import SLOTS, FastStart, Launcher, SparkSettings
@@ -167,9 +167,9 @@ class SparkPipeline:
             self._launch(self._master())
 
     def _launch(self, master: Master) -> None:
-        self._spark = self._launcher.make(master)
-        if FastStart is not None and isinstance(self._spark, FastStart):
-            self._spark.launch()
+        spark = self._spark = self._launcher.make(master)
+        if FastStart is not None and isinstance(spark, FastStart):
+            self._spark = early_java.launched(spark)
 
     def _master(self) -> Master:
         return parse_master(str(self._settings.master or "local[*]"))

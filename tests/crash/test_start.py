@@ -142,7 +142,7 @@ def test_a_service_starts_although_its_workers_are_killed_before_it_is_ready(dep
     run = deployment.start()
 
     def workers() -> list[int]:
-        return [pid for pid in run.members() if _runs(pid, "pyspark.daemon")]
+        return [pid for pid in run.members() if _runs(pid, "connector.spark.daemon")]
 
     for pid in wait_for(workers, 120, what=run.errors):
         with suppress(ProcessLookupError):
