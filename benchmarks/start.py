@@ -1,4 +1,4 @@
-"""From the command to the first event published; beside the start of Python and of Java alone.
+"""From the command to the first event published; beside PySpark alone: a SparkContext and a job of two tasks.
 
 ``python -m benchmarks.start [--runs N]``
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -25,6 +26,12 @@ def take(customer, event):
         file.write(f"{time.time()}\\n")
 """
 
+PYSPARK = """
+from pyspark import SparkContext
+
+print(SparkContext("local[2]").parallelize([1, 2], 2).map(str).collect())
+"""
+
 
 def first_event(directory: Path) -> float:
     """Seconds."""
@@ -33,7 +40,7 @@ def first_event(directory: Path) -> float:
     fill(directory / "data", "in", 1, json_body)
     started = time.time()
     process = subprocess.Popen(
-        [sys.executable, "-m", "connector.cli.app", "run", "-c", str(file)],
+        [sys.executable, "-m", "connector.cli", "run", "-c", str(file)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])},
@@ -52,7 +59,8 @@ def first_event(directory: Path) -> float:
 
 def seconds(*command: str) -> float:
     started = time.time()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environ = {**os.environ, "JAVA_HOME": str(find_java().home)}
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ)
     return time.time() - started
 
 
@@ -61,16 +69,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
     print(machine())
-    events, pythons, javas = [], [], []
-    java = str(find_java().executable)
+    events, references = [], []
     for _ in range(arguments.runs):
         with scratch() as directory:
             events.append(first_event(directory))
-        pythons.append(seconds(sys.executable, "-c", "pass"))
-        javas.append(seconds(java, "-version"))
+        references.append(seconds(sys.executable, "-c", PYSPARK))
+    ratio = statistics.median(a / b for a, b in zip(events, references, strict=True))
     print(
         f"first event published after {spread(events, 2)} s; "
-        f"python alone {spread(pythons, 2)} s, java alone {spread(javas, 2)} s"
+        f"PySpark alone {spread(references, 2)} s; ratio {ratio:.2f}"
     )
 
 

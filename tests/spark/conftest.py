@@ -14,6 +14,7 @@ from connector.spark.pipeline import SparkPipeline
 PROCESSES = """
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -93,6 +94,19 @@ def leave(plan, deployment, payload):
             deaths.write("x")
         os._exit(5)
     return payload
+
+
+def origin(plan, deployment, payload):
+    parent = Path(f"/proc/{os.getppid()}")
+    return json.dumps(
+        {
+            "parent": parent.joinpath("cmdline").read_text().split("\\0"),
+            "threads": len(os.listdir(parent / "task")),
+            "path": os.environ.get("PYTHONPATH"),
+            "variables": [name for name in os.environ if name.startswith("CONNECTOR_WORKER")],
+            "has events": "connector.events.task" in sys.modules,
+        }
+    ).encode()
 
 
 def speak(plan, deployment, payload):

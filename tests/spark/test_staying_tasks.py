@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import secrets
@@ -189,3 +190,13 @@ def test_files_and_threads_stay_flat_over_thousands_of_assignments(make: Make) -
     some(2000)
     assert counts() == before
     assert threading.active_count() <= threads
+
+
+def test_workers_are_forks_of_one_process_that_has_imported_what_events_need(local: SparkPipeline) -> None:
+    [answer] = local.run("functions:origin", b"", [b""], "x")
+    facts = json.loads(answer)
+    assert "connector.spark.daemon" in facts.pop("parent")
+    # The programs of a business process must not find the packages of the adapter.
+    path = os.environ.get("PYTHONPATH")
+    entries = path and os.pathsep.join(os.path.abspath(one) for one in path.split(os.pathsep))
+    assert facts == {"threads": 1, "path": entries, "variables": [], "has events": True}

@@ -1,0 +1,116 @@
+"""Java is started before the imports of ``run``, once, and never without need."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connector.java import find_java
+
+Sections = dict[str, Any]
+
+
+class Recorded:
+    """A deployment whose Java notes each of its starts.
+
+    Args:
+        directory: which is made.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._notes = directory / "starts"
+        self.sections: Sections = {
+            "provider": {"type": "dropbox", "root": "data", "create": True},
+            "connector": {
+                "ApplicationName": "early",
+                "InputDestination": "queue://in",
+                "ErrorDestination": "queue://error",
+            },
+        }
+        java = find_java()
+        home = directory / "java"
+        (home / "bin").mkdir(parents=True)
+        (home / "release").write_text(f'JAVA_VERSION="{java.version}"\n')
+        script = home / "bin" / "java"
+        real, notes = shlex.quote(str(java.executable)), shlex.quote(str(self._notes))
+        script.write_text(f'#!/bin/sh\necho $$ >>{notes}\nexec {real} "$@"\n')
+        script.chmod(0o755)
+
+    @property
+    def starts(self) -> list[int]:
+        """The process id of each Java that was started."""
+        return [int(line) for line in self._notes.read_text().split()] if self._notes.exists() else []
+
+    def run(self, *arguments: str, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """Returns exit status and errors of ``connector run``."""
+        (self.directory / "adapter.yaml").write_text(yaml.safe_dump(self.sections))
+        ended = subprocess.run(
+            [sys.executable, "-m", "connector.cli", "run", *arguments],
+            cwd=self.directory,
+            env={**os.environ, "JAVA_HOME": str(self.directory / "java"), **(environ or {})},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return ended.returncode, ended.stderr
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Recorded:
+    return Recorded(tmp_path)
+
+
+def assert_no_java(recorded: Recorded) -> None:
+    assert not [pid for pid in recorded.starts if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("arguments", [["-c", "adapter.yaml"], ["--config=./adapter.yaml"], []])
+def test_the_early_java_is_the_java_of_the_run(recorded: Recorded, arguments: list[str]) -> None:
+    status, errors = recorded.run("--once", *arguments)
+    assert status == 0, errors
+    assert len(recorded.starts) == 1
+    assert_no_java(recorded)
+
+
+def test_java_starts_before_a_mistake_is_found_and_ends(recorded: Recorded) -> None:
+    recorded.sections["connector"]["PollQuantity"] = "many"
+    status, errors = recorded.run("--once")
+    assert (status, "PollQuantity" in errors) == (2, True)
+    assert len(recorded.starts) == 1
+    assert_no_java(recorded)
+
+
+def test_an_early_java_that_does_not_fit_is_replaced(recorded: Recorded) -> None:
+    recorded.sections["connector"]["ApplicationName"] = "${NAME}"
+    status, errors = recorded.run("--once", environ={"NAME": "early"})
+    assert status == 0, errors
+    assert len(recorded.starts) == 2
+    assert_no_java(recorded)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "arguments"),
+    [
+        ("connector", "InputDestination", None, ["--once"]),
+        ("connector", "InputDestination", "queue://in", ["--help"]),
+        ("connector", "InputDestination", "queue://in", ["--once", "-c", "other.yaml"]),
+        ("spark", "conf", {"spark.master": "local[1]"}, ["--once"]),
+        ("spark", "master", "local[none]", ["--once"]),
+        ("provider", "type", "memory", ["--once"]),
+    ],
+)
+def test_no_java_starts_without_need(
+    recorded: Recorded, section: str, key: str, value: Any, arguments: list[str]
+) -> None:
+    recorded.sections.setdefault(section, {})[key] = value
+    recorded.run(*arguments)
+    assert recorded.starts == []
