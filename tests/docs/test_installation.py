@@ -127,6 +127,16 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(reader: Termina
     assert set(metadata.get_all("Provides-Extra", ())) == {"dev", "jms", "postgresql"}
 
 
+def test_the_front_page_tells_how_to_begin_without_a_clone(reader: Terminal, clone: Path) -> None:
+    place = clone.parent / "reader"
+    place.mkdir()
+    (block,) = [block for block in blocks(REPOSITORY / "README.md") if block.not_run == REASON]
+    status, output = reader.run(f"(set -e; cd {place}\n{block.text}\nconnector browse archive)")
+    assert status == 0, output
+    assert output.endswith("1 message in queue://archive\n")
+    assert (place / ".venv/bin/connector").exists()
+
+
 def test_the_package_is_installed_and_a_folder_of_the_deployment_hides_nothing(
     reader: Terminal, clone: Path
 ) -> None:

@@ -19,7 +19,7 @@ from tests.docs.reader import Terminal, blocks, without_blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
-IN_THE_CLONE = {"README.md", "docs/reference/commands.md"}
+IN_THE_CLONE = {"README.md", "docs/reference/commands.md", "docs/tutorial/tour-of-the-demo.md"}
 """Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
 ABOUT_SPARK = {"README.md", "docs/tutorial/first-adapter.md", "docs/how-to/run-on-a-cluster.md"}
 """Pages that are followed with Spark. On any other its part is the same, and it starts slowly."""
@@ -27,6 +27,7 @@ ABOUT_SPARK = {"README.md", "docs/tutorial/first-adapter.md", "docs/how-to/run-o
 NOT_RUN = {
     ("CONTRIBUTING.md", "own-tests"): 2,  # scripts of this repository, and parts of these tests
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
+    ("README.md", "needs-packages"): 1,  # test_installation.py follows this part
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
     ("docs/how-to/jms-broker.md", "needs-packages"): 1,
     ("docs/how-to/jms-broker.md", "needs-broker"): 2,  # tests/servers/test_example.py follows this page
@@ -106,6 +107,18 @@ def test_every_part_of_a_shipped_file_stands_there_word_for_word(page: Path) -> 
     for block in blocks(page):
         if block.part:
             assert block.text in (REPOSITORY / block.file).read_text("utf-8"), f"{name(page)}: {block.file}"
+
+
+def test_the_front_page_fits_on_two_screens_and_shows_the_whole_example() -> None:
+    page = REPOSITORY / "README.md"
+    assert len(page.read_text("utf-8").splitlines()) <= 120
+    example = REPOSITORY / "examples/invoices"
+    shown = {block.file for block in blocks(page) if block.part}
+    assert shown == {
+        str(file.relative_to(REPOSITORY))
+        for pattern in ("*.yaml", "*.py", "metaobjects/*")
+        for file in example.glob(pattern)
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
