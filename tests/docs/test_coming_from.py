@@ -14,7 +14,7 @@ from connector.businessobjects.dynamic import HEADERS, PROPERTIES
 from connector.businessobjects.metadata import READERS
 from connector.config.http_model import Http
 from connector.config.metaobject_model import RuleEntry
-from connector.config.model import AdapterFile, Connector, Logging, ReplyMatching, Spark, State
+from connector.config.model import AdapterFile, Connector, InputEntry, Logging, ReplyMatching, Spark, State
 from connector.config.provider_section import provider_sections
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs/how-to"
@@ -152,3 +152,21 @@ def test_a_setting_that_the_page_for_wbi_names_is_an_option_of_that_data_handler
     assert sorted((row[0], row[1]) for row in rows) == sorted(listed)
     for handler, setting, here, *why in rows:
         assert here in options[handler] or (here == "left out" and why), setting
+
+
+DROPBOXMQ = """
+    root clientId incomingDirectoryName outgoingDirectoryName redeliveryAttempts deleteProcessedMessages
+    deleteExpiredMessages deleteCompleteTransactions preserveDeletedDropboxes consumeExpiredMessages
+    pollingInterval targetScanTimeout messageTranscoderFactory queueConnectionFactories
+    topicConnectionFactories destination acknowledgeMode maxPoolSize maxMessages messageSelector
+    subscriptionDurability subscriptionName
+"""
+"""What the manual of DropboxMQ lists, for connection factories and for endpoints."""
+
+
+def test_the_page_for_dropboxmq_has_every_property_once_and_keys_that_there_are() -> None:
+    rows = table((HOW_TO / "come-from-dropboxmq.md").read_text("utf-8"), "Properties")
+    assert [row[0] for row in rows] == DROPBOXMQ.split()
+    entries = {f"connector.InputDestination[].{name}" for name in names(InputEntry)}
+    assert {row[1] for row in rows} - {"left out"} - set(keys()) - entries == set()
+    assert [row for row in rows if row[1] == "left out" and len(row) < 3] == []
