@@ -104,11 +104,9 @@ def _not_found(site: Path, names: set[str]) -> list[str]:
     index = site / "search/search_index.json"
     if not index.is_file():
         return ["there is no search index"]
-    known = {urlsplit(entry["location"]).path for entry in json.loads(index.read_text("utf-8"))["docs"]}
-    return [
-        f"{name} is not in the search index"
-        for name in sorted(names - {one or "index.html" for one in known})
-    ]
+    entries = json.loads(index.read_text("utf-8"))["docs"]
+    known = {urlsplit(entry["location"]).path or "index.html" for entry in entries}
+    return [f"{name} is not in the search index" for name in sorted(names - known)]
 
 
 if __name__ == "__main__":
@@ -118,6 +116,5 @@ if __name__ == "__main__":
         print(f"docs: {sentence}", file=sys.stderr)
     if wrong:
         sys.exit(1)
-    print(
-        f"docs: {directory.resolve()}/index.html, {len(list(directory.rglob('*.html')))} pages, no mistakes"
-    )
+    number = len(list(directory.rglob("*.html")))
+    print(f"docs: {directory.resolve()}/index.html: {number} pages, no mistakes")

@@ -1,4 +1,4 @@
-"""What the site needs beyond ``docs/``: pages from the root of the repository, pages of the API, and their links.
+"""What the site needs beyond ``docs/``: other pages of the repository, pages of the API, and their links.
 
 MkDocs calls the functions whose names begin with ``on_``.
 """
@@ -29,6 +29,12 @@ NAMES = "reference/python.md"
 _FENCE = re.compile(r"^( *```)(\w*)([^\n`]*)\n(.*?\n)?( *```)$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?P<before>!?\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\()(?P<target>[^)\s]+)\)")
 _RAW = re.compile(r"(?P<before>\b(?:src|srcset|href)=\")(?P<target>[^\"]+)\"")
+_MISREAD = re.compile(
+    r"^(?P<indented> {1,3}(?:[*+-]|\d+\.) .*)|(?<=\n\n)(?P<inner> {1,3}\S.*)"
+    r"|^(?![*+-] |\d+\. | |#|$).+\n(?P<glued>(?:[*+-]|1\.) .*)",
+    re.MULTILINE,
+)
+"""What GitHub reads as a list, or as a part of an item, and Python-Markdown does not."""
 
 log = logging.getLogger("mkdocs.hooks")
 
@@ -53,6 +59,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         markdown = _link_names(markdown)
     parts, end = [], 0
     for fence in _FENCE.finditer(markdown):
+        if 0 < len(fence[1]) - len("```") < 4:
+            log.warning("%s: the site needs four spaces before a block inside an item: %s", place, fence[1])
         parts += [_links(markdown[end : fence.start()], place, page.file.src_uri), _block(fence)]
         end = fence.end()
     return "".join([*parts, _links(markdown[end:], place, page.file.src_uri)])
@@ -128,6 +136,10 @@ def _links(text: str, place: str, page: str) -> str:
         place: the file of the text in the repository.
         page: the page of the site.
     """
+    for list_ in _MISREAD.finditer(text):
+        found = list_["glued"]
+        rule = "an empty line before a list" if found else "four spaces before what is inside an item"
+        log.warning("%s: the site needs %s: %s", place, rule, found or list_.group())
     for pattern in (_LINK, _RAW):
         text = pattern.sub(lambda link: _link(link, place, page), text)
     return text
@@ -145,7 +157,7 @@ def _link(link: re.Match[str], place: str, page: str) -> str:
     if target in ROOT_PAGES or target.startswith("docs/"):
         found = ROOT_PAGES.get(target, target.removeprefix("docs/"))
         relative = posixpath.relpath(found, posixpath.dirname(page) or ".")
-        return link.group().replace(link["target"], f"{relative}{hash_}{anchor}")
+        return f"{link['before']}{relative}{hash_}{anchor}{link.group()[-1]}"
     shown = link.groupdict().get("text")
     if shown is None or link["before"].startswith("!") or not (REPOSITORY / target).exists():
         log.warning("%s: the link %s leads to no page and no file that can be named", place, link["target"])

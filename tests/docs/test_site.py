@@ -1,0 +1,149 @@
+"""The site of the documentation is whole, and finds and describes what there is."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lxml import html
+
+import connector
+import connector.messaging
+from tests.docs.site import REPOSITORY, SITE, build
+
+pytestmark = pytest.mark.timeout(900)  # the first build makes an environment
+
+INDEX = '{"docs": [{"location": "index.html", "title": "", "text": ""}]}'
+PUBLIC = [
+    f"{module.__name__}.{name}" for module in (connector, connector.messaging) for name in module.__all__
+]
+DESCRIBED = [
+    "connector.Adapter",
+    "connector.TemporaryFailure",
+    "connector.messaging.connect",
+    "connector.messaging.Session.queue",
+    "connector.broker.sinks.ExternalSink",
+    "connector.messaging.provider.AdapterProvider",
+    "connector.testing.deployment.Deployment.send",
+    "connector.testing.provider.ProviderSuite",
+]
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    done = build()
+    assert done.returncode == 0, done.stderr
+    return SITE
+
+
+@pytest.fixture(scope="module")
+def api(site: Path) -> dict[str, html.HtmlElement]:
+    """The elements of the API reference, by the full names that they document."""
+    return {
+        element.get("id"): element
+        for page in sorted((site / "reference/api").glob("*.html"))
+        for element in html.parse(page).iterfind(".//*[@id]")
+    }
+
+
+def test_the_site_is_built_and_the_check_finds_no_mistake(site: Path) -> None:
+    assert (
+        build().stdout == f"docs: {site}/index.html: {len(list(site.rglob('*.html')))} pages, no mistakes\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "style", "index", "mistake"),
+    [
+        ('<a href="gone.html">', "", INDEX, "index.html has a link to gone.html, which is not there"),
+        ('<a href="#gone">', "", INDEX, "index.html has a link to #gone, and index.html has no such anchor"),
+        ('<img src="gone.svg">', "", INDEX, "index.html has a link to gone.svg, which is not there"),
+        (
+            '<script src="https://example.com/a.js">',
+            "",
+            INDEX,
+            "index.html loads https://example.com/a.js from another host",
+        ),
+        (
+            '<link rel="preconnect" href="https://example.com">',
+            "",
+            INDEX,
+            "index.html loads https://example.com from another host",
+        ),
+        (
+            "<style>@import '//example.com/a.css';</style>",
+            "",
+            INDEX,
+            "index.html loads //example.com/a.css from another host",
+        ),
+        (
+            "",
+            "@font-face { src: url(https://example.com/a.woff2) }",
+            INDEX,
+            "site.css loads https://example.com/a.woff2 from another host",
+        ),
+        ("", "", '{"docs": []}', "index.html is not in the search index"),
+        ("", "", "", "there is no search index"),
+    ],
+)
+def test_the_check_names_a_mistake(page: str, style: str, index: str, mistake: str, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(f'<p id="here"><a href="#here"><a href="https://example.com">{page}')
+    (tmp_path / "site.css").write_text(f"p {{ color: red }} {style}")
+    (tmp_path / "search").mkdir()
+    if index:
+        (tmp_path / "search/search_index.json").write_text(index)
+    command = [sys.executable, REPOSITORY / "website/check.py", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f"docs: {mistake}\n")
+
+
+def test_each_page_of_the_docs_has_a_line_in_the_navigation() -> None:
+    lines = (REPOSITORY / "website/mkdocs.yml").read_text("utf-8").splitlines()
+    entered = {
+        line.strip().removeprefix("- ") for line in lines if re.fullmatch(r" *- [a-z-]+/[a-z-]+\.md", line)
+    }
+    docs = REPOSITORY / "docs"
+    assert entered == {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+
+
+@pytest.mark.parametrize(
+    ("term", "page"),
+    [
+        ("DuplicateEventElimination", "reference/configuration.html"),
+        ("connector_outcome", "how-to/write-business-data-once.html"),
+        ("ExternalSinkSuite", "reference/api/tests.html"),
+        ("script/bootstrap", "contributing.html"),
+    ],
+)
+def test_the_search_index_leads_from_a_term_to_its_page(term: str, page: str, site: Path) -> None:
+    entries = json.loads((site / "search/search_index.json").read_text("utf-8"))["docs"]
+    found = {
+        entry["location"].partition("#")[0] for entry in entries if term in entry["title"] + entry["text"]
+    }
+    assert page in found
+
+
+def test_the_api_reference_has_each_public_name(api: dict[str, html.HtmlElement]) -> None:
+    assert [name for name in PUBLIC if name not in api] == []
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_the_api_reference_shows_the_docstring_of_a_name(name: str, api: dict[str, html.HtmlElement]) -> None:
+    documented = inspect.getdoc(pkgutil.resolve_name(name))
+    assert documented is not None
+    first = re.sub(r":\w+:`[~.]?([\w.]+)`", r"\1", documented.partition("\n\n")[0]).replace("`", "")
+    shown = api[name].getparent().text_content()
+    assert " ".join(first.split()) in " ".join(shown.split())
+
+
+def test_a_name_on_the_page_of_names_is_linked_to_its_api(site: Path) -> None:
+    links = html.parse(site / "reference/python.html").xpath("//article//a[code]/@href")
+    assert {"api/connector.html#connector.Adapter", "api/messaging.html#connector.messaging.connect"} <= set(
+        links
+    )
