@@ -29,7 +29,7 @@ DESCRIBED = [
     "connector.messaging.connect",
     "connector.messaging.Session.queue",
     "connector.broker.sinks.ExternalSink",
-    "connector.messaging.provider.AdapterProvider",
+    "connector.messaging.provider.Connection",
     "connector.testing.deployment.Deployment.send",
     "connector.testing.provider.ProviderSuite",
 ]
