@@ -2,7 +2,7 @@
 
 FROM python:3.11-slim AS wheel
 WORKDIR /source
-COPY pyproject.toml requirements.lock LICENSE ./
+COPY pyproject.toml requirements.lock LICENSE PACKAGE.md ./
 COPY connector connector
 COPY datahandlers datahandlers
 RUN pip wheel --no-deps --wheel-dir /wheel . \

@@ -13,7 +13,7 @@ import datetime
 from enum import Enum, IntEnum
 from typing import Final
 
-VERSION: Final = "0.2.0"
+VERSION: Final = "0.3.0"
 
 
 class ReturnCode(IntEnum):

@@ -48,7 +48,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the repository."""
     clone = tmp_path_factory.mktemp("installation") / "clone"
     clone.mkdir()
-    for part in ("pyproject.toml", "requirements.lock", "LICENSE"):
+    for part in ("pyproject.toml", "requirements.lock", "LICENSE", "PACKAGE.md"):
         shutil.copy(REPOSITORY / part, clone)
     for part in ("connector", "datahandlers", "tests", "benchmarks", "docs"):
         shutil.copytree(

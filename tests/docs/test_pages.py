@@ -26,6 +26,7 @@ ABOUT_SPARK = {"README.md", "docs/tutorial/first-adapter.md", "docs/how-to/run-o
 
 NOT_RUN = {
     ("CONTRIBUTING.md", "own-tests"): 2,  # scripts of this repository, and parts of these tests
+    ("PACKAGE.md", "needs-packages"): 1,  # test_installation.py follows the page that says the same
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
     ("README.md", "needs-packages"): 1,  # test_installation.py follows this part
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
