@@ -19,7 +19,7 @@ import typer
 
 from connector import __version__
 from connector.cli.common import CannotAnswer, answer, complain, flush
-from connector.cli.hints import extra_argument, other_command
+from connector.cli.hints import extra_argument, missing_argument, other_command, typed
 from connector.errors import ConfigurationError, ConnectorError
 from connector.log import LogSettings, set_up_logging
 
@@ -95,7 +95,8 @@ def run(arguments: Sequence[str]) -> int:
             complain(f"connector: {_one_line(error)}")
         else:
             show(file=sys.stderr)
-            if hint := extra_argument(_wanted(arguments) or "", arguments, str(error)):
+            verb, message = _wanted(arguments) or "", error.format_message()
+            if hint := extra_argument(verb, arguments, message) or missing_argument(verb, message):
                 complain(f"connector: {hint}")
         return int(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -129,6 +130,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def _application(arguments: Sequence[str]) -> Callable[..., Any]:
     application = typer.Typer(
         add_completion=False,
+        epilog=f"Begin with: {typed('init shop')}. It names the next commands. Each command has --help.",
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

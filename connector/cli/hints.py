@@ -1,10 +1,14 @@
-"""What a user may have meant by a command line that cannot be read."""
+"""What a user may have meant by a command line that cannot be read, and what may come next."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 _OTHER_WORDS: Final = {
@@ -46,6 +50,16 @@ _OPTIONS: Final = {
 }
 """The option that a further argument of a verb most likely means."""
 
+_MISSING: Final = re.compile(r"Missing argument ")
+_EXAMPLES: Final = {
+    "init": "init shop",
+    "send": "send orders --body order.json",
+    "browse": "browse archive",
+    "receive": "receive orders",
+    "explain": "explain order.json",
+}
+"""A short call of each verb that a newcomer types without its argument."""
+
 
 def other_command(word: str) -> str | None:
     """Returns the text of an error about a verb of other programs. None = the word is none of them."""
@@ -76,3 +90,33 @@ def extra_argument(verb: str, arguments: Sequence[str], message: str) -> str | N
     extra = next((one for one in arguments if found[1].split(" ")[0] == one), found[1])
     option = "-c" if extra.endswith((".yaml", ".yml")) and verb != "send" else _OPTIONS.get(verb)
     return None if option is None else f"did you mean {option} {shlex.quote(extra)}?"
+
+
+def missing_argument(verb: str, message: str) -> str | None:
+    """Returns a hint for a call without an argument that the verb needs.
+
+    Args:
+        verb: the verb.
+        message: the error of the parser.
+
+    Returns:
+        None when the error is another one, or nothing is known.
+    """
+    example = _EXAMPLES.get(verb)
+    return f"for example: {typed(example)}" if example and _MISSING.search(message) else None
+
+
+def typed(arguments: str, config: str | None = None) -> str:
+    """Returns a command as the user would type it.
+
+    A command that the shell does not find by its name is written with its path.
+
+    Args:
+        arguments: the verb, and what follows.
+        config: the configuration, where the command must name it.
+    """
+    program = Path(sys.executable).with_name("connector")
+    name = "connector" if shutil.which("connector") or not program.exists() else shlex.quote(str(program))
+    if config is None or config == os.environ.get("CONNECTOR_CONFIG", "adapter.yaml"):
+        return f"{name} {arguments}"
+    return f"{name} {arguments} -c {shlex.quote(config)}"

@@ -10,13 +10,14 @@ from typing import Annotated, Final
 import typer
 
 from connector.cli.common import BadArgument, JsonOption, answer, answer_json, printable
+from connector.cli.hints import typed
 
 _TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _COMMANDS: Final = (
-    "connector check",
-    "connector send orders --body order.json",
-    "connector run --drain",
-    "connector browse archive",
+    "check",
+    "send orders --body order.json",
+    "run --drain",
+    "browse archive",
 )
 
 
@@ -54,4 +55,4 @@ def init(
     if directory.resolve() != Path.cwd():
         answer(f"  cd {printable(shlex.quote(str(directory)))}")
     for command in _COMMANDS:
-        answer(f"  {command}")
+        answer(f"  {printable(typed(command))}")

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from connector.adapter import Adapter
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, complain, show_output
 from connector.cli.notify import ServiceManager
 from connector.cli.progress import Progress
-from connector.cli.summary import print_summary, write_summary
+from connector.cli.summary import print_next, print_summary, write_summary
 from connector.config.loading import load
 from connector.errors import ConnectorError, PipelineError, ProviderError
 from connector.events.report import CycleReport
@@ -96,6 +97,8 @@ def run(
                 seconds = round(time.monotonic() - began, 3)
                 _log.info("stopped", extra={**adapter.summary.total.as_dict(), "seconds": seconds})
         print_summary(adapter.summary, as_json=json)
+        if drain and not json and not is_json() and failure is None and sys.stdout.isatty():
+            print_next(adapter.summary, configuration.connector, config)
         if summary is not None:
             write_summary(adapter.summary, summary)
     if failure is not None:

@@ -15,11 +15,15 @@ from connector.cli.common import (
     JsonOption,
     answer,
     answer_json,
+    note,
+    printable,
     read_destination,
     whole_number,
 )
-from connector.cli.destinations import warn_of_new_queue
-from connector.config.loading import load
+from connector.cli.destinations import INPUT, roles, warn_of_new_queue
+from connector.cli.hints import typed
+from connector.config.loading import Configuration, load
+from connector.messaging.destination import Destination
 from connector.messaging.message import (
     HIGHEST_PRIORITY,
     PROPERTY_TYPES,
@@ -28,6 +32,7 @@ from connector.messaging.message import (
     parse_property,
 )
 from connector.messaging.numbers import MAX_INT, MAX_LONG
+from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selectors.identifiers import check_property_name
 from connector.parts import make_provider
 
@@ -110,10 +115,22 @@ def send(
                     answer(one)
     finally:
         connection.close()
+    if sys.stdout.isatty() and not json and _waits(target, configuration, provider):
+        note(f"no adapter runs; next: {printable(typed('run --drain', config))}")
+
+
+def _waits(destination: Destination, configuration: Configuration, provider: AdapterProvider) -> bool:
+    """Returns whether a message to a destination waits until somebody starts the adapter."""
+    if roles(configuration).get(destination) != INPUT:
+        return False
+    state = provider.existing_state(configuration.connector.application_name)
+    return not any(one.runs for one in state.instances())
 
 
 def _read(path: Path | None) -> bytes:
     if path is None:
+        if sys.stdin.isatty():
+            note("the body, then Ctrl-D; --body reads a file")
         return sys.stdin.buffer.read()
     try:
         return path.read_bytes()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any, Final
 
-from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, printable
+from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, note, printable
+from connector.cli.hints import typed
+from connector.config.model import Connector
 from connector.events.summary import EventCounts, Summary
 from connector.log import is_json
 from connector.status import OutcomeKind, timestamp
@@ -42,6 +45,29 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
         return
     for line in [*_table(summary), *_reasons(summary)]:
         answer(line)
+
+
+def print_next(summary: Summary, connector: Connector, config: str) -> None:
+    """Writes to stderr which command shows what became of the messages, or why there were none.
+
+    Args:
+        summary: of the run.
+        connector: the section of the configuration.
+        config: the configuration, as the user has named it.
+    """
+    counts = summary.total.as_dict()
+    for number, destination in (
+        (counts["failed"], connector.error_destination),
+        (counts["unsubscribed"], connector.unsubscribed_destination),
+        (counts["published"], connector.archive_destination),
+        (not counts["claimed"], None),
+    ):
+        if number:
+            if destination is not None and not destination.is_queue:
+                return
+            command = "queues" if destination is None else f"browse {shlex.quote(destination.name)}"
+            note(f"next: {printable(typed(command, config))}")
+            return
 
 
 def write_summary(summary: Summary, path: Path) -> None:

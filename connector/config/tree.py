@@ -181,7 +181,12 @@ def _read_text(path: Path, display: str, problems: Problems) -> str | None:
         # Non-blocking, because a FIFO without a writer must not delay the answer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        problems.add(here, "", "no such file", "a configuration file; name another one with -c FILE")
+        problems.add(
+            here,
+            "",
+            "no such file",
+            "a configuration file; name another one with -c FILE, or connector init DIR writes one",
+        )
         return None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

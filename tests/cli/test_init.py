@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import fnmatch
+import os
+import pty
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
+from connector.cli.hints import typed
+from connector.cli.summary import print_next
+from connector.config.loading import load
+from connector.events.outcome import Outcome
+from connector.events.summary import Summary
 from tests import forked_command
 from tests.cli.in_process import call
 
@@ -24,7 +35,7 @@ def test_what_is_written_runs_by_the_commands_that_are_named(tmp_path: Path) -> 
     done = []
     for command in commands:
         name, *arguments = command.split()
-        assert name == "connector"
+        assert Path(name).name == "connector"
         done.append(forked_command.run(arguments, cwd=shop))
         assert done[-1].returncode == 0, (command, done[-1].stderr)
     check, send, run, browse = done
@@ -59,6 +70,71 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     in_the_way = call(tmp_path, "init", "processes.py/shop")
     assert in_the_way.returncode == 2
     assert "Not a directory" in in_the_way.stderr
+
+
+def test_a_command_that_is_not_found_by_its_name_is_named_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    written = call(tmp_path, "init", "shop")
+    first, *commands = re.findall(r"^  (.*)$", written.stdout, re.MULTILINE)
+    assert first == "cd shop"
+    program = Path(sys.executable).with_name("connector")
+    assert commands[0] == f"{program} check"
+    done = subprocess.run(commands[0], shell=True, cwd=tmp_path / "shop", capture_output=True, text=True)
+    assert done.stderr == "adapter.yaml: no mistakes, no warnings\n"
+
+
+def test_at_a_terminal_a_command_names_the_next_one(tmp_path: Path) -> None:
+    assert call(tmp_path, "init", "shop").returncode == 0
+    command = [sys.executable, "-m", "connector.cli", "send", "orders", "--body", "shop/order.json"]
+    command += ["-c", "shop/adapter.yaml"]
+    ours, theirs = pty.openpty()
+    try:
+        sent = subprocess.run(command, cwd=tmp_path, stdout=theirs, stderr=subprocess.PIPE, text=True)
+        assert os.read(ours, 4096).startswith(b"ID:")
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert sent.stderr == f"no adapter runs; next: {typed('run --drain')} -c shop/adapter.yaml\n"
+    assert call(tmp_path, *command[3:]).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "command"),
+    [
+        ([], "queues"),
+        (["published"], "browse archive"),
+        (["published", "unsubscribed"], "browse unsubscribed"),
+        (["published", "unsubscribed", "failed"], "browse error"),
+        (["duplicate"], None),
+    ],
+)
+def test_after_a_run_the_next_command_shows_what_went_wrong_first(
+    tmp_path: Path, outcomes: list[str], command: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(tmp_path, "init", "shop").returncode == 0
+    summary = Summary()
+    for number, kind in enumerate(outcomes):
+        summary.settled("queue://orders", f"ID:{number}", Outcome(kind, reason=kind), discarded=False)
+    file = str(tmp_path / "shop/adapter.yaml")
+    print_next(summary, load(file).connector, file)
+    expected = "" if command is None else f"next: {typed(command, file)}\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("verb", ["init", "send", "browse", "receive", "explain"])
+def test_a_verb_without_its_argument_is_answered_with_an_example(tmp_path: Path, verb: str) -> None:
+    wrong = call(tmp_path, verb)
+    assert wrong.returncode == 2
+    assert re.search(rf"^connector: for example: \S*connector {verb} \w+", wrong.stderr, re.MULTILINE)
+
+
+def test_the_help_names_the_first_command(tmp_path: Path) -> None:
+    assert re.search(r"Begin with: \S*connector init shop", " ".join(call(tmp_path).stderr.split()))
+    assert re.search(r"Begin with: \S*connector init shop", " ".join(call(tmp_path, "-h").stdout.split()))
+    lost = call(tmp_path, "check")
+    assert "connector init DIR writes one" in lost.stdout
 
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
