@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
+
+UNCOMPILED: Final = """
+import importlib.util, pathlib, sys
+package = pathlib.Path(importlib.util.find_spec("connector").origin).parent
+sources = [path for path in package.rglob("*.py")]
+missing = [path for path in sources if not pathlib.Path(importlib.util.cache_from_source(path)).exists()]
+sys.exit(f"without byte code: {missing}" if missing or not sources else 0)
+"""
+"""A program that fails where a module of the installed connector has no byte code. It imports none of them."""
 
 
 def install(

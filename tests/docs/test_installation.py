@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from connector.status import VERSION
+from tests.distribution import UNCOMPILED
 from tests.docs.reader import Terminal, blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -145,3 +147,16 @@ def test_the_package_is_installed_and_a_folder_of_the_deployment_hides_nothing(
     found, booked = output.splitlines()
     assert Path(found).is_relative_to(clone / ".venv/lib")
     assert booked == "O-1 1250.00"
+
+
+def test_the_installation_has_compiled_every_module(reader: Terminal) -> None:
+    """Also those that no command of the page has imported."""
+    status, output = reader.run(f"python -c {shlex.quote(UNCOMPILED)}")
+    assert status == 0, output
+
+
+def test_a_malformed_message_is_in_error_with_its_reason(reader: Terminal) -> None:
+    for command in ("echo '{bad' | connector send orders", "connector run --drain", "connector browse error"):
+        status, output = reader.run(command)
+        assert status == 0, output
+    assert "connector_reason (string): the body is no JSON" in output
