@@ -15,7 +15,7 @@ sources = [path for path in package.rglob("*.py")]
 missing = [path for path in sources if not pathlib.Path(importlib.util.cache_from_source(path)).exists()]
 sys.exit(f"without byte code: {missing}" if missing or not sources else 0)
 """
-"""A program that fails where a module of the installed connector has no byte code. It imports none of them."""
+"""A program that fails where a module of the installed connector has no byte code. It imports none."""
 
 
 def install(
