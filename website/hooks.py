@@ -154,6 +154,8 @@ def _link(link: re.Match[str], place: str, page: str) -> str:
     if not file or ":" in file:
         return link.group()
     target = posixpath.normpath(posixpath.join(posixpath.dirname(place), file))
+    if target.startswith("docs/") and (REPOSITORY / target).is_dir() and "text" in link.groupdict():
+        return link["text"]  # a part of the site, which the navigation shows
     if target in ROOT_PAGES or target.startswith("docs/"):
         found = ROOT_PAGES.get(target, target.removeprefix("docs/"))
         relative = posixpath.relpath(found, posixpath.dirname(page) or ".")
