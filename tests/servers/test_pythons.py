@@ -86,7 +86,7 @@ def test_a_first_message_is_processed_and_a_malformed_one_has_its_reason(
     (wheel,) = wheels.glob("event_connector-*.whl")
     install = (python, "-m", "pip", "install", "--find-links", wheels, "--constraint")
     _run(*install, wheels / "constraints.txt", wheel)
-    _run(python, "-c", UNCOMPILED)
+    _run(python, "-I", "-c", UNCOMPILED)  # -I: not the modules of the working directory
     hidden = ("PYTHON", "CONNECTOR")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     environment["PATH"] = f"{python.parent}:{environment['PATH']}"
