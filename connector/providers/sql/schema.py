@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -23,8 +24,45 @@ from sqlalchemy.types import (
 
 from connector.errors import ProviderMisconfigured
 
-MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = ()
-"""The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect."""
+_GROUP_INDEX: Final = (
+    "CREATE INDEX IF NOT EXISTS message_reference_group ON message_reference (coalesce(home, channel)) "
+    "WHERE claimed_group IS NOT NULL"
+)
+_CLAIMED_GROUPS: Final = (
+    "UPDATE message_reference SET claimed_group = (SELECT group_id FROM message WHERE message.id = message) "
+    "WHERE state = 'DELIVERED' AND settled IS NULL AND claimed_group IS NULL"
+)
+MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
+    {
+        "sqlite": (
+            # SQLite adds no stored column. A column that SQLite computes at each read has the same values.
+            "ALTER TABLE message ADD COLUMN group_id TEXT GENERATED ALWAYS AS "
+            "(CASE WHEN json_valid(properties) THEN properties ->> '$.JMSXGroupID' END) VIRTUAL",
+            "ALTER TABLE message_reference ADD COLUMN claimed_group TEXT",
+            _GROUP_INDEX,
+            _CLAIMED_GROUPS,
+            "ALTER TABLE client ADD COLUMN process TEXT",
+        ),
+        "postgresql": (
+            "ALTER TABLE message ADD COLUMN IF NOT EXISTS group_id TEXT GENERATED ALWAYS AS "
+            r"((CAST(replace(CAST(properties AS text), '\u0000', '\ufffd') AS json) ->> 'JMSXGroupID')) STORED",
+            "ALTER TABLE message_reference ADD COLUMN IF NOT EXISTS claimed_group TEXT",
+            _GROUP_INDEX,
+            _CLAIMED_GROUPS,
+            "ALTER TABLE client ADD COLUMN IF NOT EXISTS process TEXT",
+            "DO $$ BEGIN IF to_regclass('client_process') IS NOT NULL THEN UPDATE client SET process = "
+            "(SELECT held.process FROM client_process AS held WHERE held.client = client.id); "
+            "DROP TABLE client_process; END IF; END $$",
+        ),
+    },
+)
+"""The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect.
+
+Builds between 0.2.0 and version 2 made tables of version 1 with some of the columns of version 2. So a column
+that is there is not added, and the other statements do nothing where nothing is to do.
+"""
+
+_ADDED: Final = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+) ")
 
 # Constants of the SQL text, not parameters: partial indexes depend on them.
 NOT_COMMITTED: Final = literal_column("'NOT_COMMITTED'", Text)
@@ -63,7 +101,8 @@ class group_of(GenericFunction[str]):
 
 @compiles(group_of, "sqlite")
 def _compile_group_for_sqlite(element: Any, compiler: Any, **options: Any) -> str:
-    return f"({compiler.process(element.clauses, **options)} ->> '$.JMSXGroupID')"
+    properties = compiler.process(element.clauses, **options)
+    return f"(CASE WHEN json_valid({properties}) THEN {properties} ->> '$.JMSXGroupID' END)"
 
 
 @compiles(group_of)
@@ -334,13 +373,23 @@ def _migrate(connection: Connection, where: str, found: int) -> None:
     for number, statements in enumerate(MIGRATIONS[found - 1 :], found):
         try:
             for statement in statements[connection.dialect.name]:
-                connection.exec_driver_sql(statement)
+                if not _has_added(connection, statement):
+                    connection.exec_driver_sql(statement)
         except DBAPIError as error:
             raise ProviderMisconfigured(
                 f"cannot bring the tables in {where} from schema version {number} to {number + 1}, nothing "
                 f"was changed: {error.orig}"
             ) from error
         connection.execute(schema_version.update(), {"version": number + 1})
+
+
+def _has_added(connection: Connection, statement: str) -> bool:
+    """Whether a statement adds a column that is there. SQLite has no IF NOT EXISTS for columns."""
+    added = _ADDED.match(statement)
+    if added is None or connection.dialect.name != "sqlite":
+        return False
+    columns = "SELECT 1 FROM pragma_table_xinfo(:of) WHERE name = :name"
+    return connection.execute(text(columns), {"of": added[1], "name": added[2]}).first() is not None
 
 
 def _make(connection: Connection, version: int) -> None:
