@@ -187,6 +187,22 @@ class PostgresServer:
             connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
         return name
 
+    def dump(self, name: str) -> str:
+        """Returns the statements that make a database with its rows anew, for any user."""
+        done = subprocess.run(
+            [
+                *(_program("pg_dump"), "--inserts", "--no-owner", "--no-privileges"),
+                *("-U", _USER, "-h", "127.0.0.1", "-p", str(self.port), name),
+            ],
+            env={**os.environ, "PGPASSWORD": self.password},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        # a line with a backslash is a command of psql
+        return "".join(line for line in done.stdout.splitlines(True) if not line.startswith("\\"))
+
     def drop_database(self, name: str) -> None:
         """Removes a database and ends its connections."""
         with self.connect() as connection:

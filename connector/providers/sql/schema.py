@@ -45,7 +45,8 @@ MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
         ),
         "postgresql": (
             "ALTER TABLE message ADD COLUMN IF NOT EXISTS group_id TEXT GENERATED ALWAYS AS "
-            r"((CAST(replace(CAST(properties AS text), '\u0000', '\ufffd') AS json) ->> 'JMSXGroupID')) STORED",
+            r"((CAST(replace(CAST(properties AS text), '\u0000', '\ufffd') AS json) ->> 'JMSXGroupID')) "
+            "STORED",
             "ALTER TABLE message_reference ADD COLUMN IF NOT EXISTS claimed_group TEXT",
             _GROUP_INDEX,
             _CLAIMED_GROUPS,

@@ -1,0 +1,308 @@
+"""Data of version 0.2.0 with messages in flight: no message is lost, and none comes twice without a sign.
+
+:mod:`tests.upgrade.make` made the data with 0.2.0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import NullPool, create_engine, inspect
+
+from connector.errors import ProviderError
+from connector.providers.sql.database import Settings
+from connector.providers.sql.provider import SqlProvider
+from tests.database_page import move
+from tests.postgres import PostgresServer
+from tests.upgrade.make import FOLDER, deploy
+
+pytestmark = pytest.mark.slow
+
+SETTLED = ["done-1", "answered-1", "price-1"]
+"""In the archive of 0.2.0."""
+WAITING = ["waiting-1", "waiting-2", "waiting-3"]
+CLAIMED = ["claimed-1", "claimed-2"]
+INVOICES = ["held-invoice-1", "done-invoice-2", "held-invoice-2", "claimed-invoice-1", "waiting-invoice-1"]
+IN_DOUBT = ["held-1", "held-invoice-1", "held-invoice-2"]
+
+
+@dataclass
+class Upgraded:
+    """A deployment with data of 0.2.0.
+
+    Args:
+        kind: of the data.
+        directory: of the deployment.
+        url: of the database. Empty for a dropbox.
+    """
+
+    kind: str
+    directory: Path
+    url: str
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "connector.cli", *arguments],
+            cwd=self.directory,
+            env={**os.environ, "DELIVERIES": str(self.directory / "deliveries"), "DATABASE": self.url},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def drain(self, adapter: str) -> dict[str, Any]:
+        summary: dict[str, Any] = json.loads(self.run("run", "-c", adapter, "--drain", "--json").stdout)
+        return summary
+
+    def messages(self, *command: str) -> list[dict[str, Any]]:
+        lines = self.run(*command, "-c", "billing.yaml", "--json").stdout.splitlines()
+        return [json.loads(line) for line in lines]
+
+    def numbers(self, queue: str) -> Counter[str]:
+        """How often the message of each number is in a queue."""
+        return Counter(json.loads(one["body"])["Number"] for one in self.messages("browse", queue))
+
+    def deliveries(self, word: str) -> dict[str, list[int]]:
+        """The delivery counts of each number, in their order."""
+        found: dict[str, list[int]] = {}
+        for line in (self.directory / "deliveries").read_text().splitlines():
+            what, number, count = line.split()
+            if what == word:
+                found.setdefault(number, []).append(int(count))
+        return found
+
+    def send_again(self, number: str) -> None:
+        """Moves a message from the archive to its input, as an operator does."""
+        if self.kind == "dropbox":
+            target = self.directory / "data" / "orders" / "incoming" / "target"
+            files = (self.directory / "data" / "archive" / "incoming" / "target").iterdir()
+            (found,) = (file for file in files if f'"{number}"' in file.read_text())
+            found.rename(target / found.name)
+            return
+        statement = (
+            "SELECT r.id, m.body FROM message_reference r JOIN message m ON m.id = r.message "
+            "WHERE r.channel = 'queue://archive'"
+        )
+        if self.kind == "sqlite":
+            with sqlite3.connect(self.directory / "data" / "messages.db") as connection:
+                rows = connection.execute(statement).fetchall()
+        else:
+            with psycopg.connect(self.url.replace("+psycopg", "")) as server:
+                rows = server.execute(statement).fetchall()
+        (found_id,) = (row[0] for row in rows if f'"{number}"'.encode() in bytes(row[1]))
+        move(self.url, found_id, "queue://orders")
+
+
+def unpack(kind: str, directory: Path, server: PostgresServer | None = None) -> Upgraded:
+    """Makes a deployment of this version with the data of 0.2.0."""
+    deploy(directory, kind)
+    with tarfile.open(FOLDER / f"{kind}.tar.xz") as archive:
+        archive.extractall(directory, filter="fully_trusted")
+    url = f"sqlite:///{directory}/data/messages.db" if kind == "sqlite" else ""
+    if server is not None:
+        name = server.make_database()
+        url = server.url(name)
+        with server.connect(name) as connection:
+            connection.execute((directory / "dump.sql").read_bytes())
+    return Upgraded(kind, directory, url)
+
+
+@pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
+def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Upgraded]:
+    server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
+    yield unpack(request.param, tmp_path / "deployment", server)
+    shutil.rmtree(tmp_path / "deployment")
+
+
+def test_data_of_0_2_0_with_messages_in_flight_is_processed(upgraded: Upgraded) -> None:
+    ledger, billing = upgraded.drain("ledger.yaml"), upgraded.drain("billing.yaml")
+    assert (ledger["failed"], billing["failed"], ledger["in_doubt"], billing["in_doubt"]) == (0, 0, 0, 0)
+
+    expected = [*SETTLED, "done-2", "held-1", *CLAIMED, *WAITING, "waiting-4", "price-2", "price-3"]
+    assert upgraded.numbers("archive") == Counter(expected)
+    assert upgraded.numbers("ledger-archive") == Counter(INVOICES)
+    assert upgraded.numbers("error") == Counter(["bad-1"])
+    assert upgraded.numbers("unsubscribed") == Counter(["unwanted-1"])
+    for queue in ("orders", "questions", "invoices", "in-progress"):
+        assert upgraded.numbers(queue) == Counter()
+    assert upgraded.numbers("erp") == Counter(["done-1", "done-2", "held-1", *CLAIMED, *WAITING])
+
+    begun, ended = upgraded.deliveries("begin"), upgraded.deliveries("end")
+    assert {number: counts for number, counts in begun.items() if counts != [1]} == {
+        number: [1, 2] for number in IN_DOUBT
+    }
+    assert set(begun) == {*expected, *INVOICES, "bad-1"}
+    assert {number: len(counts) for number, counts in ended.items()} == dict.fromkeys(
+        set(begun) - {"bad-1"}, 1
+    )
+
+    replies = upgraded.messages("browse", "replies")
+    answered = {one["JMSCorrelationID"]: json.loads(one["body"])["Number"] for one in replies}
+    assert answered == {"Q-1": "answered-1", "Q-2": "waiting-4"}
+    assert len(replies) == 2
+    backlog = upgraded.messages(
+        *("receive", "topic://prices", "--subscription", "audit", "--client-id", "audit", "--count", "9")
+    )
+    assert [json.loads(one["body"])["Number"] for one in backlog] == ["price-1", "price-2", "price-3"]
+
+
+def test_the_duplicate_window_of_0_2_0_counts(upgraded: Upgraded) -> None:
+    upgraded.drain("billing.yaml")
+    upgraded.send_again("done-1")
+    summary = upgraded.drain("billing.yaml")
+    assert (summary["claimed"], summary["duplicates"]) == (1, 1)
+    assert upgraded.deliveries("begin")["done-1"] == [1]
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_of_0_2_0(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
+    return unpack(request.param, tmp_path / "deployment", server).url
+
+
+def tables_of(url: str) -> dict[str, tuple[set[str], set[str]]]:
+    """The names of columns and indexes by table."""
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.connect() as connection, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # SQLAlchemy does not know the type xid8
+        found = inspect(connection)
+        return {
+            table: (
+                {column["name"] for column in found.get_columns(table)},
+                {str(index["name"]) for index in found.get_indexes(table)},
+            )
+            for table in found.get_table_names()
+        }
+
+
+def execute(url: str, *statements: str) -> list[Any]:
+    """Returns the rows of the last statement."""
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.begin() as connection:
+        for statement in statements:
+            result = connection.exec_driver_sql(statement)
+        return [tuple(row) for row in result] if result.returns_rows else []
+
+
+VERSION = "SELECT version FROM schema_version"
+GROUPS = """
+    SELECT m.group_id, r.claimed_group FROM message_reference r JOIN message m ON m.id = r.message
+    WHERE m.group_id IS NOT NULL ORDER BY r.id
+"""
+
+
+def test_tables_of_0_2_0_become_those_of_a_new_database(
+    database_of_0_2_0: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = database_of_0_2_0
+    new = f"sqlite:///{tmp_path}/new.db" if url.startswith("sqlite") else request.getfixturevalue("database")
+    assert execute(url, VERSION) == [(1,)]
+    for one in (url, new):
+        SqlProvider(Settings(one)).connect().close()
+    assert execute(url, VERSION) == [(2,)]
+    assert tables_of(url) == tables_of(new)
+    assert execute(url, GROUPS) == [("group-1", "group-1"), ("group-1", None)]
+
+
+DEVELOPED = {
+    "all columns of version 2": None,
+    "groups only": (
+        "ALTER TABLE client DROP COLUMN process",
+        "CREATE TABLE client_process (client TEXT PRIMARY KEY, process TEXT NOT NULL)",
+    ),
+}
+
+
+@pytest.mark.parametrize("build", DEVELOPED)
+def test_tables_of_a_build_between_two_versions_are_accepted(
+    build: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    for url in (f"sqlite:///{tmp_path}/new.db", request.getfixturevalue("database")):
+        SqlProvider(Settings(url)).connect().close()
+        expected = tables_of(url)
+        is_sqlite = url.startswith("sqlite")
+        missing = [one for one in DEVELOPED[build] or () if not (is_sqlite and one.startswith("CREATE"))]
+        execute(url, "UPDATE schema_version SET version = 1", *missing)
+        SqlProvider(Settings(url)).connect().close()
+        assert tables_of(url) == expected
+        assert execute(url, VERSION) == [(2,)]
+
+
+KILLED = """
+import os, signal, sys
+from sqlalchemy import Engine, event
+from connector.providers.sql.database import Settings
+from connector.providers.sql.provider import SqlProvider
+
+url, number = sys.argv[1], int(sys.argv[2])
+changes = 0
+
+@event.listens_for(Engine, "after_cursor_execute")
+def kill(connection, cursor, statement, *others):
+    global changes
+    if statement.split()[0] in ("ALTER", "CREATE", "UPDATE", "DO", "DROP"):
+        changes += 1
+        if changes == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+SqlProvider(Settings(url)).connect().close()
+"""
+
+
+def test_a_migration_that_is_killed_leaves_the_old_tables(database_of_0_2_0: str) -> None:
+    url = database_of_0_2_0
+    old = tables_of(url)
+    number = 0
+    while True:
+        number += 1
+        ended = subprocess.run([sys.executable, "-c", KILLED, url, str(number)], capture_output=True)
+        if execute(url, VERSION) == [(2,)]:
+            break
+        assert ended.returncode == -signal.SIGKILL
+        assert tables_of(url) == old
+    assert number > 5
+    SqlProvider(Settings(url)).connect().close()
+
+
+def test_instances_that_start_at_once_migrate_the_tables_once(database_of_0_2_0: str) -> None:
+    code = KILLED.replace("url, number", "sys.stdin.readline()\nurl, number", 1)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, database_of_0_2_0, "0"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write(b"go\n")
+        one.stdin.flush()
+    assert [(one.communicate()[1], one.returncode) for one in started] == [(b"", 0)] * 3
+    assert execute(database_of_0_2_0, VERSION) == [(2,)]
+
+
+def test_who_only_looks_says_how_the_tables_are_migrated(database_of_0_2_0: str) -> None:
+    with pytest.raises(ProviderError, match=r"schema version 1, .* needs 2: .*run or send"):
+        SqlProvider(Settings(database_of_0_2_0)).existing()
+    assert execute(database_of_0_2_0, VERSION) == [(1,)]
