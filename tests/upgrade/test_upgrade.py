@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -15,7 +16,7 @@ import sys
 import tarfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -153,10 +154,12 @@ def test_data_of_0_2_0_with_messages_in_flight_is_processed(upgraded: Upgraded) 
         set(begun) - {"bad-1"}, 1
     )
 
+    asked = {one["JMSMessageID"]: one["body"] for one in upgraded.messages("browse", "archive")}
     replies = upgraded.messages("browse", "replies")
-    answered = {one["JMSCorrelationID"]: json.loads(one["body"])["Number"] for one in replies}
-    assert answered == {"Q-1": "answered-1", "Q-2": "waiting-4"}
-    assert len(replies) == 2
+    assert Counter(json.loads(one["body"])["Number"] for one in replies) == Counter(
+        ["answered-1", "waiting-4"]
+    )
+    assert all(json.loads(asked[one["JMSCorrelationID"]]) == json.loads(one["body"]) for one in replies)
     backlog = upgraded.messages(
         *("receive", "topic://prices", "--subscription", "audit", "--client-id", "audit", "--count", "9")
     )
@@ -224,28 +227,25 @@ def test_tables_of_0_2_0_become_those_of_a_new_database(
     assert execute(url, GROUPS) == [("group-1", "group-1"), ("group-1", None)]
 
 
-DEVELOPED = {
-    "all columns of version 2": None,
-    "groups only": (
-        "ALTER TABLE client DROP COLUMN process",
-        "CREATE TABLE client_process (client TEXT PRIMARY KEY, process TEXT NOT NULL)",
-    ),
-}
+PAGE = (FOLDER.parents[1] / "docs/how-to/upgrade.md").read_text("utf-8")
+BACK = dict(re.findall(r"```sql name=back-(\w+)\n(.*?)```", PAGE, re.DOTALL))
+"""The statements that go back to 0.2.0, by the kind of the database."""
 
 
-@pytest.mark.parametrize("build", DEVELOPED)
-def test_tables_of_a_build_between_two_versions_are_accepted(
-    build: str, request: pytest.FixtureRequest, tmp_path: Path
+@pytest.mark.parametrize("dropped", [(), ("ALTER TABLE client DROP COLUMN process",)])
+@pytest.mark.parametrize("kind", BACK)
+def test_tables_of_version_1_with_columns_of_version_2_are_accepted(
+    kind: str, dropped: Sequence[str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    for url in (f"sqlite:///{tmp_path}/new.db", request.getfixturevalue("database")):
-        SqlProvider(Settings(url)).connect().close()
-        expected = tables_of(url)
-        is_sqlite = url.startswith("sqlite")
-        missing = [one for one in DEVELOPED[build] or () if not (is_sqlite and one.startswith("CREATE"))]
-        execute(url, "UPDATE schema_version SET version = 1", *missing)
-        SqlProvider(Settings(url)).connect().close()
-        assert tables_of(url) == expected
-        assert execute(url, VERSION) == [(2,)]
+    """After a way back to 0.2.0, and of a build between the two versions."""
+    url = f"sqlite:///{tmp_path}/new.db" if kind == "sqlite" else request.getfixturevalue("database")
+    SqlProvider(Settings(url)).connect().close()
+    expected = tables_of(url)
+    execute(url, *BACK[kind].split(";"), *dropped)
+    assert execute(url, VERSION) == [(1,)]
+    SqlProvider(Settings(url)).connect().close()
+    assert tables_of(url) == expected
+    assert execute(url, VERSION) == [(2,)]
 
 
 KILLED = """
