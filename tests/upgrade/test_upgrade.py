@@ -17,6 +17,7 @@ import tarfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ import pytest
 from sqlalchemy import NullPool, create_engine, inspect
 
 from connector.errors import ProviderError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from tests.database_page import move
@@ -72,13 +76,17 @@ class Upgraded:
         summary: dict[str, Any] = json.loads(self.run("run", "-c", adapter, "--drain", "--json").stdout)
         return summary
 
-    def messages(self, *command: str) -> list[dict[str, Any]]:
-        lines = self.run(*command, "-c", "billing.yaml", "--json").stdout.splitlines()
-        return [json.loads(line) for line in lines]
+    def messages(self, queue: str) -> list[Message]:
+        """The messages of a queue, those that are claimed among them."""
+        provider: DropboxProvider | SqlProvider = DropboxProvider(self.directory / "data")
+        if self.url:
+            provider = SqlProvider(Settings(self.url))
+        with closing(provider.existing()) as connection:
+            return list(connection.browse(parse_destination(queue)))
 
     def numbers(self, queue: str) -> Counter[str]:
         """How often the message of each number is in a queue."""
-        return Counter(json.loads(one["body"])["Number"] for one in self.messages("browse", queue))
+        return Counter(json.loads(one.body)["Number"] for one in self.messages(queue))
 
     def deliveries(self, word: str) -> dict[str, list[int]]:
         """The delivery counts of each number, in their order."""
@@ -133,8 +141,10 @@ def upgraded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Upgrade
 
 
 def test_data_of_0_2_0_with_messages_in_flight_is_processed(upgraded: Upgraded) -> None:
+    upgraded.send_again("done-1")
     ledger, billing = upgraded.drain("ledger.yaml"), upgraded.drain("billing.yaml")
     assert (ledger["failed"], billing["failed"], ledger["in_doubt"], billing["in_doubt"]) == (0, 0, 0, 0)
+    assert billing["duplicates"] == 1
 
     expected = [*SETTLED, "done-2", "held-1", *CLAIMED, *WAITING, "waiting-4", "price-2", "price-3"]
     assert upgraded.numbers("archive") == Counter(expected)
@@ -146,32 +156,26 @@ def test_data_of_0_2_0_with_messages_in_flight_is_processed(upgraded: Upgraded) 
     assert upgraded.numbers("erp") == Counter(["done-1", "done-2", "held-1", *CLAIMED, *WAITING])
 
     begun, ended = upgraded.deliveries("begin"), upgraded.deliveries("end")
-    assert {number: counts for number, counts in begun.items() if counts != [1]} == {
-        number: [1, 2] for number in IN_DOUBT
+    again = {*IN_DOUBT}
+    if upgraded.url:
+        again.add("done-2")  # 0.2.0 wrote what a task sends at the end of the task
+    once = {*expected, *INVOICES, "bad-1"} - again
+    assert begun == {**{number: [1] for number in once}, **{number: [1, 2] for number in again}}
+    assert {number: len(counts) for number, counts in ended.items()} == {
+        **dict.fromkeys(set(begun) - {"bad-1"}, 1),
+        **dict.fromkeys(again - {*IN_DOUBT}, 2),
     }
-    assert set(begun) == {*expected, *INVOICES, "bad-1"}
-    assert {number: len(counts) for number, counts in ended.items()} == dict.fromkeys(
-        set(begun) - {"bad-1"}, 1
-    )
 
-    asked = {one["JMSMessageID"]: one["body"] for one in upgraded.messages("browse", "archive")}
-    replies = upgraded.messages("browse", "replies")
-    assert Counter(json.loads(one["body"])["Number"] for one in replies) == Counter(
-        ["answered-1", "waiting-4"]
+    asked = {one.message_id: one.body for one in upgraded.messages("archive")}
+    replies = upgraded.messages("replies")
+    assert upgraded.numbers("replies") == Counter(["answered-1", "waiting-4"])
+    assert all(json.loads(asked[one.correlation_id]) == json.loads(one.body) for one in replies)
+    backlog = upgraded.run(
+        *("receive", "-c", "billing.yaml", "topic://prices", "--subscription", "audit"),
+        *("--client-id", "audit", "--count", "9", "--json"),
     )
-    assert all(json.loads(asked[one["JMSCorrelationID"]]) == json.loads(one["body"]) for one in replies)
-    backlog = upgraded.messages(
-        *("receive", "topic://prices", "--subscription", "audit", "--client-id", "audit", "--count", "9")
-    )
-    assert [json.loads(one["body"])["Number"] for one in backlog] == ["price-1", "price-2", "price-3"]
-
-
-def test_the_duplicate_window_of_0_2_0_counts(upgraded: Upgraded) -> None:
-    upgraded.drain("billing.yaml")
-    upgraded.send_again("done-1")
-    summary = upgraded.drain("billing.yaml")
-    assert (summary["claimed"], summary["duplicates"]) == (1, 1)
-    assert upgraded.deliveries("begin")["done-1"] == [1]
+    received = [json.loads(json.loads(line)["body"])["Number"] for line in backlog.stdout.splitlines()]
+    assert received == ["price-1", "price-2", "price-3"]
 
 
 # -- the tables ------------------------------------------------------------------------------------
