@@ -23,7 +23,14 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import DECIMAL, TEXTS, SimpleValue, text_of
 from connector.errors import MalformedData
-from connector.messaging.message import Message, PropertyValue, check_property, check_text, parse_property
+from connector.messaging.message import (
+    STANDARD_TYPES,
+    Message,
+    PropertyValue,
+    check_property,
+    check_text,
+    parse_property,
+)
 from connector.messaging.selectors.identifiers import check_property_name
 
 PROPERTIES: Final = "JMSProperties"
@@ -224,7 +231,7 @@ def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, Pr
         if isinstance(value, str) and not value.strip() and kind != "string":
             continue
         try:
-            check_property_name(name)
+            check_property_name(name, kind)
             converted = _as_property(kind, value)
         except ValueError as error:
             raise MalformedData(f"{here}: {error}") from None
@@ -237,12 +244,16 @@ def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, Pr
 def property_tags(attribute: Attribute) -> tuple[str, str | None]:
     """Returns the name and JMS type of the property that an attribute of JMSProperties stands for.
 
-    The tags decide, else the name and type of the attribute. The type is None when it fits no property.
+    The tags decide, else what JMS defines, else the name and type of the attribute. The type is None when it
+    fits no property.
     """
     named = tags(attribute.app_specific_info)
     tagged = named.get("type")
-    kind = PROPERTY_TYPES.get(tagged.lower()) if tagged else NATURAL_TYPES.get(attribute.type)
-    return named.get("name") or attribute.name, kind
+    name = named.get("name") or attribute.name
+    if tagged:
+        return name, PROPERTY_TYPES.get(tagged.lower())
+    natural = NATURAL_TYPES.get(attribute.type)
+    return name, natural and STANDARD_TYPES.get(name, natural)
 
 
 def _fill(

@@ -235,7 +235,7 @@ def _property_problems(definition: Definition) -> Iterator[MetadataProblem]:
         if is_providers_own(name):
             continue  # only events read such a property
         try:
-            check_property_name(name)
+            check_property_name(name, kind)
         except ValueError as error:
             found = f"no request can send it: {error}"
             yield MetadataProblem(definition.name, attribute.name, found, warning=True)

@@ -276,7 +276,7 @@ def set_format(message: Message, text: str, property_name: str) -> None:
         message.correlation_id = text
     else:
         try:
-            check_property_name(property_name)
+            check_property_name(property_name, "string")
         except ValueError as error:
             raise ValueError(f"OutputFormat cannot be set: MessageFormatProperty: {error}") from None
         message.set_property(property_name, text)

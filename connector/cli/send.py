@@ -27,6 +27,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import (
     HIGHEST_PRIORITY,
     PROPERTY_TYPES,
+    STANDARD_TYPES,
     Message,
     expiration_after,
     parse_property,
@@ -139,18 +140,18 @@ def _read(path: Path | None) -> bytes:
 
 
 def add_property(message: Message, text: str) -> None:
-    """Adds the property ``NAME:TYPE=VALUE``. Without a type the property is a string."""
+    """Adds the property ``NAME:TYPE=VALUE``. Without TYPE it has the type that JMS defines, or string."""
     declared, separator, value = text.partition("=")
     name, _, kind = declared.partition(":")
     if not separator or not name:
         raise BadArgument(f"--property {text!r}: expected NAME:TYPE=VALUE, for example region:string=EU")
     if name in message.properties:
         raise BadArgument(f"--property {text!r}: the property {name!r} is set twice")
-    kind = kind or "string"
+    kind = kind or STANDARD_TYPES.get(name, "string")
     if kind not in PROPERTY_TYPES:
         raise BadArgument(f"--property {text!r}: {kind!r} is no type; there are {', '.join(PROPERTY_TYPES)}")
     try:
-        check_property_name(name)
+        check_property_name(name, kind)
         message.set_property(name, parse_property(kind, value), kind)
     except ValueError as error:
         raise BadArgument(f"--property {text!r}: {error}") from None

@@ -13,7 +13,7 @@ from connector.config.problems import Position, Problems, nearest, shown
 from connector.config.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
 from connector.errors import DestinationError, UnknownBusinessObject
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import PropertyValue, parse_property
+from connector.messaging.message import STANDARD_TYPES, PropertyValue, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
 
 SUFFIX: Final = ".test.yaml"
@@ -184,9 +184,10 @@ class _Reader:
             if value.is_absent:
                 continue
             name, _, kind = key.partition(":")
+            kind = kind or STANDARD_TYPES.get(name, "string")
             try:
-                check_property_name(name)
-                yield name, kind or "string", parse_property(kind or "string", str(value))
+                check_property_name(name, kind)
+                yield name, kind, parse_property(kind, str(value))
             except ValueError as error:
                 self._problems.add(value.position, path, str(error), "NAME: VALUE, or NAME:TYPE: VALUE")
 

@@ -172,7 +172,7 @@ def _property_or(*headers: str) -> ValueType:
                 f"{as_found(name)} is no property: it begins with JMS, as headers do", expected, near
             )
         try:
-            check_property_name(name)
+            check_property_name(name, "string")
         except ValueError as error:
             found, _, allowed = str(error).partition(", expected ")
             if name.from_environment:

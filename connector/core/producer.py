@@ -152,7 +152,7 @@ def _copy(message: Message) -> Message:
             check_text(message.reply_to)
             parse_destination(message.reply_to)
         for name in names:
-            check_property_name(name)
+            check_property_name(name, message.property_types.get(name))
     else:
         names = [name for name in names if not is_providers_own(name)]
     return Message(

@@ -17,6 +17,19 @@ PropertyValue = bool | int | float | str
 PROPERTY_TYPES: Final = ("boolean", "byte", "short", "int", "long", "float", "double", "string")
 """The types of properties, by their JMS names."""
 
+STANDARD_TYPES: Final = {
+    "JMSXUserID": "string",
+    "JMSXAppID": "string",
+    "JMSXDeliveryCount": "int",
+    "JMSXGroupID": "string",
+    "JMSXGroupSeq": "int",
+    "JMSXProducerTXID": "string",
+    "JMSXConsumerTXID": "string",
+    "JMSXRcvTimestamp": "long",
+    "JMSXState": "int",
+}
+"""The properties whose types JMS defines (JMS 2.0, 3.5.9, table 3-3)."""
+
 _INTEGER_BITS: Final = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
 DEFAULT_PRIORITY: Final = 4
@@ -217,19 +230,25 @@ class Message:
             dict(self.property_types),
         )
 
+    @property
+    def group_id(self) -> str | None:
+        """The JMSXGroupID as text, although a foreign sender may have given it another type."""
+        value = self.properties.get("JMSXGroupID")
+        return None if value is None else str(value)
+
     def has_expired(self) -> bool:
         """Whether the message is past its expiration, by the clock of this machine."""
         return 0 < self.expiration <= time.time_ns() // 1_000_000
 
     def set_property(self, name: str, value: PropertyValue, kind: str | None = None) -> None:
-        """Sets a property, of JMS type ``kind`` or the type natural to the value.
+        """Sets a property, of JMS type ``kind``, the type that JMS defines, or the type natural to the value.
 
         Raises:
             ValueError: the name is empty, or the value does not fit the type.
         """
         if not name:
             raise ValueError("a property needs a name")
-        kind = kind or natural_type(value)
+        kind = kind or STANDARD_TYPES.get(name) or natural_type(value)
         self.properties[name] = check_property(kind, value)
         self.property_types[name] = kind
 

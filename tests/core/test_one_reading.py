@@ -14,11 +14,18 @@ from connector.businessobjects.definition import Attribute, Definition, Definiti
 from connector.businessobjects.dynamic import properties_of, sendable_text
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.metadata import read_priority, read_timeout
+from connector.businessobjects.types import text_of
 from connector.cli.common import BadArgument
 from connector.cli.send import add_property
 from connector.core.connection import MessagingConnection
 from connector.errors import SubscriptionError
-from connector.messaging.message import PROPERTY_TYPES, Message, PropertyValue, expiration_after
+from connector.messaging.message import (
+    PROPERTY_TYPES,
+    Message,
+    PropertyValue,
+    expiration_after,
+    parse_property,
+)
 from connector.messaging.numbers import MAX_LONG, read_whole
 from connector.messaging.provider import Provider
 from connector.providers.dropbox.provider import DropboxProvider
@@ -307,3 +314,55 @@ def test_a_priority_that_no_edge_takes_is_not_sent(
             connection.session().producer("q").send(Message(priority=priority))
         with pytest.raises(ValueError, match=r"."):
             connection.session().producer("q").send("x", priority=priority)
+
+
+DEFINED = [
+    *(("JMSXGroupID", "string", "5"), ("JMSXGroupSeq", "int", "5"), ("JMSXUserID", "string", "u")),
+    *(("JMSXAppID", "string", "a"), ("JMSXProducerTXID", "string", "1"), ("JMSXState", "int", "2")),
+    *(("JMSXConsumerTXID", "string", "1"), ("JMSXRcvTimestamp", "long", "1")),
+]
+
+
+@pytest.mark.parametrize(("name", "defined", "text"), DEFINED, ids=lambda part: str(part))
+def test_a_property_that_jms_defines_has_its_type_at_every_edge(
+    providers: dict[str, MessagingConnection], name: str, defined: str, text: str
+) -> None:
+    bare = Message()
+    add_property(bare, f"{name}={text}")
+    assert bare.property_types == {name: defined}
+    session = providers["memory"].session()
+    for kind in PROPERTY_TYPES:
+        value = parse_property(kind, "true" if kind == "boolean" else text if text.isdigit() else "5")
+        message, by_hand = Message(), Message()
+        by_hand.set_property(name, value, kind)
+        part = Attribute("p", "String", app_specific_info=f"name={name};type={kind.capitalize()}")
+        bo = BusinessObject(Definitions({"P": Definition("P", "1.0.0", "", {"p": part}, {})}), "P")
+        bo["p"] = text_of(value)
+        edges: list[Callable[[], object]] = [
+            lambda message=message, kind=kind, value=value: add_property(
+                message, f"{name}:{kind}={text_of(value)}"
+            ),
+            lambda by_hand=by_hand: session.producer("typed").send(by_hand),
+            lambda bo=bo: properties_of(bo, "P"),
+        ]
+        for edge in edges:
+            if kind == defined:
+                edge()
+            else:
+                with pytest.raises((ValueError, BadArgument), match=f"expected {defined}"):
+                    edge()
+
+
+def test_python_gives_a_property_the_type_that_jms_defines(
+    providers: dict[str, MessagingConnection],
+) -> None:
+    for connection in providers.values():
+        session = connection.session()
+        session.producer("of python").send("x", properties={"JMSXGroupSeq": 5, "JMSXRcvTimestamp": 5})
+        got = session.consumer("of python", "JMSXGroupSeq = 5").receive(0)
+        assert got is not None
+        assert got.property_types["JMSXGroupSeq"] == "int"
+        assert got.property_types["JMSXRcvTimestamp"] == "long"
+        for name, value in (("JMSXGroupID", 5), ("JMSXGroupSeq", 1 << 40), ("JMSXGroupSeq", "5")):
+            with pytest.raises(ValueError, match=r"."):
+                session.producer("of python").send("x", properties={name: value})

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.messaging.message import Message
+from connector.messaging.message import Message, natural_type
 from connector.messaging.selector import compile_selector
 
 Tree = tuple[Any, ...]
@@ -289,7 +289,7 @@ def messages(draw: st.DrawFn) -> Message:
     for name in NAMES:
         value = draw(st.none() | VALUES)
         if value is not None:
-            message.set_property(name, value)
+            message.set_property(name, value, natural_type(value))
     return message
 
 
@@ -316,7 +316,7 @@ def test_a_selector_asks_for_no_identifier_that_it_does_not_name(tree: Tree, mes
         delivery_count=message.delivery_count if "JMSXDeliveryCount" in selector.identifiers else 1,
     )
     for name in selector.identifiers & message.properties.keys():
-        bare.set_property(name, message.properties[name])
+        bare.set_property(name, message.properties[name], message.property_types[name])
     assert selector.matches(bare) is selector.matches(message)
 
 

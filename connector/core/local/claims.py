@@ -68,8 +68,7 @@ class LocalClaim:
 
     @property
     def group_id(self) -> str | None:
-        value = self._message.properties.get("JMSXGroupID")
-        return None if value is None else str(value)
+        return self._message.group_id
 
     @property
     def duplicate_key(self) -> str:

@@ -134,8 +134,7 @@ class LentClaim:
 
     @property
     def group_id(self) -> str | None:
-        value = self.reference.message.properties.get("JMSXGroupID")
-        return value if isinstance(value, str) else None
+        return self.reference.message.group_id
 
     @property
     def duplicate_key(self) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, STANDARD_TYPES
 from connector.messaging.selectors.nodes import Function, Kind
 
 _DELIVERY_MODES: Final = {PERSISTENT: "PERSISTENT", NON_PERSISTENT: "NON_PERSISTENT"}
@@ -72,11 +72,15 @@ def is_providers_own(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def check_property_name(name: str) -> None:
+def check_property_name(name: str, kind: str | None = None) -> None:
     """Checks that a program may send a property of this name: a selector can ask for it (JMS 2.0, 3.5.1).
 
+    Args:
+        name: of the property.
+        kind: its JMS type. None = not known, or the type that JMS defines.
+
     Raises:
-        ValueError: the name is not allowed. The text gives the reason.
+        ValueError: the name is not allowed, or JMS defines another type for it. The text gives the reason.
     """
     if not name:
         raise ValueError("a property needs a name")
@@ -93,5 +97,10 @@ def check_property_name(name: str) -> None:
     elif name.startswith("JMS") and not name.startswith("JMSX"):
         why = "names that begin with JMS are headers, and those are set by their own arguments"
     else:
+        defined = STANDARD_TYPES.get(name)
+        if kind and defined and kind != defined:
+            raise ValueError(
+                f"the property {name!r} has the type {kind}, expected {defined}, as JMS defines it"
+            )
         return
     raise ValueError(f"no property can be called {name!r}: {why}")

@@ -135,8 +135,7 @@ class DropboxClaim(LocalClaim):
         name = self.full_name
         if "JMSXGroupID" not in name:
             return None
-        value = self._decoded().properties.get("JMSXGroupID")
-        return None if value is None else str(value)
+        return self._decoded().group_id
 
     @property
     def duplicate_key(self) -> str:
