@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-MODULE: Final = __name__ if __name__ != "__main__" else "connector.spark.daemon"
+MODULE: Final = "connector.spark.daemon"
 IMPORTS: Final = "CONNECTOR_WORKER_IMPORTS"
 """The environment variable with the path of a file of module names, a line each."""
 CODE: Final = "CONNECTOR_WORKER_CODE"
