@@ -158,6 +158,8 @@ def _link(link: re.Match[str], place: str, page: str) -> str:
         return link["text"]  # a part of the site, which the navigation shows
     if target in ROOT_PAGES or target.startswith("docs/"):
         found = ROOT_PAGES.get(target, target.removeprefix("docs/"))
+        if link.re is _RAW:  # MkDocs leaves HTML as it is
+            found = re.sub(r"\.md$", ".html", found)
         relative = posixpath.relpath(found, posixpath.dirname(page) or ".")
         return f"{link['before']}{relative}{hash_}{anchor}{link.group()[-1]}"
     shown = link.groupdict().get("text")
