@@ -20,6 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from connector.regular_file import read_regular
+
 _MAX_SOURCE: Final = 8 << 20
 
 
@@ -82,7 +84,7 @@ def parse_source(path: Path) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(path.read_bytes(), filename=str(path))
+            return ast.parse(read_regular(path), filename=str(path))
     except (RecursionError, MemoryError):
         raise ValueError("nested too deeply") from None
 

@@ -41,7 +41,14 @@ class JsonSchema:
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
-        self._files = SchemaFiles(path.resolve())
+        try:
+            self._files = SchemaFiles(path.resolve())
+        except RuntimeError:
+            raise ValueError(f"{path}: too many links in a circle, expected a file") from None
+        except ValueError as error:
+            if str(path) in str(error):
+                raise
+            raise ValueError(f"{path} leads to another file: {error}") from None
         self._validator = self._files.validator()
         self._brief: Any = None
         """The validator for large documents, made at the first one."""

@@ -19,6 +19,7 @@ import msgspec
 
 from connector.businessobjects.ecmascript import translate
 from connector.businessobjects.names import shown
+from connector.regular_file import read_regular
 
 ALTERNATIVES: Final = "connector-alternatives"
 """The member of a schema in place of ``anyOf`` and ``oneOf`` that has their name."""
@@ -160,7 +161,10 @@ class SchemaFiles:
                 path = beside
         if path is None:
             return None
-        path = path.resolve()
+        try:
+            path = path.resolve()
+        except RuntimeError as error:
+            raise ValueError(f"{path}: {error}") from None
         if not path.is_relative_to(self._path.parent):
             raise ValueError(f"{path} is outside of the directory of the schema")
         return path if is_file or path.exists() else None
@@ -170,7 +174,7 @@ class SchemaFiles:
         if path in self._contents:
             return self._contents[path]
         try:
-            contents = _parse(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+            contents = _parse(read_regular(path).removeprefix(b"\xef\xbb\xbf"))
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from None
         except (msgspec.MsgspecError, ArithmeticError, RecursionError, UnicodeError) as error:
@@ -300,7 +304,10 @@ class _Copy:
 
     def _reference(self, reference: str, base: str) -> str:
         address, mark, fragment = reference.partition("#")
-        uri = urljoin(base, address)
+        try:
+            uri = urljoin(base, address)
+        except ValueError as error:
+            raise ValueError(f"{self._path}: the reference {shown(address)}: {error}") from None
         if not address or not urlsplit(uri).scheme:
             return reference
         return f"{self._files.canonical(uri)}{mark}{fragment}"

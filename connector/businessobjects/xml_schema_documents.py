@@ -13,6 +13,7 @@ from lxml import etree
 
 from connector.businessobjects.xml_parser import local_name
 from connector.errors import MalformedData
+from connector.regular_file import read_regular
 
 NAMESPACE: Final = "http://www.w3.org/2001/XMLSchema"
 XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
@@ -233,8 +234,7 @@ def _plain(name: str) -> str:
 
 def _read(path: Path, place: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise MalformedData(f"{place}{path.name} cannot be read: {reason}") from None

@@ -15,6 +15,7 @@ from connector.errors import DestinationError, UnknownBusinessObject
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import STANDARD_TYPES, PropertyValue, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
+from connector.regular_file import read_regular
 
 SUFFIX: Final = ".test.yaml"
 
@@ -199,7 +200,7 @@ class _Reader:
         if file is None:
             return (text or "").encode("utf-8")
         try:
-            return (self._path.parent / file).read_bytes()
+            return read_regular(self._path.parent / file)
         except OSError as error:
             node = table.entries["body_file"]
             self._problems.add(node.position, f"{path}.body_file", f"{file}: {error.strerror}", "a file")

@@ -35,6 +35,7 @@ from connector.databases.settings import DatabaseSettings
 from connector.errors import ConfigurationError, PipelineError, Problem
 from connector.java import find_java
 from connector.messaging.provider_kind import DeploymentPaths
+from connector.state.file_systems import file_obstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,18 @@ def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | No
     return problems.sorted()
 
 
+def _check_databases(read: AdapterFile, directory: Path, reporter: ProblemReporter) -> None:
+    """Reports files of SQLite that cannot be databases."""
+    for name, one in read.databases.items():
+        url = DatabaseSettings(name, one.url).at(directory).parsed
+        if url.get_backend_name() != "sqlite" or not url.database:
+            continue
+        reason = file_obstacle(Path(url.database))
+        if reason is not None:
+            expected = "a database of SQLite, or a place for a new one"
+            reporter.add(("databases", name, "url"), reason, expected)
+
+
 def _read(
     path: str | Path,
     environment: Mapping[str, str] | None,
@@ -215,6 +228,8 @@ def _read(
             find_java()
         except PipelineError as error:
             reporter.add(("connector", "InputDestination"), f"Spark cannot be started: {error}", "")
+    if java:
+        _check_databases(read, directory, reporter)
     own_selectors = provider is not None and provider.installed.kind().own_selectors
     check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:

@@ -236,6 +236,9 @@ def _check_ship(ship: Sequence[Path], directory: Path, reporter: ProblemReporter
         if not path.exists():
             reporter.add(location, f"there is no {path}", "a file or directory")
             continue
+        if not path.is_file() and not path.is_dir():
+            reporter.add(location, f"{path} is not a regular file", "a file or directory")
+            continue
         source, base = path.resolve(), directory.resolve()
         place = source.relative_to(base) if source.is_relative_to(base) else Path(source.name)
         other = places.setdefault(place, source)

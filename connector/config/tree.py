@@ -7,9 +7,8 @@ make an object, and no alias can grow without bound.
 
 from __future__ import annotations
 
-import os
+import errno
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Final
 import yaml
 
 from connector.config.problems import Position, Problems
+from connector.regular_file import read_regular
 
 MAX_BYTES: Final = 4 << 20
 """The largest configuration file that is read, in bytes."""
@@ -178,8 +178,7 @@ def _words(error: yaml.MarkedYAMLError) -> str:
 def _read_text(path: Path, display: str, problems: Problems) -> str | None:
     here = Position(display)
     try:
-        # Non-blocking, because a FIFO without a writer must not delay the answer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        content = read_regular(path, MAX_BYTES + 1)
     except FileNotFoundError:
         problems.add(
             here,
@@ -189,22 +188,17 @@ def _read_text(path: Path, display: str, problems: Problems) -> str | None:
         )
         return None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EISDIR, errno.EINVAL):
+            problems.add(
+                here,
+                "",
+                "is a directory" if error.errno == errno.EISDIR else str(error.strerror),
+                "a YAML file",
+            )
+            return None
         reason = error.strerror if isinstance(error, OSError) else str(error)
         problems.add(here, "", f"cannot be read: {reason}", "a file that this user may read")
         return None
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-            problems.add(here, "", f"is {what}", "a YAML file")
-            return None
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        problems.add(here, "", f"cannot be read: {error.strerror}", "a readable file")
-        return None
-    finally:
-        os.close(descriptor)
     if len(content) > MAX_BYTES:
         problems.add(here, "", f"is larger than {MAX_BYTES >> 20} MiB", "a configuration file")
         return None

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from connector import user
 from connector.errors import ProviderError, ProviderMisconfigured
+from connector.regular_file import read_regular
 
 LOCK: Final = "connector-jars.lock"
 """Name of the file beside adapter.yaml. ``sha256sum --check`` reads the file, too."""
@@ -94,11 +95,12 @@ class Jars:
             ProviderError: the lock cannot be read.
         """
         try:
-            lines = self.file.read_text("utf-8").splitlines()
+            lines = read_regular(self.file).decode("utf-8").splitlines()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise ProviderMisconfigured(f"{self.file} cannot be read: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise ProviderMisconfigured(f"{self.file} cannot be read: {reason}") from error
         packages, jars = [], []
         for line in lines:
             if line.startswith(_PACKAGE):

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from connector.errors import PipelineError
+from connector.regular_file import read_regular
 
 CODE = "code"
 DEPLOYMENT = "deployment"
@@ -54,7 +55,7 @@ def build_archive(into: Path, deployment: Path, ship: Sequence[Path]) -> Path:
         place = source.relative_to(deployment) if source.is_relative_to(deployment) else Path(source.name)
         _add(members, f"{DEPLOYMENT}/{place}", source)
     try:
-        contents = {name: path.read_bytes() for name, path in sorted(members.items())}
+        contents = {name: read_regular(path) for name, path in sorted(members.items())}
     except OSError as error:
         raise PipelineError(f"cannot ship {error.filename} to the workers: {error.strerror}") from error
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Recognizes file systems that other machines may change unnoticed."""
+"""Recognizes places where files cannot be, and file systems that other machines may change unnoticed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ctypes
 import os
 from pathlib import Path
 from typing import Final
+
+from connector.regular_file import read_regular
 
 _STATFS_BYTES: Final = 512
 
@@ -34,20 +36,48 @@ _SHARED: Final = frozenset(
 )
 """Types of file systems (statfs(2)) that other machines may change."""
 
+_SQLITE: Final = b"SQLite format 3\0"
+"""The first bytes of each database of SQLite."""
+
+_MOST_BYTES: Final = 255
+"""The most bytes that the file systems of Linux keep of one name."""
+
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
+def _bytes(name: str) -> int:
+    return len(os.fsencode(name))
+
+
 def obstacle(directory: Path) -> str | None:
-    """Returns why a directory cannot be there or be made: a file is in the way. None = nothing is."""
+    """Returns why a directory cannot be there or be made, such as a file in the way. None = nothing is."""
+    if (longest := max(directory.parts, key=_bytes)) and _bytes(longest) > _MOST_BYTES:
+        return f"the name {longest[:40]}... has {_bytes(longest)} bytes, and a name has at most {_MOST_BYTES}"
     for place in (directory, *directory.parents):
         try:
-            is_there = os.path.lexists(place)
+            os.lstat(place)
         except ValueError as error:  # a null character
             return f"{str(place)!r}: {error}"
-        if not is_there:
+        except OSError:
             continue
         return None if place.is_dir() else f"{place} is not a directory"
     return None
+
+
+def file_obstacle(file: Path) -> str | None:
+    """Returns why a database of SQLite cannot be there or be made. None = nothing is in the way."""
+    reason = obstacle(file.parent)
+    if reason is not None:
+        return reason
+    try:
+        begin = read_regular(file, len(_SQLITE))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # a null character
+        return f"{str(file)!r}: {error}"
+    except OSError as error:
+        return f"{file}: {error.strerror}"
+    return None if begin in (b"", _SQLITE) else f"{file} is no database of SQLite"
 
 
 def is_shared(path: str) -> bool:

@@ -24,6 +24,7 @@ FLOORS = {
         "connector.modules",
         "connector.open_files",
         "connector.plugins",
+        "connector.regular_file",
         "connector.stages",
         "connector.trace",
         "connector.tracebacks",

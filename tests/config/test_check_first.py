@@ -8,7 +8,9 @@ a case below, or with the reason why ``check`` cannot know.
 from __future__ import annotations
 
 import ast
+import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -342,3 +344,87 @@ def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(deploym
     (problem,) = deployment.check()
     assert problem.warning
     assert (problem.path, problem.found) == (f"{HANDLERS}.text/own.table", "there is no nope.csv")
+
+
+def make_pipe(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def make_directory(place: Path) -> None:
+    place.mkdir()
+
+
+def make_circle(place: Path) -> None:
+    place.symlink_to(place.name)
+
+
+def make_device(place: Path) -> None:
+    place.symlink_to("/dev/zero")
+
+
+MISPLACED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
+    # place: the path that check names, and the edits
+    "s.json": (f"{HANDLERS}.application/json.schema", [(R, OPTIONS, "  application/json: {schema: s.json}")]),
+    "referred": (
+        f"{HANDLERS}.application/json.schema",
+        [(R, OPTIONS, "  application/json: {schema: s.json}"), ("s.json", "", '{"$ref": "referred"}')],
+    ),
+    "s.xsd": (f"{HANDLERS}.text/xml.schema", [(R, OPTIONS, "  text/xml: {Validation: true, schema: s.xsd}")]),
+    "t.j2": (f"{HANDLERS}.text/template.template", [(R, OPTIONS, "  text/template: {template: t.j2}")]),
+    "own.jar": (
+        "provider.classpath[0]",
+        [(A, "type: dropbox\n  root: ./data", JMS.replace("client.jar", "own.jar"))],
+    ),
+    "connector-jars.lock": (
+        "provider.packages",
+        [(A, "type: dropbox\n  root: ./data", JMS.replace('classpath: ["client.jar"]', 'packages: ["a:b:1"]'))],
+    ),
+    "m.db": ("provider.url", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./m.db")]),
+    "shop.db": ("databases.shop.url", []),
+    "shipped.py": ("spark.ship[0]", [(A, "master: local[*]", "ship: [shipped.py]")]),
+    "own.py": ("subscriptions[0].process", [(A, "processes:store_customer", "own:f")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        (name, make)
+        for name in MISPLACED
+        for make in (make_pipe, make_directory, make_circle, make_device)
+        if (name, make) != ("shipped.py", make_directory)  # a directory may be shipped
+    ],
+)
+def test_a_thing_that_is_no_file_is_told_and_never_waited_for(
+    deployment: Deployment, name: str, make: Callable[[Path], None]
+) -> None:
+    path, edits = MISPLACED[name]
+    for file, old, new in edits:
+        if old:
+            deployment.replace(file, old, new)
+        else:
+            deployment.files[file] = new
+    make(deployment.write().parent / name)
+    found = [problem for problem in check("adapter.yaml", {}) if not problem.warning]
+    assert [problem.path for problem in found] == [path], found
+    assert found[0].line
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "a\0b"], ids=["a file of text", "long", "U+0000"])
+@pytest.mark.parametrize("section", ["provider", "databases"])
+def test_a_database_that_sqlite_cannot_open_is_told(deployment: Deployment, section: str, name: str) -> None:
+    deployment.files["text.db"] = "this is no database\n" * 9
+    url = f'"sqlite:///./{name or "text.db"}"'.replace("\0", "\\0")
+    if section == "provider":
+        deployment.replace(A, "type: dropbox\n  root: ./data", f"type: sql\n  url: {url}")
+    else:
+        deployment.replace(A, '"sqlite:///./shop.db"', url)
+    (problem,) = [problem for problem in deployment.check() if not problem.warning]
+    assert problem.path == ("provider.url" if section == "provider" else "databases.shop.url")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\\0b", "d/" + "x" * 300 + "/d"])
+def test_a_directory_that_no_file_system_has_is_told(deployment: Deployment, name: str) -> None:
+    deployment.replace(A, "root: ./data", f'root: "./{name}"\n  create: true')
+    (problem,) = [problem for problem in deployment.check() if not problem.warning]
+    assert problem.path == "provider.root"

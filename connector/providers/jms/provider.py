@@ -47,7 +47,7 @@ class JavaSettings:
         """
         for jar in self.classpath:
             if not jar.is_file():
-                raise ProviderMisconfigured(f"provider.classpath: the jar {jar} is missing")
+                raise ProviderMisconfigured(f"provider.classpath: the jar {jar} is missing, or is not a file")
         return [*self.classpath, *self.packages.paths()]
 
 

@@ -78,8 +78,14 @@ def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProbl
     if not section.packages and not section.classpath:
         yield SectionProblem((), "neither packages nor classpath", "the client library of the broker")
     for number, pattern in enumerate(section.classpath):
-        if not _jars(paths.directory, pattern):
+        jars = _jars(paths.directory, pattern)
+        if not jars:
             yield SectionProblem(("classpath", number), f"no file {pattern}", "a jar")
+        for jar in jars:
+            if not jar.is_file():
+                yield SectionProblem(
+                    ("classpath", number), f"{jar} is not a file", "a jar, or DIRECTORY/*.jar"
+                )
     for number, option in enumerate(section.java_options):
         if not option.startswith("-"):
             yield SectionProblem(("java_options", number), repr(option), "an option of java, -Xmx256m")

@@ -77,17 +77,15 @@ def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProbl
     if not _is_sqlite(section):
         return
     from connector.providers.sql.database import Settings
-    from connector.state.file_systems import is_shared, obstacle
+    from connector.state.file_systems import file_obstacle, is_shared
 
     if section.schema_ is not None:
         yield SectionProblem(("schema",), "a schema with SQLite, which has none", "no schema")
     file = Settings(section.url).at(paths.directory).file
     assert file is not None
-    if os.path.isdir(file):
-        yield SectionProblem(("url",), f"{file} is a directory", "a file")
     directory = Path(file).parent
-    if reason := obstacle(directory):
-        yield SectionProblem(("url",), reason, "a directory, or a place for a new one")
+    if reason := file_obstacle(Path(file)):
+        yield SectionProblem(("url",), reason, "a database of SQLite, or a place for a new one")
         return
     while not directory.exists():
         directory = directory.parent
