@@ -14,11 +14,14 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from connector.config.spark_master import parse_master
+from connector.regular_file import read_regular
 from connector.spark.launcher import FastStart, Launcher
 from connector.spark.session import is_submitted
 
 _NO_RUN: Final = {"-h", "--help"}
 _CONFIG: Final = ("-c", "--config")
+_LONGEST: Final = 1 << 20
+"""Bytes of adapter.yaml that are read here. A longer file is no YAML then, and Java starts later."""
 
 _early: FastStart | None = None
 
@@ -40,7 +43,8 @@ def _begin(arguments: Sequence[str]) -> None:
     if FastStart is None or is_submitted() or _NO_RUN.intersection(arguments):
         return
     path = Path(_config(arguments)).absolute()
-    sections = yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    # Not by the loader in C: its stack overflows at hundreds of thousands of brackets.
+    sections = yaml.safe_load(read_regular(path, _LONGEST))
     connector: Mapping[str, Any] = sections["connector"]
     # A provider that is away is waited for, and without an input there is nothing to do.
     if sections["provider"]["type"] != "dropbox" or not connector.get("InputDestination"):

@@ -28,6 +28,8 @@ class Recorded:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._notes = directory / "starts"
+        self.text = ""
+        """Of adapter.yaml, instead of the sections."""
         self.sections: Sections = {
             "provider": {"type": "dropbox", "root": "data", "create": True},
             "connector": {
@@ -52,7 +54,7 @@ class Recorded:
 
     def run(self, *arguments: str, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Returns exit status and errors of ``connector run``."""
-        (self.directory / "adapter.yaml").write_text(yaml.safe_dump(self.sections))
+        (self.directory / "adapter.yaml").write_text(self.text or yaml.safe_dump(self.sections))
         ended = subprocess.run(
             [sys.executable, "-m", "connector.cli", "run", *arguments],
             cwd=self.directory,
@@ -114,3 +116,12 @@ def test_no_java_starts_without_need(
     recorded.sections.setdefault(section, {})[key] = value
     recorded.run(*arguments)
     assert recorded.starts == []
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, "a: " * 200_000, "- " * 200_000, "*nobody", "\0", "{" * 2_000_000]
+)
+def test_a_file_that_is_no_configuration_is_an_ordinary_mistake(recorded: Recorded, text: str) -> None:
+    recorded.text = text
+    status, errors = recorded.run("--once")
+    assert (status, "adapter.yaml" in errors, recorded.starts) == (2, True, [])
