@@ -61,8 +61,12 @@ SIMPLE_TYPES: Final = ("String", "LongText", SECRET, "Boolean", "Integer", "Floa
 
 MIN_INTEGER: Final = -2147483648
 MAX_INTEGER: Final = 2147483647
-MAX_FLOAT: Final = 3.4028234663852886e38
-"""The largest number of a Float. The smallest is its negative."""
+MAX_FLOAT: Final = 3.4028235677973362e38
+"""The largest number of a Float. The smallest is its negative.
+
+Java writes the largest float of 32 bits as 3.4028235E38, which is larger than it. So the limit is the largest
+number that is rounded to that float.
+"""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -71,7 +75,7 @@ _XML_SPACE: Final = " \t\r\n"
 _DATE: Final = re.compile(
     r"(?!0000)([0-9]{4})(-?)(0[1-9]|1[0-2])\2(0[1-9]|[12][0-9]|3[01])"
     r"(?:T(?:(?:[01][0-9]|2[0-3])(?::?[0-5][0-9](?::?(?:[0-5][0-9]|60)(?:[.,][0-9]+)?)?)?"
-    r"|24(?::?00(?::?00)?)?)"
+    r"|24(?::?00(?::?00(?:[.,]0+)?)?)?)"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?"
     r"|Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9]|[+-]14:00)?"
 )

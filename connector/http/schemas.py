@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Field
 from connector.businessobjects.metadata import MAX_TIMEOUT
-from connector.businessobjects.types import DECIMAL, SECRET, TEXTS
+from connector.businessobjects.types import DECIMAL, MAX_FLOAT, SECRET, TEXTS
 from connector.http.timeout_limits import TIMEOUT
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 from connector.messaging.numbers import MAX_LONG
 
 Schema = dict[str, Any]
 
-_MAX_FLOAT: Final = 3.4028234663852886e38
 _MAX_DOUBLE: Final = 1.7976931348623157e308
 _DATE: Final = (
     r"(?!0000)(?:[0-9]{4}(-?)(?:(?:0[13578]|1[02])\1(?:0[1-9]|[12][0-9]|3[01])"
@@ -24,13 +23,14 @@ _DATE: Final = (
     r"|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)(-?)02\2(?:29))"
 )
 _TIME: Final = (
-    r"T(?:(?:[01][0-9]|2[0-3])(?::?[0-5][0-9](?::?(?:[0-5][0-9]|60)(?:[.,][0-9]+)?)?)?|24(?::?00(?::?00)?)?)"
+    r"T(?:(?:[01][0-9]|2[0-3])(?::?[0-5][0-9](?::?(?:[0-5][0-9]|60)(?:[.,][0-9]+)?)?)?"
+    r"|24(?::?00(?::?00(?:[.,]0+)?)?)?)"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?"
 )
 _ZONE: Final = r"Z|[+-](?:0[0-9]|1[0-3]):[0-5][0-9]|[+-]14:00"
 _NUMBERS: Final = {
     "Integer": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
-    "Float": {"type": "number", "minimum": -_MAX_FLOAT, "maximum": _MAX_FLOAT},
+    "Float": {"type": "number", "minimum": -MAX_FLOAT, "maximum": MAX_FLOAT},
     "Double": {"type": "number", "minimum": -_MAX_DOUBLE, "maximum": _MAX_DOUBLE},
 }
 _SAMPLES: Final = {

@@ -22,6 +22,7 @@ from connector.broker.table.sink import TableSpec
 from connector.broker.table.values import converter
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import is_date
 from connector.databases.handle import Transaction
 from connector.errors import ObjectRefused
 from tests.databases.shop import Shop
@@ -247,7 +248,12 @@ WITH_ZONE, WITHOUT_ZONE = types.DateTime(timezone=True), types.DateTime()
         (WITHOUT_ZONE, "2024-05-31T08:00:00.1234567", "expected at most 6 digits after the second"),
         (WITH_ZONE, "2024-05-31T08:00:00,1234567Z", "expected at most 6 digits after the second"),
         (postgresql.TIMESTAMP(precision=0), "2024-05-31T08:00:00.5", "expected at most 0 digits"),
-        (types.DateTime(), "2024-05-31T08:00:60", "expected a date and time"),
+        (types.DateTime(), "2024-05-31T08:00:60", "expected a date and time without a leap second"),
+        (WITH_ZONE, "20240531T235960.5Z", "expected a date and time without a leap second"),
+        (WITHOUT_ZONE, "2024-05-31+02:00", "with a zone, expected one without"),
+        (WITHOUT_ZONE, "2024-05-31Z", "with a zone, expected one without"),
+        (WITHOUT_ZONE, "2024-05-31T24:00:00+02:00", "with a zone, expected one without"),
+        (WITHOUT_ZONE, "9999-12-31T24:00", "before the year 10000"),
         (types.Date(), "2024-05-31T08:00:00", "expected a date"),
     ],
 )
@@ -263,6 +269,12 @@ def test_a_time_of_which_the_column_loses_a_part_is_refused(kind: Any, text: str
         (WITHOUT_ZONE, "2024-05-31T08:00:00.1234560", "2024-05-31T08:00:00.123456"),
         (WITH_ZONE, "2024-05-31T08:00:00+05:30", "2024-05-31T08:00:00+05:30"),
         (WITH_ZONE, "2024-05-31T08:00Z", "2024-05-31T08:00:00+00:00"),
+        (WITH_ZONE, "2024-05-31Z", "2024-05-31T00:00:00+00:00"),
+        (WITH_ZONE, "2024-05-31+02:00", "2024-05-31T00:00:00+02:00"),
+        (WITH_ZONE, "2024-05-31-14:00", "2024-05-31T00:00:00-14:00"),
+        (WITH_ZONE, "2024-12-31T24:00:00.00-05:00", "2025-01-01T00:00:00-05:00"),
+        (WITHOUT_ZONE, "2024-02-28T24", "2024-02-29T00:00:00"),
+        (WITHOUT_ZONE, "20231231T2400", "2024-01-01T00:00:00"),
         (
             postgresql.TIMESTAMP(timezone=True, precision=3),
             "2024-05-31T08:00:00.120Z",
@@ -272,6 +284,24 @@ def test_a_time_of_which_the_column_loses_a_part_is_refused(kind: Any, text: str
 )
 def test_a_time_keeps_its_zone_and_its_digits(kind: Any, text: str, expected: str) -> None:
     assert converter(kind)(text).isoformat() == expected
+
+
+def test_every_date_of_an_object_is_read_or_refused_with_its_reason() -> None:
+    """A column reads the whole notation of the type Date, and never makes another time of it."""
+    zones = ("", "Z", "+02:00", "-05:30", "+0100", "-11")
+    times = ("T00", "T08:15", "T0815", "T08:15:30", "T08:15:30.25", "T081530,5", "T24:00", "T240000", "T24")
+    for day in ("2024-02-29", "20240229"):
+        for text in [day + time + zone for time in times for zone in zones] + [
+            day,
+            f"{day}Z",
+            f"{day}+14:00",
+        ]:
+            assert is_date(text)
+            has_zone = text[len(day) :].strip("T0123456789:.,") != ""
+            read = converter(WITH_ZONE if has_zone else WITHOUT_ZONE)(text)
+            assert (read.tzinfo is not None) is has_zone
+            assert read.day == (1 if "T24" in text else 29)
+            assert read.hour == (8 if "T08" in text else 0)
 
 
 @pytest.mark.parametrize("value", [1.239, 0.30000000000000004, 1e9, 1e-07])
