@@ -152,7 +152,14 @@ class SoapHandler:
                 continue
             field = by_tag.get(name)
             if field is None or field.child is None:
-                must = block.get(f"{uri}mustUnderstand", "").strip(_SPACE)
+                must = block.get(f"{uri}mustUnderstand", "false").strip(_SPACE)
+                if must not in ("0", "1", "false", "true"):
+                    raise error_at(
+                        f"mustUnderstand of the header block {shown(name)} is {shown(must)}, expected true "
+                        "or false",
+                        block,
+                        "",
+                    )
                 if must in ("1", "true"):
                     raise error_at(
                         f"MustUnderstand: no attribute of {bo.type} takes the header block {shown(name)}",

@@ -132,6 +132,10 @@ def compile_expression(text: str) -> Expression:
     end = 0
     for token in Lexer().tokenize(text):
         found = _LITERAL.match(text, token["start"]) if token["type"] == "literal" else None
+        if found is not None and _has_float(token["value"]) and (wrong := _constant_in(found[1])):
+            raise jmespath.exceptions.LexerError(
+                token["start"], wrong, f"{wrong} is no number of JSON", expression=text
+            )
         if found is not None and _has_float(token["value"]):
             name = f"number {next(_counter)}"  # of its own, because the library keeps what it has read
             literals[name] = _exact(json.loads(found[1].replace("\\`", "`"), parse_float=ExactFloat))
@@ -141,6 +145,13 @@ def compile_expression(text: str) -> Expression:
     if literals:
         _put(parsed.parsed, literals)
     return Expression(parsed)
+
+
+def _constant_in(literal: str) -> str:
+    """Returns NaN, Infinity or -Infinity if a literal has it: Python reads them, and JSON has none."""
+    found: list[str] = []
+    json.loads(literal.replace("\\`", "`"), parse_constant=found.append)
+    return found[0] if found else ""
 
 
 def _put(node: Any, literals: Mapping[str, Any]) -> None:

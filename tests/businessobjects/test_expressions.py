@@ -93,7 +93,13 @@ def test_two_expressions_with_other_literals_do_not_mix() -> None:
     assert [first.search({"a": Decimal("0.15")}), second.search({"a": Decimal("0.15")})] == [True, False]
 
 
-@pytest.mark.parametrize("expression", ["a ==", "`0.1", "sum(", "a[?b == `0.1`"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("a ==", "`0.1", "sum(", "a[?b == `0.1`"),
+        *("`NaN`", "a == `Infinity`", "`[1, -Infinity]`", '`{"a": [NaN]}`', "sum([`1.5`, `NaN`])"),
+    ],
+)
 def test_a_wrong_expression_is_refused(expression: str) -> None:
     with pytest.raises(jmespath.exceptions.JMESPathError):
         compile_expression(expression)

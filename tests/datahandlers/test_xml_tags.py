@@ -609,6 +609,7 @@ def test_header_blocks_are_children(version: str) -> None:
         (envelope("<s:Header/><s:Body><Order/></s:Body><x/>"), "found 'x' in the Envelope"),
         (envelope("<s:Body><Order/></s:Body><s:Header/>"), "found the Header after the Body"),
         (envelope("<s:Header><a s:mustUnderstand='1'/></s:Header><s:Body><Order/></s:Body>"), "MustUnderstand: no attribute of Order takes the header block 'a'"),
+        *((envelope(f"<s:Header><a s:mustUnderstand='{value}'/></s:Header><s:Body><Order/></s:Body>"), f"mustUnderstand of the header block 'a' is '{value.strip()}'") for value in ("yes", "TRUE", "True", "", " ", "2", "01", "true false", "１")),
         (envelope("<s:Body><Order/></s:Body>").replace("2003", "2004"), "VersionMismatch"),
         ("<Order/>", "found the element 'Order', expected a SOAP Envelope"),
         (envelope("lost<s:Body><Order/></s:Body>"), "found the text 'lost' between elements"),
