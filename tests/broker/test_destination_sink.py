@@ -11,7 +11,7 @@ from connector.broker.destination.sink import DestinationSink, DestinationSpec
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, STANDARD_TYPES, Message, PropertyValue
 from connector.testing.sinks import PreparedSinkSuite, sample_context, sample_event, sample_object
 
 Said = Callable[[str, str], Mapping[str, str]]
@@ -70,6 +70,29 @@ def test_the_message_keeps_what_belongs_to_the_event_and_nothing_else() -> None:
         "JMSXGroupSeq": "int",
         "connector_event_id": "string",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "sent"),
+    [
+        ("JMSXGroupID", 5, "int", "5"),
+        ("JMSXGroupID", True, "boolean", "true"),
+        ("JMSXGroupID", 1.5, "double", "1.5"),
+        ("JMSXGroupSeq", 5, "long", 5),
+        ("JMSXGroupSeq", "5", "string", 5),
+        ("JMSXGroupSeq", 1 << 40, "long", None),
+        ("JMSXGroupSeq", "a", "string", None),
+        ("JMSXGroupSeq", 1.5, "double", None),
+    ],
+)
+def test_a_group_of_another_type_is_sent_in_the_type_of_jms(
+    name: str, value: PropertyValue, kind: str, sent: PropertyValue | None
+) -> None:
+    came = Message(message_id="ID:1")
+    came.set_property(name, value, kind)
+    message = sink().prepare(sample_object(), sample_event(came))
+    assert message.properties.get(name) == sent
+    assert message.property_types.get(name) == (None if sent is None else STANDARD_TYPES[name])
 
 
 def test_the_static_meta_object_says_priority_delivery_mode_and_format_unless_the_subscription_does() -> None:

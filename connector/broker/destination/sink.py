@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -15,8 +16,16 @@ from connector.businessobjects.metadata import (
     read_time_to_live,
 )
 from connector.businessobjects.rules import set_format
+from connector.businessobjects.types import text_of
 from connector.messaging.destination import Destination
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, expiration_after
+from connector.messaging.message import (
+    NON_PERSISTENT,
+    PERSISTENT,
+    STANDARD_TYPES,
+    Message,
+    expiration_after,
+    parse_property,
+)
 
 EVENT_ID: Final = "connector_event_id"
 """The property that holds the JMSMessageID of the event in each message sent for that event."""
@@ -93,7 +102,10 @@ class DestinationSink(PreparedSink):
         message.expiration = expiration_after(said.time_to_live)
         for name in ("JMSXGroupID", "JMSXGroupSeq"):  # keeps the order of a group
             if name in event.message.properties:
-                message.set_property(name, event.message.properties[name], event.message.property_types[name])
+                # A foreign sender may have given it a type that brokers refuse.
+                with contextlib.suppress(ValueError):
+                    value = parse_property(STANDARD_TYPES[name], text_of(event.message.properties[name]))
+                    message.set_property(name, value)
         if event.id:
             message.set_property(EVENT_ID, event.id)
         if said.format is not None:
