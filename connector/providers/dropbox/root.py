@@ -68,14 +68,16 @@ class Root:
         Raises:
             ProviderError: the root is missing, empty or another root, and :meth:`enter` would not make it.
         """
+        # Before the look at the root, which another thread or process may make and record meanwhile.
+        entered = self._entered
+        known = self._record.find(self.path) if self._record and self._create and not entered else None
         lack = self._why_unusable()
-        if self._entered:
+        if entered:
             if self._identity is not None and not lack and self._read_id() != self._identity:
                 lack = "is another one"
             if lack or not os.path.isdir(self._own):
                 raise gone(self.path, lack or "is another one")
             return True
-        known = self._record.find(self.path) if self._record and self._create else None
         if known is not None and not lack and (found := self._read_id()) != known:
             lack = "is another one" if found else "has no id"
         if known is not None and lack:
