@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from typing import Final
 from connector.regular_file import read_regular
 
 _MAX_SOURCE: Final = 8 << 20
+_PARSING: Final = threading.Lock()
+"""Held by who parses: filters of warnings are global, and two parsers at once fail in Python 3.11.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def parse_source(path: Path) -> ast.Module:
     if path.stat().st_size > _MAX_SOURCE:
         raise ValueError(f"larger than {_MAX_SOURCE} bytes")
     try:
-        with warnings.catch_warnings():
+        with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(read_regular(path), filename=str(path))
     except (RecursionError, MemoryError):

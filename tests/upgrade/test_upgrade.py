@@ -123,7 +123,9 @@ def unpack(kind: str, directory: Path, server: PostgresServer | None = None) -> 
     """Makes a deployment of this version with the data of 0.2.0."""
     deploy(directory, kind)
     with tarfile.open(FOLDER / f"{kind}.tar.xz") as archive:
-        archive.extractall(directory, filter="fully_trusted")
+        # Python 3.11.2 has no filters yet, and 3.14 has another default.
+        archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
+        archive.extractall(directory)
     url = f"sqlite:///{directory}/data/messages.db" if kind == "sqlite" else ""
     if server is not None:
         name = server.make_database()
