@@ -7,6 +7,7 @@ takes the early Java only if it would start Java in the same way. Otherwise the 
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -97,4 +98,4 @@ def _config(arguments: Sequence[str]) -> str:
             return arguments[position + 1]
         if argument.startswith("--config="):
             return argument.removeprefix("--config=")
-    return "adapter.yaml"
+    return os.environ.get("CONNECTOR_CONFIG", "adapter.yaml")
