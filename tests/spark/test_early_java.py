@@ -125,3 +125,8 @@ def test_a_file_that_is_no_configuration_is_an_ordinary_mistake(recorded: Record
     recorded.text = text
     status, errors = recorded.run("--once")
     assert (status, "adapter.yaml" in errors, recorded.starts) == (2, True, [])
+
+
+def test_the_variable_names_the_configuration_too(recorded: Recorded) -> None:
+    status, _ = recorded.run("--once", environ={"CONNECTOR_CONFIG": "other.yaml"})
+    assert (status, recorded.starts) == (2, [])
