@@ -22,7 +22,7 @@ from connector.spark.session import is_submitted
 _NO_RUN: Final = {"-h", "--help"}
 _CONFIG: Final = ("-c", "--config")
 _LONGEST: Final = 1 << 20
-"""Bytes of adapter.yaml that are read here. A longer file is no YAML then, and Java starts later."""
+"""Bytes of adapter.yaml that are read here. A longer file is cut, and then Java starts later or anew."""
 
 _early: FastStart | None = None
 
