@@ -23,8 +23,8 @@ import orjson
 
 from benchmarks.common import deployment, json_body, machine, scratch, spread
 from benchmarks.memory import report
-from connector.adapter import Adapter
-from connector.jars.locked import LOCK
+from connector.brokers.jars.locked import LOCK
+from connector.service.adapter import Adapter
 from tests.servers.conftest import ARTEMIS, CLIENT, Broker, resolved
 
 _CAMEL = "4.18.2"

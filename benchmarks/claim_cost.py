@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.common import machine, scratch, spread
 from connector.messaging.destination import parse_destination
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 
 BACKLOGS = (1_000, 100_000, 1_000_000)
 POLL = 1000

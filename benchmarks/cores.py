@@ -13,7 +13,7 @@ import statistics
 import time
 
 from benchmarks.common import deployment, fill, machine, scratch, spread, xml_body
-from connector.adapter import Adapter
+from connector.service.adapter import Adapter
 
 QUEUES = [f"in{number}" for number in range(4)]
 

@@ -28,11 +28,11 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import make_url
 
 from benchmarks.common import deployment, json_body, machine, scratch, spread
-from connector.adapter import Adapter
 from connector.messaging.destination import parse_destination
 from connector.messaging.settlement import GroupSettlement
-from connector.providers.sql.database import Settings
-from connector.providers.sql.provider import SqlProvider
+from connector.service.adapter import Adapter
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
 from tests.postgres import PostgresServer
 
 PARTS: Final = ("claims", "backlog", "churn", "events")

@@ -24,11 +24,11 @@ import orjson
 from lxml import etree
 
 from benchmarks.common import machine, scratch, spread
-from connector.businessobjects.catalogue import discover
-from connector.businessobjects.datahandler import DataHandler, Hint
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject
+from connector.formats.catalogue import discover
+from connector.formats.datahandler import DataHandler, Hint
+from connector.formats.handlers import Handlers
 
 TYPES = {
     "Text": ("String", "Harbour Street 7"),

@@ -17,8 +17,8 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.provider import Connection
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
 
 PRICES = parse_destination("topic://prices")
 

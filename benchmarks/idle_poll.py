@@ -12,7 +12,7 @@ import time
 from benchmarks.common import machine, scratch, spread
 from connector.events.claiming import claim_round_robin
 from connector.messaging.destination import parse_destination
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 
 DESTINATIONS = 1000
 

@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmarks.common import deployment, json_body, machine, scratch
-from connector.adapter import Adapter
+from connector.service.adapter import Adapter
 
 CALLED = """
 import time

@@ -25,8 +25,8 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.provider import Provider
 from connector.messaging.settlement import Settlement
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
 
 ORDERS = parse_destination("queue://orders")
 BODY = b"x" * 1024

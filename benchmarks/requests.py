@@ -25,15 +25,15 @@ import orjson
 
 from benchmarks.common import machine, scratch, spread
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import StaticMetaObject
+from connector.formats.handlers import HandlerSpec
 from connector.messaging import connect
 from connector.messaging.client import MessagingConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.providers.dropbox.provider import DropboxProvider
 from connector.requests.client import RequestClient
 from connector.requests.settings import RequestSettings
+from connector.stores.dropbox.provider import DropboxProvider
 
 REQUESTS = "queue://requests"
 NOTES = "n" * 900

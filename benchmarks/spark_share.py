@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
-from connector.adapter import Adapter
 from connector.events.job import FUNCTION
 from connector.events.order_groups import work_items
 from connector.events.task_settings import Assignment
 from connector.events.worker import run_assignment, stop_runners
 from connector.messaging.destination import parse_destination
+from connector.service.adapter import Adapter
 
 
 def measure(adapter: Adapter, root: Path, size: int, runs: int) -> tuple[list[float], list[float]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
-from connector.adapter import Adapter
+from connector.service.adapter import Adapter
 
 
 def plain(root: Path, queues: list[str]) -> int:

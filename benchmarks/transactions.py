@@ -24,7 +24,7 @@ from benchmarks.worker_cost import Unwatched
 from connector.config.loading import load
 from connector.events.task import Task
 from connector.messaging.destination import parse_destination
-from connector.parts import make_provider, make_task_settings
+from connector.service.assembly import make_provider, make_task_settings
 from connector.state.journal import JournalFile
 from tests.postgres import PostgresServer
 

@@ -18,11 +18,11 @@ from typing import Any
 import orjson
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch
-from connector.broker.process.sink import load_process
 from connector.config.loading import load
 from connector.events.task import Task
 from connector.messaging.destination import parse_destination
-from connector.parts import make_provider, make_task_settings
+from connector.service.assembly import make_provider, make_task_settings
+from connector.sinks.process.sink import load_process
 from connector.state.journal import JournalFile
 
 EVENTS = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from connector.errors import (
     MalformedData,
@@ -14,10 +14,6 @@ from connector.errors import (
     Unsubscribed,
 )
 from connector.status import VERSION as __version__
-
-if TYPE_CHECKING:
-    from connector.adapter import Adapter
-    from connector.broker.replying import Reply
 
 __all__ = [
     "Adapter",
@@ -33,7 +29,7 @@ __all__ = [
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 """Keeps Python from printing warnings of a program that has set up no logging."""
 
-_LAZY: Final = {"Adapter": "connector.adapter", "Reply": "connector.broker.replying"}
+_LAZY: Final = {"Adapter": "connector.service.adapter", "Reply": "connector.sinks.replying"}
 """Modules of the names that are loaded on first use, so that a command without them starts faster."""
 
 

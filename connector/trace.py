@@ -11,11 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, TypeVar
-
-from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.json_text import to_json_text
-from connector.businessobjects.types import SECRET
+from typing import Final, ParamSpec, TypeVar
 
 EVENTS: Final = 1
 """Each message that a poll detects, and the outcome of each event."""
@@ -29,8 +25,6 @@ DETAILS: Final = 5
 """Properties at the start, messages taken and put, dumps of business objects."""
 
 _log: Final = logging.getLogger("connector.trace")
-_MASK: Final = "********"
-_MAX_DUMP: Final = 16 << 10
 
 _Arguments = ParamSpec("_Arguments")
 _Returned = TypeVar("_Returned")
@@ -97,29 +91,3 @@ def step(
 
 
 OFF: Final = Trace()
-
-
-def dump(bo: BusinessObject) -> str:
-    """Returns the attributes of a business object as JSON, at most 16 KiB. Ciphertext is masked."""
-    try:
-        text = to_json_text(masked(bo), default=repr)
-    except Exception as error:  # no trace may fail an event
-        text = f"cannot be shown: {type(error).__name__}"
-    return text if len(text) <= _MAX_DUMP else f"{text[:_MAX_DUMP]}..."
-
-
-def masked(bo: BusinessObject) -> dict[str, Any]:
-    """Returns the attributes that are set, as values for JSON. Ciphertext is masked."""
-    attributes = bo.definition.attributes
-    result: dict[str, Any] = {}
-    for name in bo:
-        value = bo[name]
-        if attributes[name].type == SECRET:
-            result[name] = _MASK
-        elif isinstance(value, BusinessObject):
-            result[name] = masked(value)
-        elif attributes[name].is_many and attributes[name].is_child:
-            result[name] = [masked(child) for child in value]
-        else:
-            result[name] = value
-    return result

@@ -1,5 +1,5 @@
 """The data handlers shipped with the connector, one file for each format.
 
-They use only the public contract (:mod:`connector.businessobjects.datahandler`). So they are models for your
+They use only the public contract (:mod:`connector.formats.datahandler`). So they are models for your
 own handlers.
 """

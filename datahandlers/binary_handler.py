@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connector.businessobjects.datahandler import Hint, Option
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.names import shown
-from connector.businessobjects.single_attribute import BYTES, unfit
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint, Option
+from connector.formats.single_attribute import BYTES, unfit
+from connector.text.names import shown
 
 _WRONG: Final = {"base64": re.compile(r"[^A-Za-z0-9+/=]"), "hex": re.compile(r"[^0-9A-Fa-f]")}
 

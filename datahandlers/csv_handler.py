@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connector.businessobjects.columns import MAX_COLUMNS, TYPE, Columns, Layout
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.names import plain
-from connector.businessobjects.separated_values import FieldError, Records, SeparatedValues
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.columns import MAX_COLUMNS, TYPE, Columns, Layout
+from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.separated_values import FieldError, Records, SeparatedValues
+from connector.text.encoding import decode, encode
+from connector.text.names import plain
 
 _WRITTEN: Final = {"\\t": "\t", "\\r\\n": "\r\n", "\\n": "\n", "\\r": "\r"}
 

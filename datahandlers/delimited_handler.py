@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Field, Schema
-from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
-from connector.businessobjects.names import shown
-from connector.businessobjects.special_values import Misfit, Run, SpecialValues
 from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.special_values import Misfit, Run, SpecialValues
+from connector.text.encoding import decode, encode
+from connector.text.names import shown
 
 _MAX_DEPTH: Final = 200
 

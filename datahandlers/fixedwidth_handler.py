@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import Any, Final, NoReturn
 
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions, Field, Schema
-from connector.businessobjects.encoding import DEFAULT, decode, encode
 from connector.businessobjects.instance import BusinessObject, object_of
-from connector.businessobjects.names import shown
-from connector.businessobjects.special_values import Misfit, Run, SpecialValues
 from connector.businessobjects.types import DECIMAL, TEXTS, SimpleValue
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.special_values import Misfit, Run, SpecialValues
+from connector.text.encoding import DEFAULT, decode, encode
+from connector.text.names import shown
 
 _MAX_DEPTH: Final = 200
 _WIDTHS: Final = {"Boolean": 5, "Integer": 11, "Float": 24, "Double": 24, "Date": 32}

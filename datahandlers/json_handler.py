@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import orjson
 
-from connector import stages
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.json_decoder import JsonDecoder, count_members
-from connector.businessobjects.json_names import JsonNames, json_names
-from connector.businessobjects.json_text import from_json, to_json
-from connector.businessobjects.names import shown
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.json_decoder import JsonDecoder, count_members
+from connector.formats.json_names import JsonNames, json_names
+from connector.limits import stages
+from connector.text.encoding import decode, encode
+from connector.text.json_text import from_json, to_json
+from connector.text.names import shown
 
 if TYPE_CHECKING:
-    from connector.businessobjects.json_schema import JsonSchema
+    from connector.formats.json_schema import JsonSchema
 
 MAX_DEPTH: Final = 200
 _TOO_DEEP: Final = "depth limit exceeded"
@@ -90,7 +90,7 @@ class JsonHandler:
         self._schema: JsonSchema | None = None
         self._at_schema = stages.Stage("schema", Path(options.get("schema") or "").name)
         if options.get("schema"):
-            from connector.businessobjects.json_schema import JsonSchema
+            from connector.formats.json_schema import JsonSchema
 
             self._schema = JsonSchema(Path(options["schema"]))
 

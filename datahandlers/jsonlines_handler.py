@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.encoding import encode
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler, utf8
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint, Option, charset
+from connector.text.encoding import encode
 
 _PLACE: Final = re.compile(r"line 1( column [0-9]+)?\Z")
 """The place of a mistake in the JSON of a line."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from connector.businessobjects.app_specific_info import tags
-from connector.businessobjects.datahandler import DataHandler, Hint, Option
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.name_handlers import NameHandler
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import DataHandler, Hint, Option
 
 
 class _Role(NamedTuple):

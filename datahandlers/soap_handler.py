@@ -8,16 +8,16 @@ from typing import Any, Final
 from lxml import etree
 
 from connector.businessobjects.app_specific_info import tags
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.names import shown
 from connector.businessobjects.types import text_of
-from connector.businessobjects.xml_parser import local_name, parse_xml
-from connector.businessobjects.xml_reader import XmlReader, error_at, refuse_text_within
-from connector.businessobjects.xml_shape import Shapes
-from connector.businessobjects.xml_writer import XmlWriter
 from connector.errors import MalformedData
+from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.xml_reader import XmlReader, error_at, refuse_text_within
+from connector.formats.xml_shape import Shapes
+from connector.formats.xml_writer import XmlWriter
+from connector.text.names import shown
+from connector.text.xml_parser import local_name, parse_xml
 
 _NAMESPACES: Final = {
     "1.1": "http://schemas.xmlsoap.org/soap/envelope/",

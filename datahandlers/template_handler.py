@@ -12,13 +12,13 @@ from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, T
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from connector import stages
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.encoding import encode
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData
+from connector.formats.datahandler import Hint, Option, charset
+from connector.limits import stages
+from connector.text.encoding import encode
 
 MAX_TEXT: Final = 64 << 20
 """The longest text that a template may write, in characters."""

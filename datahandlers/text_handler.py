@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.single_attribute import TEXT, unfit
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.single_attribute import TEXT, unfit
+from connector.text.encoding import decode, encode
 
 
 class TextHandler:

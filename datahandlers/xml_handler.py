@@ -9,16 +9,16 @@ from typing import Any
 
 from lxml import etree
 
-from connector import stages
-from connector.businessobjects.datahandler import Hint, Option, charset
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.xml_parser import parse_xml
-from connector.businessobjects.xml_reader import XmlReader, refuse_text_within
-from connector.businessobjects.xml_shape import Shapes
-from connector.businessobjects.xml_validation import DtdValidator, SchemaValidator
-from connector.businessobjects.xml_writer import XmlWriter
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.xml_reader import XmlReader, refuse_text_within
+from connector.formats.xml_shape import Shapes
+from connector.formats.xml_validation import DtdValidator, SchemaValidator
+from connector.formats.xml_writer import XmlWriter
+from connector.limits import stages
+from connector.text.xml_parser import parse_xml
 
 
 class XmlHandler:
@@ -29,7 +29,7 @@ class XmlHandler:
     Elements are attributes by name, in any order. An n-cardinality child is a repeated element. An
     empty element is blank, an element with ``xsi:nil="true"`` is not set. Elements are written in the order
     of the definition. Tags in the application-specific information say what else an attribute is in XML
-    (:mod:`connector.businessobjects.xml_shape`).
+    (:mod:`connector.formats.xml_shape`).
 
     Names are compared without their namespace, unless a tag gives one. XML attributes of the namespaces
     ``xml`` and ``xsi``, comments and processing instructions are passed over. The option gives the character

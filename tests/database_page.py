@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import NullPool, create_engine
 
-from connector.providers.sql.database import Settings
+from connector.stores.sql.database import Settings
 
 PAGE: Final = (Path(__file__).resolve().parents[1] / "docs/reference/database.md").read_text("utf-8")
 STATEMENTS: Final = dict(re.findall(r"```sql name=(\S+)\n(.*?)```", PAGE, re.DOTALL))

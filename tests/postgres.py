@@ -275,7 +275,7 @@ def _end_signs_of_life(url: str) -> None:
 
     A product's process ends with its database. The process of the tests goes on, and measures the processor.
     """
-    from connector.providers.sql import notices, processes  # most tests need no database
+    from connector.stores.sql import notices, processes  # most tests need no database
 
     name = url.rpartition("/")[2]
     for settings, one in list(processes._shared.items()):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from connector.providers.dropbox import files
+from connector.stores.dropbox import files
 
 _PRIVILEGES = 0b1110
 """The capabilities to read and write any file, and to act as its owner.

@@ -17,13 +17,14 @@ from connector.cli.__main__ import main
 
 
 def _use_no_spark() -> None:
-    from connector.adapter import Adapter
+    from connector.service.adapter import Adapter
+    from connector.service.assembly import spark_section
     from connector.spark import early_java
     from connector.testing.pipeline import InProcessPipeline
     from tests.forked_pipeline import ForkedPipeline
 
     def make_pipeline(adapter: Adapter, _output: Callable[[str], None] | None) -> InProcessPipeline:
-        cores = re.search(r"\d+", adapter.configuration.spark.master or "")
+        cores = re.search(r"\d+", spark_section(adapter.configuration).master or "")
         make = ForkedPipeline if adapter.configuration.provider.type == "jms" else InProcessPipeline
         made = make(adapter.configuration.directory, parallelism=int(cores[0]) if cores else 2)
         made.launch()  # forks before the adapter connects
@@ -35,9 +36,9 @@ def _use_no_spark() -> None:
 
 def _use_test_settings() -> None:
     """Lets an adapter wait for less long, and one with a database be on another machine."""
-    from connector.adapter import Adapter
-    from connector.providers.sql import processes
-    from connector.providers.sql.database import Settings
+    from connector.service.adapter import Adapter
+    from connector.stores.sql import processes
+    from connector.stores.sql.database import Settings
 
     for owner, name in ((Adapter, "recovery_interval"), (Settings, "lease"), (Settings, "busy")):
         if seconds := os.environ.get(f"TEST_{name.upper()}"):

@@ -1,1 +1,1 @@
-"""Business objects: definitions, instances, static rules, the dynamic child, the data-handler contract."""
+"""Business objects: definitions, instances, static rules, the dynamic meta-object."""

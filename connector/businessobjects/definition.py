@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from connector.businessobjects.app_specific_info import tags
-from connector.businessobjects.names import did_you_mean, shown
 from connector.businessobjects.types import (
     SIMPLE_TYPES,
     Converter,
@@ -16,6 +15,7 @@ from connector.businessobjects.types import (
     typed_converter,
 )
 from connector.errors import UnknownBusinessObject
+from connector.text.names import did_you_mean, shown
 
 __all__ = [
     "OBJECT_EVENT_ID",

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import DECIMAL, TEXTS, SimpleValue, text_of
 from connector.errors import MalformedData
 from connector.messaging.message import (
@@ -32,6 +31,7 @@ from connector.messaging.message import (
     parse_property,
 )
 from connector.messaging.selectors.identifiers import check_property_name
+from connector.text.names import did_you_mean
 
 PROPERTIES: Final = "JMSProperties"
 

@@ -21,8 +21,8 @@ from jmespath import functions
 from jmespath.lexer import Lexer
 from jmespath.parser import ParsedResult
 
-from connector.businessobjects.decimals import ExactFloat, ExactInteger, from_number
-from connector.businessobjects.json_text import to_json_text
+from connector.text.decimals import ExactFloat, ExactInteger, from_number
+from connector.text.json_text import to_json_text
 
 _EXACT: Final = Context(prec=1_000_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _QUOTIENT: Final = Context(prec=50, Emax=MAX_EMAX, Emin=MIN_EMIN)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definition, Definitions, Field, Schema
-from connector.businessobjects.names import did_you_mean, shown
 from connector.businessobjects.types import SECRET, Converter, SimpleValue, describe
 from connector.errors import MalformedData
+from connector.text.names import did_you_mean, shown
 
 
 class UnknownAttribute(MalformedData, KeyError):

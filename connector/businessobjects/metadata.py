@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import Definition, Definitions
 from connector.businessobjects.dynamic import HEADERS, PROPERTIES, property_tags, sendable_text
-from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import SECRET, SIMPLE_TYPES, SimpleValue, describe, text_of
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import HIGHEST_PRIORITY, NON_PERSISTENT, PERSISTENT, expiration_after
 from connector.messaging.numbers import read_whole
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
+from connector.text.names import did_you_mean
 
 MAX_TIMEOUT: Final = 2**31 - 1
 """The longest ResponseTimeout in milliseconds, some 24 days: the largest Integer."""

@@ -22,10 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from connector import stages
-from connector.businessobjects.encoding import decode
 from connector.errors import ConfigurationError, MalformedData, Problem, UnknownBusinessObject
+from connector.limits import stages
 from connector.modules import find_module, load_file
+from connector.text.encoding import decode
 from connector.tracebacks import error_text, failure_text
 
 NameHandler = Callable[[bytes | str], str]
@@ -117,7 +117,7 @@ def make_name_handler(text: str, prefix: str, base: Path) -> NameHandler:
 
 
 def _root(body: bytes | str) -> object:
-    from connector.businessobjects.xml_parser import local_name, parse_xml
+    from connector.text.xml_parser import local_name, parse_xml
 
     return local_name(parse_xml(body).tag)
 
@@ -160,7 +160,7 @@ def _by_jmespath(expression: str) -> Callable[[bytes | str], object]:
 def _by_xpath(expression: str) -> Callable[[bytes | str], object]:
     from lxml import etree
 
-    from connector.businessobjects.xml_parser import parse_xml
+    from connector.text.xml_parser import parse_xml
 
     compiled = etree.XPath(expression)
 
@@ -177,7 +177,7 @@ def _by_xpath(expression: str) -> Callable[[bytes | str], object]:
 
 
 def _json(text: str) -> Any:
-    from connector.businessobjects.json_text import from_json
+    from connector.text.json_text import from_json
 
     try:
         return from_json(text)

@@ -11,12 +11,12 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from connector.businessobjects.encoding import decode
 from connector.errors import MalformedData
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.selectors.identifiers import reader
 from connector.messaging.selectors.nodes import And, Comparison, Identifier, Literal, Member, Node
+from connector.text.encoding import decode
 
 _UNPARSED: Final = object()
 
@@ -74,7 +74,7 @@ class SeenMessage:
     def _document(self) -> Any:
         """Returns the JSON document in the body, or None."""
         if self._parsed is _UNPARSED:
-            from connector.businessobjects.json_text import from_json
+            from connector.text.json_text import from_json
 
             try:
                 self._parsed = from_json(decode(self._message.body))

@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
 
-from connector import stages
 from connector.businessobjects.definition import Definition
-from connector.businessobjects.handlers import HANDLER_KEYS
 from connector.businessobjects.rule_conditions import Place, SeenMessage, needed_texts
 from connector.errors import MalformedData
+from connector.limits import stages
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.selectors.identifiers import check_property_name
 from connector.tracebacks import error_text
+
+HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
+"""The properties that name a data handler. Within a meta-object the class counts before the MIME type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ Date      ISO 8601 date or date-time, also a     the same, kept as text
 
 For Boolean, Integer, Float, Double, Decimal and Date, white space around the text does not count, as in XML
 Schema. A Float keeps the precision in which the number was written. Only its range is that of 32 bits.
-:mod:`connector.businessobjects.decimals` explains Decimal.
+:mod:`connector.text.decimals` explains Decimal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from connector.businessobjects.decimals import ExactFloat, from_number, from_text, plain
+from connector.text.decimals import ExactFloat, from_number, from_text, plain
 
 SimpleValue = str | int | float | bool | Decimal
 Converter = Callable[[Any], SimpleValue]

@@ -13,7 +13,7 @@ from connector.cli.common import (
     answer_json,
 )
 from connector.config.loading import load
-from connector.parts import accept_root as accept
+from connector.service.assembly import accept_root as accept
 
 _DONE: Final = {
     "made": "is made and recorded",

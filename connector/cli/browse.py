@@ -23,7 +23,7 @@ from connector.cli.messages import show
 from connector.config.loading import load
 from connector.messaging.message import Message
 from connector.messaging.numbers import MAX_INT
-from connector.parts import make_provider
+from connector.service.assembly import make_provider
 
 
 def browse(

@@ -13,7 +13,7 @@ from connector.config.loading import Configuration, load
 from connector.config.loading import check as find_problems
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider, Finding, Surveyor
-from connector.parts import check_databases, make_provider
+from connector.service.assembly import check_databases, make_provider
 
 _ABILITIES: Final = {
     "topics": "topics",

@@ -174,7 +174,7 @@ def answer(text: str) -> None:
 
 def answer_json(value: Any) -> None:
     """Writes a JSON document to stdout, on one line. Raises the errors of :func:`answer`."""
-    from connector.businessobjects.json_text import to_json_text
+    from connector.text.json_text import to_json_text
 
     answer(to_json_text(value))
 

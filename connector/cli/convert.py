@@ -9,16 +9,8 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 
-from connector.businessobjects.datahandler import (
-    DataHandler,
-    HandlerFailed,
-    Hint,
-    SplittingHandler,
-    message_body,
-)
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
-from connector.businessobjects.json_text import to_json_text
 from connector.businessobjects.name_handlers import NameHandler
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -34,9 +26,17 @@ from connector.cli.common import (
 from connector.config.loading import load
 from connector.config.model import Connector
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import (
+    DataHandler,
+    HandlerFailed,
+    Hint,
+    SplittingHandler,
+    message_body,
+)
 from connector.limits.call import ConversionEnded, call_limited
-from connector.parts import make_handlers
-from connector.stages import Stage
+from connector.limits.stages import Stage
+from connector.service.assembly import make_handlers
+from connector.text.json_text import to_json_text
 from connector.tracebacks import message_of
 
 

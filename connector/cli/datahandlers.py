@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from connector.businessobjects.catalogue import Catalogue, HandlerInfo, discover, spec_for_class
-from connector.businessobjects.datahandler import COMMON_OPTIONS, Option
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
 from connector.config.loading import Configuration, load_valid_parts
 from connector.errors import ConfigurationError
+from connector.formats.catalogue import Catalogue, HandlerInfo, discover, spec_for_class
+from connector.formats.datahandler import COMMON_OPTIONS, Option
 
 _CLASS_KEY: Final = "DataHandlerClassName"
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from connector.cli.common import note
 from connector.config.loading import Configuration
-from connector.config.problems import nearest
+from connector.declare.problems import nearest
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.provider_kind import AdapterProvider
 

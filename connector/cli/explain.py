@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from connector.businessobjects.json_text import to_json_text
 from connector.businessobjects.types import SECRET
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -27,11 +26,12 @@ from connector.cli.messages import as_document
 from connector.cli.send import add_property
 from connector.config.loading import Configuration, load
 from connector.errors import SelectorError, UnknownDestination
-from connector.events.explain import Explanation, ObjectFinding, SubscriptionFinding
 from connector.messaging.destination import Destination
 from connector.messaging.message import PROPERTY_TYPES, Message
 from connector.messaging.selector import compile_selector
-from connector.parts import make_explainer, make_provider
+from connector.service.assembly import make_explainer, make_provider
+from connector.text.json_text import to_json_text
+from connector.workbench.explain import Explanation, ObjectFinding, SubscriptionFinding
 
 _SENT: Final = ("JMSType", "properties", "property_types", "body", "body_encoding")
 _MAX_SHOWN: Final = 2000

@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 import typer
 
-from connector.businessobjects.datahandler import charset as check_charset
 from connector.cli.common import (
     DEFAULT_CONFIG,
     BadArgument,
@@ -21,9 +20,11 @@ from connector.cli.common import (
     note,
     printable,
 )
-from connector.config.metaobject_files import Neighbours, existing, surroundings, write_files
-from connector.config.problems import Problems
-from connector.config.repository_import.conversion import (
+from connector.declare.problems import Problems
+from connector.errors import ConfigurationError, Problem
+from connector.formats.datahandler import charset as check_charset
+from connector.workbench.metaobject_files import Neighbours, existing, surroundings, write_files
+from connector.workbench.repository_import.conversion import (
     BUSINESS_OBJECT,
     HANDLERS,
     STATIC,
@@ -32,8 +33,7 @@ from connector.config.repository_import.conversion import (
     convert,
     fit,
 )
-from connector.config.repository_import.reader import Section, read_repository
-from connector.errors import ConfigurationError, Problem
+from connector.workbench.repository_import.reader import Section, read_repository
 
 _WORDS: Final = {
     BUSINESS_OBJECT: "business object",

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from connector.brokers.jars.locked import Jars
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
 from connector.config.loading import load
-from connector.jars.locked import Jars
 from connector.messaging.provider_kind import installed_providers
 
 
@@ -50,7 +50,7 @@ def jars(
 
 
 def _resolve(jars: Jars, repositories: list[str] | tuple[str, ...]) -> None:
-    from connector.jars.resolver import CENTRAL, fetch
+    from connector.brokers.jars.resolver import CENTRAL, fetch
     from connector.java import find_java
     from connector.spark.launcher import spark_jars
 

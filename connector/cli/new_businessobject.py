@@ -8,16 +8,16 @@ from typing import Final
 
 from connector.businessobjects.definition import SIMPLE_TYPES
 from connector.cli.common import BadArgument, answer, answer_json, note, printable
-from connector.config.metaobject_files import (
+from connector.config.metaobject_model import NAME_RULE, is_name
+from connector.errors import ConfigurationError, MalformedData
+from connector.workbench.metaobject_files import (
     SUFFIX,
     Neighbours,
     existing,
     surroundings,
     write_files,
 )
-from connector.config.metaobject_model import NAME_RULE, is_name
-from connector.config.metaobject_text import file_text
-from connector.errors import ConfigurationError, MalformedData
+from connector.workbench.metaobject_text import file_text
 
 _SKELETON: Final = """\
 # A business object. The keys stand in docs/reference/configuration.md.
@@ -103,7 +103,7 @@ def _drafted(
     name: str, sample: Path, format_name: str | None, schemas: Path | None, taken: list[str]
 ) -> tuple[str, list[str], list[str], list[str]]:
     """Returns the text of the file, the names of its objects, what to look at, and what was left out."""
-    from connector.config.drafting.samples import FORMATS, draft_of, format_of, read_sample
+    from connector.workbench.drafting.samples import FORMATS, draft_of, format_of, read_sample
 
     if format_name is not None and format_name not in FORMATS:
         raise BadArgument(f"--format {format_name}: expected one of {', '.join(FORMATS)}")

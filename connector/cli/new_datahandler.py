@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from connector.cli.common import BadArgument, answer, answer_json
-from connector.config.metaobject_files import surroundings
+from connector.workbench.metaobject_files import surroundings
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
 _WORD: Final = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
@@ -18,8 +18,8 @@ _HANDLER: Final = '''\
 
 import json
 
-from connector.businessobjects.datahandler import Option, charset
-from connector.businessobjects.encoding import decode, encode
+from connector.formats.datahandler import Option, charset
+from connector.text.encoding import decode, encode
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData, UnknownBusinessObject
@@ -102,7 +102,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.businessobjects.datahandler import Hint
+from connector.formats.datahandler import Hint
 from connector.businessobjects.instance import BusinessObject
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 

@@ -22,7 +22,7 @@ from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
-from connector.parts import make_event_settings, make_provider
+from connector.service.assembly import make_event_settings, make_provider
 
 _NOT_POLLED: Final = "not polled"
 _NUMBERS: Final = ("waiting", "in_progress", "processed", "expired", "error")

@@ -37,7 +37,7 @@ from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessag
 from connector.messaging.destination import Destination
 from connector.messaging.numbers import MAX_INT
 from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
-from connector.parts import make_provider, with_poll_quantity
+from connector.service.assembly import make_provider, with_poll_quantity
 
 _MODES = {
     "auto": AcknowledgeMode.INDIVIDUAL,

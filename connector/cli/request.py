@@ -28,8 +28,8 @@ from connector.config.loading import load
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.messaging.numbers import MAX_INT
-from connector.parts import make_requests
 from connector.requests.result import RequestResult
+from connector.service.assembly import make_requests
 
 _QUIET = 1.0
 """Seconds after which a user at a terminal is told that the command waits for a reply."""
@@ -135,7 +135,7 @@ def _show(name: str, result: RequestResult, *, as_json: bool) -> None:
     if as_json:
         answer_json(result.as_dict())
     elif result.good:
-        from connector.businessobjects.json_text import to_json_text
+        from connector.text.json_text import to_json_text
 
         answer(to_json_text(result.as_dict()["object"], indent=2))
     if not result.good:

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from connector.adapter import Adapter
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, complain, show_output
 from connector.cli.notify import ServiceManager
 from connector.cli.progress import Progress
@@ -25,6 +24,7 @@ from connector.config.loading import load
 from connector.errors import ConnectorError, PipelineError, ProviderError
 from connector.events.report import CycleReport
 from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
+from connector.service.adapter import Adapter
 from connector.status import ReturnCode
 
 _log: Final = logging.getLogger("connector.run")
@@ -144,7 +144,7 @@ def _bounded(adapter: Adapter, *, drain: bool) -> str | None:
 
 def _service(adapter: Adapter, stopped: threading.Event, manager: ServiceManager) -> str | None:
     """Polls until a signal comes. Returns the reason why the service cannot go on. None after a signal."""
-    from connector.service import Service
+    from connector.service.loop import Service
 
     service = Service(adapter)
     if stopped.is_set():

@@ -35,7 +35,7 @@ from connector.messaging.message import (
 from connector.messaging.numbers import MAX_INT, MAX_LONG
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selectors.identifiers import check_property_name
-from connector.parts import make_provider
+from connector.service.assembly import make_provider
 
 _BATCH = 500
 

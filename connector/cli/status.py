@@ -12,8 +12,8 @@ from connector.cli.tables import ago, span, table
 from connector.config.loading import Configuration, load
 from connector.messaging.notes import BatchNote, ClientNote, ClientState
 from connector.messaging.provider_kind import AdapterProvider
-from connector.parts import make_event_settings, make_provider
-from connector.state.store import InstanceNote, StateStore
+from connector.messaging.state_store import InstanceNote, StateStore
+from connector.service.assembly import make_event_settings, make_provider
 
 Row = dict[str, Any]
 

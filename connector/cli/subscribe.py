@@ -25,7 +25,7 @@ from connector.cli.subscriptions import as_document
 from connector.config.loading import load
 from connector.core.takeover import try_take_over
 from connector.messaging.subscription import TopicSubscription
-from connector.parts import make_provider
+from connector.service.assembly import make_provider
 
 
 def subscribe(

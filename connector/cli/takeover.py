@@ -15,7 +15,7 @@ from connector.config.loading import load
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientNote, ClientState
 from connector.messaging.provider_kind import AdapterProvider
-from connector.parts import make_provider
+from connector.service.assembly import make_provider
 
 
 def takeover(

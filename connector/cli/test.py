@@ -14,10 +14,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from connector.businessobjects.decimals import ExactFloat, from_number
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Schema
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.json_text import from_json, to_json_text
 from connector.businessobjects.types import SECRET, text_of
 from connector.cli.common import (
     DEFAULT_CONFIG,
@@ -30,13 +28,15 @@ from connector.cli.common import (
     printable,
     user_code,
 )
-from connector.config.cases import SUFFIX, Case, ExpectedObject, read_cases
 from connector.config.loading import Configuration, load
-from connector.config.problems import Problems
+from connector.declare.problems import Problems
 from connector.errors import ConfigurationError
-from connector.events.explain import Explainer, Explanation
 from connector.messaging.message import Message
-from connector.parts import make_explainer
+from connector.service.assembly import make_explainer
+from connector.text.decimals import ExactFloat, from_number
+from connector.text.json_text import from_json, to_json_text
+from connector.workbench.cases import SUFFIX, Case, ExpectedObject, read_cases
+from connector.workbench.explain import Explainer, Explanation
 
 _MASK: Final = "********"
 

@@ -19,7 +19,7 @@ from connector.cli.common import (
 from connector.cli.subscriptions import info_document
 from connector.config.loading import load
 from connector.core.takeover import try_take_over
-from connector.parts import make_provider
+from connector.service.assembly import make_provider
 
 
 def unsubscribe(

@@ -8,8 +8,8 @@ from typing import Final
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.metaobjects import Collected
 from connector.config.model import AdapterFile
-from connector.config.problem_reporter import ProblemReporter
-from connector.config.reading import Location, Reading
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.reading import Location, Reading
 from connector.messaging.provider import Capabilities
 
 _OF_REQUESTS: Final = ("OutputDestination", "ResponseTimeout", "ReplyToDestination", "TimeoutFatal")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connector.config.value_types import ValueType, leaf, refuse
+from connector.declare.value_types import ValueType, leaf, refuse
 
 
 def _read(value: object) -> str:

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from connector.businessobjects.metadata import read_timeout
 from connector.businessobjects.rules import StaticMetaObject
-from connector.config.destinations import selector_mistake
 from connector.config.metaobjects import Collected
 from connector.config.model import AdapterFile, InputEntry
-from connector.config.problem_reporter import ProblemReporter
-from connector.config.problems import Position
-from connector.config.reading import Location, Reading
-from connector.config.subscription_model import PreparedEntry, SinkEntry
 from connector.config.subscription_reading import ReadEntry
-from connector.config.tree import Leaf, Table
+from connector.declare.destinations import selector_mistake
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.problems import Position
+from connector.declare.reading import Location, Reading
+from connector.declare.tree import Leaf, Table
 from connector.messaging.destination import Destination, parse_destination
+from connector.sinks.subscription_model import PreparedEntry, SinkEntry
 
 _INPUTS = ("connector", "InputDestination")
 _OF_TOPICS = ("subscription", "shared", "no_local")

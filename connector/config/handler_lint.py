@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from connector.businessobjects.catalogue import SHIPPED, Catalogue
-from connector.businessobjects.datahandler import Option, all_options
-from connector.businessobjects.definition import Definition, Definitions
-from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS, Handlers, normal_mime_type
-from connector.businessobjects.single_attribute import ATTRIBUTE, holds_one_attribute, unfit
+from connector.businessobjects.definition import Definitions
 from connector.config.metaobjects import Collected, Document
-from connector.config.problem_reporter import ProblemReporter
-from connector.config.problems import nearest, shown
-from connector.config.python_names import LookupProblem, check_class, check_function, missing_methods
-from connector.config.reading import Location
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.problems import nearest, shown
+from connector.declare.python_names import LookupProblem, check_class, check_function, missing_methods
+from connector.declare.reading import Location
 from connector.errors import ConfigurationError
+from connector.formats.catalogue import SHIPPED, Catalogue
+from connector.formats.checks import check_mime_type
+from connector.formats.datahandler import Option, all_options
+from connector.formats.handlers import HANDLER_CLASS, HANDLER_METHODS, Handlers
 
 
 def check_handlers(
@@ -43,26 +43,6 @@ def check_handlers(
         _check_handler_class(class_name, (*location, "DataHandlerClassName"), directory, reporter)
 
 
-def check_mime_type(
-    mime_type: str,
-    location: Location,
-    catalogue: Catalogue | None,
-    reporter: ProblemReporter,
-    *,
-    at_key: bool = False,
-) -> None:
-    """Reports a MIME type that no data handler serves."""
-    if catalogue is None or catalogue.find(mime_type) is not None:
-        return
-    reporter.add(
-        location,
-        f"there is no data handler for {shown(mime_type)}",
-        f"one of {', '.join(catalogue.mime_types)}",
-        nearest(mime_type, catalogue.mime_types),
-        at_key=at_key,
-    )
-
-
 def _check_config_mo(name: str, location: Location, collected: Collected, reporter: ProblemReporter) -> None:
     """Reports a data-handler meta-object that is not defined."""
     if name in collected.handler_options or collected.incomplete:
@@ -83,37 +63,6 @@ def _check_handler_class(
     if missing:
         class_name = reference.partition(":")[2]
         reporter.add(location, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
-
-
-def check_single_attribute(
-    mime_type: str,
-    options: Mapping[str, str],
-    definition: Definition,
-    location: Location,
-    catalogue: Catalogue | None,
-    reporter: ProblemReporter,
-) -> None:
-    """Reports an object that cannot hold the bodies of a format whose whole body is one attribute.
-
-    Args:
-        mime_type: the data handler that a rule or a subscription names. A class is not checked.
-        options: of the data handler, as written.
-        definition: the object.
-        location: of the rule or the subscription.
-    """
-    mime_type = normal_mime_type(mime_type)
-    handler = catalogue.find(mime_type) if catalogue is not None and holds_one_attribute(mime_type) else None
-    if handler is None or handler.origin != SHIPPED:
-        return
-    defaults = {option.name: str(option.default) for option in handler.options or ()}
-    reason = unfit(definition, options.get(ATTRIBUTE, defaults[ATTRIBUTE]), mime_type)
-    if reason:
-        found, separator, expected = reason.partition(", expected ")
-        if not separator:
-            found, _, expected = reason.partition("; ")
-        attribute = definition.attributes.get(options.get(ATTRIBUTE, defaults[ATTRIBUTE]))
-        is_list = attribute is not None and attribute.is_list  # no body ever fits, whoever sends it
-        reporter.add(location, found, expected, at_key=True, warning=not is_list)
 
 
 def check_made(

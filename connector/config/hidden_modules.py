@@ -15,7 +15,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-from connector.config.problems import Position, Problems
+from connector.declare.problems import Position, Problems
 
 _CONNECTOR: Final = Path(__file__).resolve().parents[1]
 """The package itself. In a clone of the project, the package lies beside the project's own deployment."""

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from connector.config.metaobject_model import BusinessObjectDocument, HandlerDocument, StaticDocument
 from connector.config.model import AdapterFile
 from connector.config.provider_section import provider_sections
-from connector.config.section import ProviderSection
 from connector.config.sinks import Sinks
+from connector.declare.section import ProviderSection
 
 _MOST = 4
 """Places beyond which a key says nothing about where the key belongs."""

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from connector.config.problem_reporter import ProblemReporter
-from connector.config.reading import Location, node_at
-from connector.config.section import Section
-from connector.config.tree import Items, Leaf
-from connector.config.value_types import (
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.reading import Location, node_at
+from connector.declare.section import Section
+from connector.declare.tree import Items, Leaf
+from connector.declare.value_types import (
     Size,
     ValueType,
     as_found,

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connector.businessobjects.catalogue import Catalogue
-from connector.businessobjects.handlers import OPTIONS_KEY, choose_handler, normal_mime_type
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.destination_lint import check_destinations
-from connector.config.handler_lint import check_handlers, check_single_attribute
+from connector.config.handler_lint import check_handlers
 from connector.config.http_model import check_http
 from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
-from connector.config.problem_reporter import ProblemReporter
-from connector.config.problems import nearest, shown
-from connector.config.reading import Reading, find, node_at
-from connector.config.spark_lint import check_spark
-from connector.config.subscription_model import CommonEntry, EntryCheck, PreparedEntry, SinkEntry
 from connector.config.subscription_reading import ReadEntry
-from connector.config.tree import Items, Table
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.problems import nearest, shown
+from connector.declare.reading import Reading, find, node_at
+from connector.declare.tree import Items, Table
+from connector.formats.catalogue import Catalogue
+from connector.formats.checks import check_single_attribute
+from connector.formats.handlers import OPTIONS_KEY, choose_handler, normal_mime_type
+from connector.sinks.subscription_model import CommonEntry, EntryCheck, PreparedEntry, SinkEntry
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Lint:
         for one in self.entries:
             self._subscription(one, names)
         self._answered_twice()
-        check_spark(self.file.spark, self.directory, self.reporter)
+        self.file.spark.check(self.directory, self.reporter)
         check_http(self.file.http, self.reporter)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
             self.reporter.add(
@@ -209,7 +209,13 @@ class Lint:
         definitions = None if self.collected.incomplete else self.metaobjects.definitions
         one.entry.check(
             EntryCheck(
-                self.reporter, here, one.key, self.directory, self.catalogue, self._runs_here(), definitions
+                self.reporter,
+                here,
+                one.key,
+                self.directory,
+                self.catalogue,
+                self.file.spark.runs_here,
+                definitions,
             )
         )
         self._single_attribute_of(one.entry, here)
@@ -250,11 +256,6 @@ class Lint:
             f"one of databases: {', '.join(known)}" if known else "databases: with its name and its url",
             nearest(name, known),
         )
-
-    def _runs_here(self) -> bool:
-        """Tells whether the workers are on this machine, with the Python of this process."""
-        spark = self.file.spark
-        return spark.python is None and (spark.master or "local").startswith("local")
 
     def _answered_twice(self) -> None:
         """Reports requests that several sinks would reply to."""

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.businessobjects.catalogue import Catalogue, discover
 from connector.config.capability_lint import check_capabilities
 from connector.config.destination_lint import check_selectors
-from connector.config.environment import fill_in
 from connector.config.handler_lint import check_made
 from connector.config.hidden_modules import check_hidden_modules
 from connector.config.homes import home_of
@@ -19,22 +17,24 @@ from connector.config.http_model import Http
 from connector.config.lint import Lint
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
-from connector.config.model import AdapterFile, Connector, Logging, Spark, State
-from connector.config.problem_reporter import ProblemReporter
-from connector.config.problems import Position, Problems, nearest
+from connector.config.model import AdapterFile, Connector, Logging, State
 from connector.config.provider_section import check_provider, read_provider
-from connector.config.reading import Location, field_names, find, read_section, report_missing
-from connector.config.section import ProviderSection
 from connector.config.sinks import Sinks
-from connector.config.spark_settings import owner_reason
-from connector.config.subscription_model import SinkEntry
 from connector.config.subscription_reading import SubscriptionReader
-from connector.config.tree import Items, Leaf, Table, is_absent, kind_of, read_file
-from connector.config.value_types import resolve
 from connector.databases.settings import DatabaseSettings
+from connector.declare.environment import fill_in
+from connector.declare.pipeline_section import PipelineSection
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.problems import Position, Problems, nearest
+from connector.declare.reading import Location, field_names, find, read_section, report_missing
+from connector.declare.section import ProviderSection
+from connector.declare.tree import Items, Leaf, Table, is_absent, kind_of, read_file
+from connector.declare.value_types import resolve
 from connector.errors import ConfigurationError, PipelineError, Problem
+from connector.formats.catalogue import Catalogue, discover
 from connector.java import find_java
 from connector.messaging.provider_kind import DeploymentPaths
+from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
 
 
@@ -63,7 +63,7 @@ class Configuration:
     metaobjects: MetaObjects
     metaobject_paths: tuple[Path, ...]
     datahandlers: Path | None
-    spark: Spark
+    spark: PipelineSection
     logging: Logging
     state: State | None = None
     http: Http | None = None
@@ -139,12 +139,6 @@ def _paths(directory: Path, state: State | None, connector: Connector) -> Deploy
     )
 
 
-def _without_owned(spark: Spark) -> Spark:
-    """Leaves out settings of the event job that the user has written with the same value."""
-    conf = {key: value for key, value in spark.conf.items() if owner_reason(key) is None}
-    return spark.model_copy(update={"conf": conf})
-
-
 def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> list[Problem]:
     """Returns every mistake and every warning in a deployment, by file and place.
 
@@ -218,7 +212,7 @@ def _read(
     metaobjects = check_metaobjects(collected, catalogue, directory, quoting)
     reader = SubscriptionReader(Sinks(), problems, directory, home_of)
     entries = list(reader.read(complete.entries.get("subscriptions")))
-    check_hidden_modules(directory, display, read.spark.ship or (), problems)
+    check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
     if thorough:
@@ -234,13 +228,12 @@ def _read(
     check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:
         return None
-    master = read.spark.master or "local[*]"
     paths = _paths(directory, read.state, read.connector)
     capabilities = check_provider(
         provider,
         paths,
         reporter,
-        master=master,
+        pipeline=read.spark,
         in_process=in_process,
         makes=thorough,
         finds_lacks=java,
@@ -262,7 +255,7 @@ def _read(
         metaobjects=metaobjects,
         metaobject_paths=read.metaobjects,
         datahandlers=read.datahandlers,
-        spark=_without_owned(read.spark),
+        spark=read.spark.effective(),
         logging=read.logging,
         state=read.state,
         http=read.http,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from connector.businessobjects.app_specific_info import tags
-from connector.businessobjects.catalogue import Catalogue
 from connector.businessobjects.definition import (
     OBJECT_EVENT_ID,
     SIMPLE_TYPES,
@@ -17,16 +16,17 @@ from connector.businessobjects.definition import (
     Definitions,
 )
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
-from connector.businessobjects.handlers import normal_mime_type
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
 from connector.businessobjects.types import DECIMAL, text_converter
 from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
-from connector.config.problems import nearest, shown
-from connector.config.reading import node_at
-from connector.config.tree import Leaf
+from connector.declare.problems import nearest, shown
+from connector.declare.reading import node_at
+from connector.declare.tree import Leaf
 from connector.errors import MalformedData
+from connector.formats.catalogue import Catalogue
+from connector.formats.handlers import normal_mime_type
 from connector.requests.response_selector import ResponseSelector, misspelt
 from connector.requests.selector_values import Quoting
 
@@ -182,7 +182,7 @@ def _wrong_list(attribute: Attribute) -> str:
     kind = tags(attribute.app_specific_info).get("type", "").lower()
     if not kind:
         return ""
-    from connector.businessobjects.xml_shape import SINGLE  # lxml, which few configurations need
+    from connector.formats.xml_shape import SINGLE  # lxml, which few configurations need
 
     return f"type={kind} in app_specific_info" if kind in SINGLE else ""
 

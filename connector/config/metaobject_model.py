@@ -18,9 +18,9 @@ from connector.businessobjects.metadata import (
     read_time_to_live,
     read_timeout,
 )
-from connector.config.destinations import ANY_DESTINATION, REPLIES, SELECTOR, SINK
-from connector.config.section import Section
-from connector.config.value_types import (
+from connector.declare.destinations import ANY_DESTINATION, REPLIES, SELECTOR, SINK
+from connector.declare.section import Section
+from connector.declare.value_types import (
     AS_WRITTEN,
     Boolean,
     Text,
@@ -306,4 +306,4 @@ REFUSED: Final = {
     )
     for key in MATCH_KEYS
 }
-"""The argument ``refused`` of :func:`connector.config.reading.read_section`."""
+"""The argument ``refused`` of :func:`connector.declare.reading.read_section`."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.handlers import HANDLER_KEYS
-from connector.businessobjects.rules import Rule, StaticMetaObject, filled_in
+from connector.businessobjects.rules import HANDLER_KEYS, Rule, StaticMetaObject, filled_in
 from connector.config.metaobject_model import (
     ALIASES,
     MATCH_KEYS,
@@ -21,10 +20,10 @@ from connector.config.metaobject_model import (
     StaticDocument,
     is_name,
 )
-from connector.config.problem_reporter import ProblemReporter
-from connector.config.problems import Position, Problems, nearest, shown
-from connector.config.reading import Location, Model, find, join, node_at, read_section
-from connector.config.tree import Items, Leaf, Node, Table, kind_of, read_file
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.problems import Position, Problems, nearest, shown
+from connector.declare.reading import Location, Model, find, join, node_at, read_section
+from connector.declare.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.messaging.destination import parse_destination
 from connector.messaging.selector import selector_text
 
@@ -97,7 +96,7 @@ def collect(
     Args:
         sources: path, path as the user would type it, place in ``adapter.yaml``, path of the field.
         problems: gets the mistakes within each document.
-        home_of: as of :func:`connector.config.reading.read_section`.
+        home_of: as of :func:`connector.declare.reading.read_section`.
     """
     collected = Collected(home_of=home_of)
     seen: set[Path] = set()

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from connector.config.database_url import DATABASE_URL
-from connector.config.destinations import (
+from connector.config.http_model import Http
+from connector.declare.destinations import (
     ANSWERED_BY,
     COPIES,
     CORRELATION_ID,
@@ -26,12 +27,12 @@ from connector.config.destinations import (
     REQUESTED_BY,
     TEXT_OF_SELECTOR,
 )
-from connector.config.http_model import Http
-from connector.config.metaobject_text import scalar
-from connector.config.problems import shown
-from connector.config.section import ProviderSection, Section
-from connector.config.tree import Leaf
-from connector.config.value_types import (
+from connector.declare.pipeline_section import Pipeline
+from connector.declare.problems import shown
+from connector.declare.scalar import scalar
+from connector.declare.section import ProviderSection, Section
+from connector.declare.tree import Leaf
+from connector.declare.value_types import (
     CONTAINER_MANAGED,
     Boolean,
     DirectoryName,
@@ -373,35 +374,6 @@ class Connector(Section):
         return {key: destination for key, destination in found.items() if destination is not None}
 
 
-class Spark(Section):
-    """The Spark application that processes the events."""
-
-    master: Text | None = Field(
-        default=None,
-        description="`local[4]`, `local[*]`, `spark://HOST:PORT` (`,HOST:PORT` for each further master), "
-        "`yarn` or `k8s://HOST:PORT`. None: the master of the given session or spark-submit, otherwise "
-        "`local[*]`.",
-    )
-    max_jobs: Annotated[int, integer(1, "jobs")] | None = Field(
-        default=None,
-        description="Batches of events that run side by side. None: the cores of the application.",
-    )
-    python: Text | None = Field(
-        default=None, description="The workers' Python. Default: the Python of the adapter."
-    )
-    ship: Annotated[tuple[PathName, ...] | None, BeforeValidator(one_or_list)] = Field(
-        default=None,
-        description="Files and directories sent to the workers of a cluster. Default: `*.py` and "
-        "`datahandlers` beside this file.",
-    )
-    conf: dict[str, Text] = Field(
-        default_factory=dict,
-        repr=False,
-        description="Any Spark setting but those that the event job owns. A name one or two letters "
-        "away from a setting of Spark is a mistake, and so is a value that Spark cannot read.",
-    )
-
-
 class Logging(Section):
     """Logs, on the standard error stream."""
 
@@ -456,7 +428,9 @@ class AdapterFile(Section):
     datahandlers: PathName | None = Field(
         default=None, description="Your own data handlers: a file or directory, loaded by path."
     )
-    spark: Spark = Field(default=Spark(), description="Spark, which processes the events.")
+    spark: Pipeline = Field(
+        default=Pipeline.model_validate({}), description="Spark, which processes the events."
+    )
     logging: Logging = Field(default=Logging(), description="Logs.")
     state: State | None = Field(
         default=None, description="Journals, published ids and locks. Left out: the provider decides."

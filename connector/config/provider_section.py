@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.config.problem_reporter import ProblemReporter
-from connector.config.problems import Problems, nearest, shown
-from connector.config.reading import read_section
-from connector.config.section import DEFAULT_PROVIDER, ProviderSection
-from connector.config.tree import Leaf, Table
-from connector.config.value_types import as_found
+from connector.declare.pipeline_section import PipelineSection
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.problems import Problems, nearest, shown
+from connector.declare.reading import read_section
+from connector.declare.section import DEFAULT_PROVIDER, ProviderSection
+from connector.declare.tree import Leaf, Table
+from connector.declare.value_types import as_found
 from connector.errors import ConnectorError
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import DeploymentPaths, InstalledProvider, installed_providers
@@ -53,7 +54,7 @@ def read_provider(
         root: the tree of ``adapter.yaml``, with a mapping as ``provider``.
         directory: of ``adapter.yaml``.
         problems: gets the mistakes.
-        home_of: as of :func:`connector.config.reading.read_section`.
+        home_of: as of :func:`connector.declare.reading.read_section`.
 
     Returns:
         None when the section cannot be read. Then every mistake is reported.
@@ -142,7 +143,7 @@ def check_provider(
     paths: DeploymentPaths,
     reporter: ProblemReporter,
     *,
-    master: str,
+    pipeline: PipelineSection,
     in_process: bool,
     makes: bool,
     finds_lacks: bool,
@@ -153,7 +154,7 @@ def check_provider(
         provider: the section as read.
         paths: of the deployment.
         reporter: gets the mistakes.
-        master: of Spark.
+        pipeline: runs the batches.
         in_process: whether the deployment runs in one process, without Spark.
         makes: whether the provider is made, to know its capabilities. It connects to nothing.
         finds_lacks: whether parts that this machine lacks are mistakes, too.
@@ -177,11 +178,12 @@ def check_provider(
             "several",
             f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
         )
-    if not in_process and kind.one_machine(provider.section) and not master.startswith("local"):
+    if not in_process and kind.one_machine(provider.section) and pipeline.elsewhere is not None:
+        found_there, remedy = pipeline.elsewhere
         reporter.add(
             ("provider", "type"),
-            f"the messages of this {name} are on one machine, and spark.master is {shown(master)}",
-            "spark.master local[*], or a provider that every machine reaches",
+            f"the messages of this {name} are on one machine, and {found_there}",
+            f"{remedy}, or a provider that every machine reaches",
         )
     if paths.state is not None and kind.own_state:
         reporter.add(

@@ -42,28 +42,27 @@ from connector.config.model import (
     InputEntry,
     Logging,
     ReplyMatching,
-    Spark,
     State,
 )
 from connector.config.provider_section import provider_sections
-from connector.config.section import DEFAULT_PROVIDER
 from connector.config.sinks import Sinks
-from connector.config.spark_settings import OWNED_SETTINGS
-from connector.config.subscription_model import (
+from connector.config.subscription_reading import UNSUPPORTED
+from connector.declare.pipeline_section import Pipeline
+from connector.declare.section import DEFAULT_PROVIDER
+from connector.declare.value_types import ValueType
+from connector.sinks.subscription_model import (
     CommonEntry,
     ExternalEntry,
     PreparedEntry,
     TransactionalEntry,
 )
-from connector.config.subscription_reading import UNSUPPORTED
-from connector.config.value_types import ValueType
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("connector", Connector),
     ("connector.InputDestination[]", InputEntry),
     ("connector.reply_matching", ReplyMatching),
     ("subscriptions[]", CommonEntry),
-    ("spark", Spark),
+    ("spark", Pipeline),
     ("logging", Logging),
     ("state", State),
     ("http", Http),
@@ -228,14 +227,7 @@ def _lines() -> Iterator[str]:
     yield from _section("#### A rule", RuleEntry, skip=set(DefaultEntry.model_fields))
     yield from _section("#### `Default`, and every rule", DefaultEntry)
     yield from _section("### Data-handler meta-object", HandlerDocument)
-    yield "## Spark settings that the event job owns"
-    yield ""
-    yield "`spark.conf` cannot change them, nor anything below them."
-    yield ""
-    yield "| setting | because |"
-    yield "|---|---|"
-    for setting, reason in OWNED_SETTINGS.items():
-        yield f"| `{setting}` | {reason} |"
+    yield from Pipeline.appendix()
     yield ""
     yield "## Not in this version"
     yield ""

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from connector.config.loading import Configuration
-from connector.config.masking import mask
+from connector.declare.masking import mask
 
 
 def resolved(configuration: Configuration) -> dict[str, Any]:

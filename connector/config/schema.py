@@ -8,8 +8,8 @@ from pydantic.json_schema import models_json_schema
 
 from connector.config.model import AdapterFile
 from connector.config.provider_section import provider_sections
-from connector.config.section import DEFAULT_PROVIDER, ProviderSection
 from connector.config.sinks import Sinks
+from connector.declare.section import DEFAULT_PROVIDER, ProviderSection
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Collection, Iterator
 from importlib.metadata import EntryPoint
 
-from connector.broker.sinks import ENTRY_POINTS
-from connector.config.subscription_model import ExternalEntry, PreparedEntry, SinkEntry, TransactionalEntry
 from connector.errors import ConfigurationError, Problem
 from connector.plugins import announced
+from connector.sinks.contract import ENTRY_POINTS
+from connector.sinks.subscription_model import ExternalEntry, PreparedEntry, SinkEntry, TransactionalEntry
 from connector.tracebacks import error_text
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.config.problems import Problems, not_yet
-from connector.config.reading import expected_key, field_names, join, read_section
 from connector.config.sinks import SinkProblem, Sinks
-from connector.config.subscription_model import CommonEntry, SinkEntry
-from connector.config.tree import Items, Leaf, Node, Table, is_absent
-from connector.config.value_types import words
+from connector.declare.problems import Problems, not_yet
+from connector.declare.reading import expected_key, field_names, join, read_section
+from connector.declare.tree import Items, Leaf, Node, Table, is_absent
+from connector.declare.value_types import words
+from connector.sinks.subscription_model import CommonEntry, SinkEntry
 
 UNSUPPORTED: Final = {
     "http": (not_yet("HTTP sinks"), "it left out"),
@@ -49,7 +49,7 @@ class SubscriptionReader:
         sinks: the installed sinks.
         problems: gets the mistakes.
         directory: relative paths count from here.
-        home_of: as of :func:`connector.config.reading.read_section`.
+        home_of: as of :func:`connector.declare.reading.read_section`.
     """
 
     sinks: Sinks

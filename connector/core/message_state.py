@@ -1,7 +1,7 @@
 """The states of a message in a channel (JBoss Messaging Core, 5).
 
 In ``dropbox`` the state is the folder of the file, so a transition is a rename.
-:mod:`connector.core.local.changes` names the transitions of a local provider.
+:mod:`connector.stores.engine.changes` names the transitions of a local provider.
 
 ===============  ======================  ==============================================================
 state            dropbox folder          leaves it by

@@ -9,13 +9,13 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from connector import faults
-from connector.businessobjects.json_text import to_json_text
 from connector.databases import outcomes
 from connector.databases.handle import Transaction, TransactionRefused, refuse_ends
 from connector.databases.outcomes import OutcomeRow
 from connector.databases.settings import DatabaseSettings
 from connector.databases.urls import network_options, reason_of
 from connector.errors import ConnectorError, DatabaseProblem, NotActive, TemporaryFailure
+from connector.text.json_text import to_json_text
 
 _NETWORK_SECONDS: Final = 10.0
 _BUSY_SECONDS: Final = 60.0

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from connector import stages
-from connector.businessobjects.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler
 from connector.businessobjects.dynamic import fill_dynamic
-from connector.businessobjects.handlers import Handlers, choose_handler
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.name_handlers import NameHandler
 from connector.businessobjects.rules import Rule, message_format
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.events.task_settings import TaskSettings
+from connector.formats.datahandler import DataHandler, HandlerFailed, Hint, SplittingHandler
+from connector.formats.handlers import Handlers, choose_handler
+from connector.limits import stages
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.trace import CONVERSION

@@ -36,7 +36,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import TransactionRefused
-from connector.state.store import StateStore
+from connector.messaging.state_store import StateStore
 from connector.status import OutcomeKind
 from connector.trace import step
 

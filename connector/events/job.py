@@ -27,7 +27,7 @@ from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
-from connector.state.store import ClientJournals, CycleJournal, JournalHandle
+from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
 from connector.status import OutcomeKind
 
 FUNCTION: Final = "connector.events.worker:run_assignment"

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from connector.broker.replying import Replies, ReplyHeaders
-from connector.broker.sinks import Event
-from connector.broker.subscriptions import Subscription
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import UnknownDestination
 from connector.events.convert import Converter
 from connector.events.task_settings import TaskSettings
+from connector.limits.stages import is_interrupt
 from connector.messaging.access import MessageAccess
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
-from connector.stages import is_interrupt
+from connector.sinks.contract import Event
+from connector.sinks.replying import Replies, ReplyHeaders
+from connector.sinks.subscriptions import Subscription
 from connector.tracebacks import error_text
 
 _log: Final = logging.getLogger("connector.events")

@@ -8,19 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from connector import faults, stages
-from connector.broker.calling import Deliver, guarded
-from connector.broker.sinks import (
-    AnySink,
-    CallTimer,
-    Event,
-    ExternalSink,
-    PreparedSink,
-    SinkContext,
-    TransactionalSink,
-)
-from connector.broker.subscriptions import Broker, Subscription
-from connector.businessobjects.datahandler import HandlerFailed
+from connector import faults
 from connector.businessobjects.instance import BusinessObject
 from connector.databases.settings import EventKey, digest
 from connector.errors import (
@@ -35,17 +23,30 @@ from connector.events.conversion_limit import ConversionLimit
 from connector.events.convert import Converter
 from connector.events.prepared_replies import ProcessReplies
 from connector.events.task_settings import TaskSettings
+from connector.formats.datahandler import HandlerFailed
+from connector.limits import stages
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
-from connector.state.store import TaskJournal
+from connector.messaging.state_store import TaskJournal
+from connector.sinks.calling import Deliver, guarded
+from connector.sinks.contract import (
+    AnySink,
+    CallTimer,
+    Event,
+    ExternalSink,
+    PreparedSink,
+    SinkContext,
+    TransactionalSink,
+)
+from connector.sinks.subscriptions import Broker, Subscription
 from connector.trace import CONVERSION, DETAILS, HANDOVER
 from connector.tracebacks import error_text, log_failure
 
 if TYPE_CHECKING:
-    from connector.broker.transactional import TransactionalCalls
     from connector.databases.database import Database
+    from connector.sinks.transactional import TransactionalCalls
 
 _log: Final = logging.getLogger("connector.events")
 
@@ -193,7 +194,7 @@ class Publisher:
             return
         transactions, deliver = None, cast(Deliver, sink.deliver)
         if sink.kind == "transactional":
-            from connector.broker.transactional import TransactionalCalls  # most adapters have no database
+            from connector.sinks.transactional import TransactionalCalls  # most adapters have no database
 
             database = self._database(sink.database)
             transactions = TransactionalCalls(sink, database, task_settings.application, name)

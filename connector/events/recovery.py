@@ -25,7 +25,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Leftover
 from connector.messaging.settlement import Settlement
-from connector.state.store import ClientJournals, CycleJournal, PublishedIds, StateStore
+from connector.messaging.state_store import ClientJournals, CycleJournal, PublishedIds, StateStore
 from connector.status import timestamp
 from connector.trace import EVENTS, OFF, Trace
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from connector.events.outcome import Outcome, join_names
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
-from connector.state.store import CycleJournal, RedeliveryNote, RedeliveryRecord
+from connector.messaging.state_store import CycleJournal, RedeliveryNote, RedeliveryRecord
 from connector.status import OutcomeKind
 
 _PATIENCE: Final = 60.0

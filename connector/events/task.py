@@ -15,10 +15,8 @@ from functools import partial
 from itertools import count, islice
 from typing import Any, Final, Protocol
 
-from connector import faults, stages
-from connector.broker.lazy_requests import LazyRequests
-from connector.broker.sinks import CallTimer, Event
-from connector.businessobjects.datahandler import HandlerFailed
+from connector import faults
+from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.conversion_limit import ConversionLimit, ConversionTimer
@@ -26,11 +24,15 @@ from connector.events.convert import Converter
 from connector.events.outcome import Outcome, history, pack_prepared
 from connector.events.publish import Delivery, Publication, Publisher
 from connector.events.task_settings import TaskSettings, WorkItem
+from connector.formats.datahandler import HandlerFailed
+from connector.limits import stages
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
-from connector.state.store import JournalHandle, TaskJournal
+from connector.messaging.state_store import JournalHandle, TaskJournal
+from connector.sinks.contract import CallTimer, Event
+from connector.sinks.lazy_requests import LazyRequests
 from connector.status import OutcomeKind
-from connector.trace import DETAILS, STEPS, dump
+from connector.trace import DETAILS, STEPS
 from connector.tracebacks import error_text, log_failure, message_of
 
 _log: Final = logging.getLogger("connector.events")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from connector.broker.requesting import RequestsSpec
-from connector.broker.subscriptions import Subscription
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import StaticMetaObject
 from connector.databases.settings import DatabaseSettings
+from connector.formats.handlers import HandlerSpec
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
-from connector.state.store import JournalHandle
+from connector.messaging.state_store import JournalHandle
+from connector.sinks.requesting import RequestsSpec
+from connector.sinks.subscriptions import Subscription
 from connector.trace import OFF, Trace
 
 _LOGGING: Final = LogSettings()

@@ -26,7 +26,7 @@ from connector.events.task import shorten
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, TransactionalConnection
-from connector.state.store import BrokerJournals, BrokerStateStore, StateStore
+from connector.messaging.state_store import BrokerJournals, BrokerStateStore, StateStore
 from connector.status import OutcomeKind
 
 _log: Final = logging.getLogger("connector.recovery")

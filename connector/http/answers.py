@@ -7,9 +7,9 @@ from typing import Final
 
 from starlette.responses import Response
 
-from connector.businessobjects.json_text import to_json
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
+from connector.text.json_text import to_json
 
 STATUS: Final = {
     ReturnCode.SUCCEED: HTTPStatus.OK,

@@ -18,7 +18,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.json_text import to_json
 from connector.config.http_model import Http
 from connector.http.calls import Calls
 from connector.http.guard import Guard
@@ -26,6 +25,7 @@ from connector.http.openapi import describe_requests
 from connector.http.problems import HttpProblem
 from connector.http.timeout_limits import milliseconds
 from connector.http.tokens import Tokens
+from connector.text.json_text import to_json
 
 _LINGER_SECONDS: Final = 1.0
 _LINGER_BYTES: Final = 4 << 20

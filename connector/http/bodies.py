@@ -9,11 +9,11 @@ from typing import Any, Final
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from connector.businessobjects.decimals import ExactFloat, ExactInteger
-from connector.businessobjects.names import shown
 from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData
 from connector.http.problems import HttpProblem
+from connector.text.decimals import ExactFloat, ExactInteger
+from connector.text.names import shown
 
 _EXACT: Final = 2.0**53
 

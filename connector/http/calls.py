@@ -13,9 +13,7 @@ from http import HTTPStatus
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from connector.broker.requesting import Requests
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.names import did_you_mean, shown
 from connector.config.http_model import Http
 from connector.errors import MalformedData
 from connector.http.answers import SECONDS_TO_RETRY, answer
@@ -26,6 +24,8 @@ from connector.http.throttled_log import ThrottledLog
 from connector.http.timeout_limits import asked_for, check_dynamic, milliseconds
 from connector.http.tokens import Tokens
 from connector.requests.result import RequestResult
+from connector.sinks.requesting import Requests
+from connector.text.names import did_you_mean, shown
 
 
 @dataclass(frozen=True, slots=True)

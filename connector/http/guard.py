@@ -12,9 +12,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from connector.businessobjects.names import shown
 from connector.config.http_model import Http, is_loopback
 from connector.http.problems import HttpProblem
+from connector.text.names import shown
 
 _log = logging.getLogger("connector.http")
 

@@ -13,7 +13,6 @@ from typing import Final
 
 import uvicorn
 
-from connector.broker.requesting import Requests
 from connector.businessobjects.definition import Definitions
 from connector.config.http_model import Address, Http
 from connector.errors import ConnectorError
@@ -21,6 +20,7 @@ from connector.http.application import make_application
 from connector.http.calls import Calls, ServerLimits
 from connector.http.connections import KEEP_ALIVE_SECONDS, limited, most_connections
 from connector.http.tokens import Tokens
+from connector.sinks.requesting import Requests
 
 _log = logging.getLogger("connector.http")
 

@@ -15,9 +15,9 @@ from starlette.requests import Request
 
 from connector.businessobjects.definition import Definition
 from connector.businessobjects.metadata import MAX_TIMEOUT, is_blank, read_timeout
-from connector.businessobjects.names import did_you_mean, shown
 from connector.http.problems import HttpProblem
 from connector.messaging.numbers import read_whole
+from connector.text.names import did_you_mean, shown
 
 TIMEOUT: Final = "ResponseTimeout"
 _TOO_LONG: Final = 10**10

@@ -8,7 +8,7 @@ import struct
 import time
 from typing import Final, NamedTuple
 
-from connector import stages
+from connector.limits import stages
 from connector.limits.memory import WorkerMemory
 
 _DEADLINE: Final = struct.Struct("<d")

@@ -32,8 +32,8 @@ from connector.messaging.message import Message
 from connector.messaging.polling import Poller, Waiter
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
+from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
-from connector.state.store import StateStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from connector.errors import ConnectorError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Connection, Provider
+from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
-from connector.state.store import StateStore
 
 GROUP: Final = "connector.providers"
 """The group of the entry points."""
@@ -193,7 +193,7 @@ class ProviderKind:
 
     Args:
         section: returns the model of the section ``provider``, a subclass of
-            :class:`connector.config.section.ProviderSection`. Reading, errors, JSON Schema, ``connector
+            :class:`connector.declare.section.ProviderSection`. Reading, errors, JSON Schema, ``connector
             config`` and the reference page come from the fields. This is a function, so that a program that
             opens a URL need not import the model.
         make: makes the provider of a deployment. Connects to nothing and makes no file.

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from connector.businessobjects.datahandler import DataHandler, HandlerFailed, message_body
-from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rules import set_format
 from connector.errors import ConfigurationError, MalformedData, RequestRefused
+from connector.formats.datahandler import DataHandler, HandlerFailed, message_body
+from connector.formats.handlers import Handlers
+from connector.limits.stages import is_interrupt
 from connector.messaging.message import DEFAULT_PRIORITY, NON_PERSISTENT, PERSISTENT, Message
 from connector.requests.properties import RequestProperties
 from connector.requests.settings import RequestSettings
-from connector.stages import is_interrupt
 from connector.tracebacks import log_failure
 
 _log: Final = logging.getLogger("connector.requests")

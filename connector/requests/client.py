@@ -81,7 +81,7 @@ class RequestStats:
 
 
 class RequestClient:
-    """Implements :class:`connector.broker.requesting.Requests`. Connects when the first request is made.
+    """Implements :class:`connector.sinks.requesting.Requests`. Connects when the first request is made.
 
     The listener's selector names the connection that sent a request, so there are two senders. Requests whose
     reply repeats their key use the first. Asynchronous requests, and requests with a selector, use the
@@ -122,7 +122,7 @@ class RequestClient:
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        """See :meth:`connector.broker.requesting.Requests.request`."""
+        """See :meth:`connector.sinks.requesting.Requests.request`."""
         call = self._converter.call(name, data, timeout)
         if isinstance(call, RequestResult):
             return self._logged(call)
@@ -139,7 +139,7 @@ class RequestClient:
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestFuture:
-        """See :meth:`connector.broker.requesting.Requests.request_async`."""
+        """See :meth:`connector.sinks.requesting.Requests.request_async`."""
         future = RequestFuture()
         future.set_running_or_notify_cancel()  # a sent request cannot be cancelled
         call = self._converter.call(name, data, timeout)
@@ -159,12 +159,12 @@ class RequestClient:
         return future
 
     def refuse(self) -> None:
-        """See :meth:`connector.broker.requesting.Requests.refuse`."""
+        """See :meth:`connector.sinks.requesting.Requests.refuse`."""
         self._stopping = True
         self._slots.close()
 
     def stop(self, timeout: float = 0.0) -> None:
-        """See :meth:`connector.broker.requesting.Requests.stop`."""
+        """See :meth:`connector.sinks.requesting.Requests.stop`."""
         self.refuse()
         self._slots.wait_until_unused(timeout)
         self._listener.stop()

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from connector.businessobjects.dump import dump
 from connector.businessobjects.dynamic import as_text
-from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.types import describe
 from connector.errors import ConfigurationError, MalformedData, RequestRefused, SelectorError
+from connector.formats.handlers import Handlers
 from connector.limits.call import ConversionEnded, call_limited
 from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
@@ -27,7 +28,7 @@ from connector.requests.response_selector import ResponseSelector
 from connector.requests.result import RequestResult
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
 from connector.status import ReturnCode
-from connector.trace import CONVERSION, DETAILS, dump
+from connector.trace import CONVERSION, DETAILS
 
 _log = logging.getLogger("connector.requests")
 
@@ -60,7 +61,7 @@ class RequestConverter:
         """Returns a call that can be sent, or the result that says why there is none.
 
         Raises:
-            UnknownBusinessObject, MalformedData: see :meth:`connector.broker.requesting.Requests.request`.
+            UnknownBusinessObject, MalformedData: see :meth:`connector.sinks.requesting.Requests.request`.
         """
         bo = self._object(name, data)
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int)):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from connector.businessobjects.dynamic import PROPERTIES, properties_of, sendable_text
-from connector.businessobjects.handlers import HANDLER_KEYS, OPTIONS_KEY, choose_handler
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.metadata import (
     is_blank,
@@ -23,8 +22,10 @@ from connector.businessobjects.metadata import (
     read_time_to_live,
     read_timeout,
 )
+from connector.businessobjects.rules import HANDLER_KEYS
 from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData, RequestRefused
+from connector.formats.handlers import OPTIONS_KEY, choose_handler
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
 from connector.requests.settings import RequestSettings
@@ -170,7 +171,7 @@ def _read(place: str, value: SimpleValue, read: Callable[[SimpleValue], T]) -> T
 def _handler(bo: BusinessObject, levels: tuple[_Level, ...], settings: RequestSettings) -> tuple[str, str]:
     """Returns the arguments of ``Handlers.get``.
 
-    See :func:`~connector.businessobjects.handlers.choose_handler`.
+    See :func:`~connector.formats.handlers.choose_handler`.
     """
     said = levels[:1] if _dynamic(bo) is not None else ()
     dynamic = {key: _first(said, key, sendable_text) or "" for key in (*HANDLER_KEYS, OPTIONS_KEY)}

@@ -5,21 +5,21 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from connector.businessobjects.datahandler import DataHandler, Hint
 from connector.businessobjects.dynamic import refill_dynamic
-from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject, finish
-from connector.businessobjects.names import did_you_mean, shown
 from connector.businessobjects.rules import message_format
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, RequestRefused
+from connector.formats.datahandler import DataHandler, Hint
+from connector.formats.handlers import Handlers
+from connector.limits.stages import Stage, is_interrupt
 from connector.messaging.message import Message
 from connector.requests.building import find_handler, handler_failed
 from connector.requests.properties import RequestProperties
 from connector.requests.result import RequestResult
 from connector.requests.settings import RequestSettings
-from connector.stages import Stage, is_interrupt
 from connector.status import ReturnCode
+from connector.text.names import did_you_mean, shown
 
 RESULTS: Final = MappingProxyType(
     {

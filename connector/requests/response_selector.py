@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.names import shown
 from connector.businessobjects.types import TEXTS
 from connector.errors import RequestRefused, SelectorError
 from connector.messaging.selector import compile_selector
@@ -37,6 +36,7 @@ from connector.requests.selector_values import (
     split_paths,
     unquoted_markers,
 )
+from connector.text.names import shown
 
 if TYPE_CHECKING:
     from connector.requests.response_template import ResponseTemplate

@@ -25,9 +25,9 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions
-from connector.businessobjects.names import shown
 from connector.businessobjects.types import DECIMAL, SECRET, SimpleValue, text_of
 from connector.errors import RequestRefused
+from connector.text.names import shown
 
 Quoting = Literal["quoted", "raw"]
 

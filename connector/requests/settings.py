@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import StaticMetaObject
+from connector.formats.handlers import HandlerSpec
 from connector.messaging.destination import Destination
 from connector.trace import OFF, Trace
 

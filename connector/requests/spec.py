@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RequestClientSpec:
-    """Implements :class:`connector.broker.requesting.RequestsSpec`.
+    """Implements :class:`connector.sinks.requesting.RequestsSpec`.
 
     Args:
         settings: of the adapter.
@@ -28,7 +28,7 @@ class RequestClientSpec:
     capabilities: Capabilities
 
     def open(self, deployment: str) -> RequestClient:
-        """See :meth:`connector.broker.requesting.RequestsSpec.open`."""
+        """See :meth:`connector.sinks.requesting.RequestsSpec.open`."""
         # imported here, because every worker loads the recipe, and few make requests
         from connector.requests.client import RequestClient
 

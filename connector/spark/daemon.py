@@ -22,25 +22,30 @@ IMPORTS: Final = "CONNECTOR_WORKER_IMPORTS"
 CODE: Final = "CONNECTOR_WORKER_CODE"
 """The environment variable with the directory of the connector, which is the last entry of PYTHONPATH."""
 
-_ENTRIES: Final = ("connector.events.worker", "connector.events.task", "connector.broker.process.sink")
+_ENTRIES: Final = ("connector.events.worker", "connector.events.task", "connector.sinks.process.sink")
 _OF_EVENTS: Final = (
-    "connector.broker.",
     "connector.businessobjects.",
     "connector.core.",
     "connector.datahandlers.",
+    "connector.formats.",
     "connector.messaging.",
-    "connector.providers.",
     "connector.requests.",
+    "connector.sinks.",
     "connector.state.",
+    "connector.stores.",
+    "connector.text.",
 )
-_NOT_OF_EVENTS: Final = ("connector.core.remote", "connector.providers.jms")
-"""A worker has no connection to a broker. The driver has it."""
 
 
 def modules_for_workers() -> list[str]:
-    """Returns the modules of events that this process has loaded."""
+    """Returns the modules of events that this process has loaded, without those that read a configuration."""
     loaded = [name for name in sorted(sys.modules) if name.startswith(_OF_EVENTS)]
-    return [*_ENTRIES, *(name for name in loaded if not name.startswith(_NOT_OF_EVENTS))]
+    return [*_ENTRIES, *(name for name in loaded if not _reads_configuration(name))]
+
+
+def _reads_configuration(name: str) -> bool:
+    values = vars(sys.modules[name]).values()
+    return any(str(getattr(value, "__module__", "")).startswith("connector.declare.") for value in values)
 
 
 def _import(names: Iterable[str]) -> None:

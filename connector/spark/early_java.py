@@ -14,9 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from connector.config.spark_master import parse_master
 from connector.regular_file import read_regular
 from connector.spark.launcher import FastStart, Launcher
+from connector.spark.master import parse_master
 from connector.spark.session import is_submitted
 
 _NO_RUN: Final = {"-h", "--help"}

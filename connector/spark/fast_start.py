@@ -34,12 +34,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from connector import user
-from connector.config.java_options import collectors
 from connector.errors import PipelineError, SparkLost
 from connector.java import JAVA_LINE, Java
 from connector.spark import daemon
 from connector.spark.archive import class_path
 from connector.spark.idle_workers import without_idle_workers
+from connector.spark.java_options import collectors
 from connector.spark.scratch import Scratch
 from connector.spark.session import untouched_process, variables, write_properties
 from connector.spark.shipping import code_directory

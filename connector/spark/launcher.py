@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from connector.config.java_options import DRIVER_MEMORY, split_options
-from connector.config.spark_master import Master
-from connector.config.spark_settings import owner_reason, read_size
 from connector.errors import PipelineError
 from connector.java import find_java
 from connector.open_files import raise_open_files
 from connector.spark import session as sessions
 from connector.spark.archive import archive_options
+from connector.spark.java_options import DRIVER_MEMORY, split_options
+from connector.spark.master import Master
+from connector.spark.settings import owner_reason, read_size
 
 try:
     from connector.spark.fast_start import FastStart as FastStart

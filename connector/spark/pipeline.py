@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from connector.config.spark_master import Master, parse_master
 from connector.errors import PipelineError, SparkLost
 from connector.spark import early_java, shipping
 from connector.spark import session as sessions
 from connector.spark.batch_jobs import BatchJobs
 from connector.spark.event_tasks import EventTasks, WorkerAnswer
 from connector.spark.launcher import SLOTS, FastStart, Launcher, SparkSettings
+from connector.spark.master import Master, parse_master
 from connector.spark.reasons import is_lost_worker, java_reason
 from connector.spark.scratch import Scratch
 from connector.spark.staying_tasks import StayingTasks

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from connector.config.spark_master import Master
 from connector.errors import PipelineError
+from connector.spark.master import Master
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

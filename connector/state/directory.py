@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from connector.errors import ProviderError, remedy
+from connector.messaging.state_store import InstanceNote
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
 from connector.state.redeliveries import RedeliveryFile
-from connector.state.store import InstanceNote
 
 PUBLISHED: Final = "published"
 """The folder into which a provider puts records of published ids."""
@@ -34,7 +34,7 @@ FOLDERS: Final = (PUBLISHED, IN_FLIGHT)
 
 
 class StateDirectory:
-    """See :class:`connector.state.store.StateStore`.
+    """See :class:`connector.messaging.state_store.StateStore`.
 
     Args:
         path: for the ApplicationName, made when first needed.
@@ -52,15 +52,15 @@ class StateDirectory:
         self._keys_of = keys_of
 
     def instance(self, wanted: str | None) -> InstanceLock:
-        """See :meth:`connector.state.store.StateStore.instance`."""
+        """See :meth:`connector.messaging.state_store.StateStore.instance`."""
         return InstanceLock(self.path, wanted, self._folder)
 
     def instances(self) -> list[InstanceNote]:
-        """See :meth:`connector.state.store.StateStore.instances`."""
+        """See :meth:`connector.messaging.state_store.StateStore.instances`."""
         return read_instances(self.path)
 
     def dead_clients(self, instance: str, client_id: str) -> dict[str, JournalDirectory]:
-        """See :meth:`connector.state.store.StateStore.dead_clients`."""
+        """See :meth:`connector.messaging.state_store.StateStore.dead_clients`."""
         return {
             name: journals
             for note in read_instances(self.path)
@@ -77,7 +77,7 @@ class StateDirectory:
             yield os.path.basename(path).partition(".")[0], JournalDirectory(path)
 
     def identity(self) -> str:
-        """See :meth:`connector.state.store.BrokerStateStore.identity`."""
+        """See :meth:`connector.messaging.state_store.BrokerStateStore.identity`."""
         path = os.path.join(self.path, "id")
         try:
             os.makedirs(self.path, exist_ok=True)
@@ -95,7 +95,7 @@ class StateDirectory:
         return {name for note in read_instances(self.path) for name, _ in self._clients(note.name)}
 
     def claims_of_others(self, client_id: str) -> set[str]:
-        """See :meth:`connector.state.store.BrokerStateStore.claims_of_others`."""
+        """See :meth:`connector.messaging.state_store.BrokerStateStore.claims_of_others`."""
         found: set[str] = set()
         for note in read_instances(self.path):
             for name, journals in self._clients(note.name):
@@ -104,13 +104,13 @@ class StateDirectory:
         return found
 
     def redeliveries(self) -> RedeliveryFile:
-        """See :meth:`connector.state.store.BrokerStateStore.redeliveries`."""
+        """See :meth:`connector.messaging.state_store.BrokerStateStore.redeliveries`."""
         return RedeliveryFile(self.path)
 
     def journals(self, client_id: str, instance: str) -> JournalDirectory:
-        """See :meth:`connector.state.store.StateStore.journals`."""
+        """See :meth:`connector.messaging.state_store.StateStore.journals`."""
         return JournalDirectory(os.path.join(self.path, self._folder(instance), client_id))
 
     def window(self, client_id: str, size: int) -> DuplicateWindow:
-        """See :meth:`connector.state.store.StateStore.window`."""
+        """See :meth:`connector.messaging.state_store.StateStore.window`."""
         return DuplicateWindow(self.published, self.path, client_id, size, self._keys_of)

@@ -26,7 +26,7 @@ IN_FLIGHT: Final = "in-flight"
 
 
 class DuplicateWindow:
-    """Remembers the last ``size`` published keys (see :class:`connector.state.store.PublishedIds`).
+    """Remembers the last ``size`` published keys (see :class:`connector.messaging.state_store.PublishedIds`).
 
     Args:
         directory: holds finished commit records with published keys.
@@ -103,7 +103,7 @@ class DuplicateWindow:
         return busy
 
     def release(self, client_id: str | None = None) -> None:
-        """See :meth:`connector.state.store.PublishedIds.release`."""
+        """See :meth:`connector.messaging.state_store.PublishedIds.release`."""
         if client_id is not None:
             self.refresh()
         with contextlib.suppress(FileNotFoundError):

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from connector.errors import ProviderError, ProviderMisconfigured, remedy
+from connector.messaging.state_store import InstanceNote
 from connector.state.locks import is_locked, try_lock
-from connector.state.store import InstanceNote
 
 _LOCK: Final = "lock"
 
 
 class InstanceLock:
-    """See :class:`connector.state.store.HeldInstance`.
+    """See :class:`connector.messaging.state_store.HeldInstance`.
 
     Args:
         directory: for the state of the ApplicationName.
@@ -59,7 +59,7 @@ class InstanceLock:
         self.note({})
 
     def note(self, values: Mapping[str, Any]) -> None:
-        """See :meth:`connector.state.store.HeldInstance.note`. Adds name, host, pid and start."""
+        """See :meth:`connector.messaging.state_store.HeldInstance.note`. Adds name, host, pid and start."""
         data = json.dumps({**self._own, **values}).encode()
         with contextlib.suppress(OSError):
             os.pwrite(self._descriptor, data, 0)
@@ -73,7 +73,7 @@ class InstanceLock:
 
 
 def read_instances(directory: str) -> list[InstanceNote]:
-    """Returns all instances by name (see :meth:`connector.state.store.StateStore.instances`)."""
+    """Returns all instances by name (see :meth:`connector.messaging.state_store.StateStore.instances`)."""
     found = []
     try:
         folders = os.listdir(directory)

@@ -20,7 +20,7 @@ some bodies::
         def malformed(self):
             return [b"Custom"]
 
-Every test checks one sentence of :class:`connector.businessobjects.datahandler.DataHandler`. The suite needs
+Every test checks one sentence of :class:`connector.formats.datahandler.DataHandler`. The suite needs
 the ``dev`` extra (pytest, hypothesis).
 """
 
@@ -40,13 +40,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.catalogue import discover
-from connector.businessobjects.datahandler import DataHandler, Hint, Option, message_body
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.dynamic import fill_dynamic
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import TEXTS
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.catalogue import discover
+from connector.formats.datahandler import DataHandler, Hint, Option, message_body
 from connector.messaging.message import Message
 
 _FUZZ = settings(max_examples=100, deadline=None, database=None)

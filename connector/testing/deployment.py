@@ -22,13 +22,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
-from connector.adapter import Adapter
 from connector.config.loading import Configuration, load
 from connector.errors import ProviderError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.provider_kind import AdapterProvider
-from connector.parts import make_provider
+from connector.service.adapter import Adapter
+from connector.service.assembly import make_provider
 from connector.testing.pipeline import InProcessPipeline
 
 

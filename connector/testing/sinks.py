@@ -12,8 +12,8 @@ external sink also the delivered texts::
             return [json.loads(line)["object"]["Text"] for line in lines]
 
 The package of the sink must be installed, so that its entry point is found. Every test checks one sentence of
-:mod:`connector.broker.sinks` or :mod:`connector.config.subscription_model`. The suites need the ``dev`` extra
-(pytest).
+:mod:`connector.sinks.contract` or :mod:`connector.sinks.subscription_model`. The suites need the extra
+``dev`` (pytest).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from typing import ClassVar
 
 import pytest
 
-from connector.broker.sinks import Event, ExternalSink, PreparedSink, SinkContext, ToBody
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rules import JMS_TYPE
 from connector.config.loading import check
-from connector.config.reading import field_names
 from connector.config.reference import reference
 from connector.config.resolved import as_yaml, resolved
 from connector.config.schema import json_schema
 from connector.config.sinks import Sinks
-from connector.config.subscription_model import CommonEntry, ExternalEntry, PreparedEntry, SinkEntry
+from connector.declare.reading import field_names
 from connector.messaging.message import Message
+from connector.sinks.contract import Event, ExternalSink, PreparedSink, SinkContext, ToBody
+from connector.sinks.subscription_model import CommonEntry, ExternalEntry, PreparedEntry, SinkEntry
 from connector.testing.datahandlers import sample_definitions
 from connector.testing.deployment import Deployment
 

@@ -12,8 +12,8 @@ settlement of your provider does::
         def record(self, tmp_path):
             return lambda client_id, keys: ShelfSettlement(tmp_path, client_id).publish(keys)
 
-Every test checks one sentence of :mod:`connector.state.store` and begins with an empty store. Some tests
-start real processes, which open journals by their pickled handles. The suite needs the ``dev`` extra
+Every test checks one sentence of :mod:`connector.messaging.state_store` and begins with an empty store. Some
+tests start real processes, which open journals by their pickled handles. The suite needs the extra ``dev``
 (pytest).
 """
 
@@ -30,7 +30,7 @@ from contextlib import suppress
 import pytest
 
 from connector.errors import ProviderError
-from connector.state.store import CycleJournal, JournalHandle, StateStore
+from connector.messaging.state_store import CycleJournal, JournalHandle, StateStore
 
 OpenStore = Callable[[], StateStore]
 Record = Callable[[str, Sequence[str]], None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -10,60 +11,31 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-FLOORS = {
-    0: (
-        "connector.errors",
-        "connector.status",
-        "connector.faults",
-        "connector.java",
-        "connector.local_time",
-        "connector.jars",
-        "connector.lazy_property",
-        "connector.limits",
-        "connector.log",
-        "connector.modules",
-        "connector.open_files",
-        "connector.plugins",
-        "connector.regular_file",
-        "connector.stages",
-        "connector.trace",
-        "connector.tracebacks",
-        "connector.user",
-        "connector.messaging",
-        "connector.businessobjects",
-        "connector.databases",
-        "connector.state.store",
-        "connector.config.masking",
-        "connector.config.value_types",
-        "connector.config.problems",
-        "connector.config.section",
-        "connector.config.tree",
-    ),
-    1: ("connector.core", "connector.state"),
-    2: ("connector.providers", "connector.requests.result", "connector.broker", "connector.datahandlers"),
-    3: (
-        "connector.config",
-        "connector.events",
-        "connector.requests",
-        "connector.broker.process.settings",
-        "connector.broker.destination.settings",
-        "connector.broker.table.settings",
-    ),
-    4: ("connector.spark",),
-    5: (
-        "connector",
-        "connector.adapter",
-        "connector.inbound_connection",
-        "connector.parts",
-        "connector.restarts",
-        "connector.service",
-        "connector.stopping",
-        "connector.cli",
-        "connector.http",
-    ),
-    6: ("connector.testing",),
-}
-"""Each floor may use itself and those below. ``testing`` is shipped beside: nobody uses it."""
+FLOORS = (
+    ("connector", "limits", "text"),
+    ("messaging",),
+    ("businessobjects", "core", "databases", "declare", "state"),
+    ("formats",),
+    ("requests",),
+    ("brokers", "datahandlers", "sinks", "spark", "stores"),
+    ("config", "events"),
+    ("workbench",),
+    ("service",),
+    ("cli", "http"),
+    ("testing",),
+)
+"""The folders of ``connector``, from the ground up. ``connector`` itself stands for files without a folder.
+
+Each folder may import from itself, from its floor and from the floors below.
+"""
+
+WINGS = ("brokers", "sinks", "spark", "stores")
+"""Folders of plug-ins with their engines. A wing imports no other wing."""
+
+FOUND_BY_ENTRY_POINT = (
+    *("brokers.jms", "sinks.destination", "sinks.process", "stores.dropbox", "stores.memory", "stores.sql"),
+)
+"""Folders that nobody imports."""
 
 JVM_USERS = ("connector.spark",)
 
@@ -111,33 +83,79 @@ def _is_under(name: str, prefixes: tuple[str, ...]) -> bool:
     return any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
 
 
-def _floor(name: str) -> int | None:
-    """The floor of the longest prefix that the table knows; a bare ``connector`` stands for itself only."""
-    best: tuple[int, int] | None = None
-    for floor, prefixes in FLOORS.items():
-        for prefix in prefixes:
-            if name == prefix or (prefix != "connector" and name.startswith(f"{prefix}.")):
-                best = max(best or (0, 0), (len(prefix), floor))
-    return best[1] if best else None
+def _folder(name: str) -> str:
+    """Returns the folder of a module, below ``connector``."""
+    top = ".".join(name.split(".")[:2])
+    is_folder = name != top or MODULES[name].name == "__init__.py"
+    return top.rpartition(".")[2] if is_folder else "connector"
 
 
-def test_every_module_has_a_floor() -> None:
-    assert [name for name in MODULES if _floor(name) is None] == []
+def _floor(folder: str) -> int:
+    return next((number for number, folders in enumerate(FLOORS) if folder in folders), -1)
 
 
-def test_the_table_names_only_what_there_is() -> None:
-    named = [prefix for prefixes in FLOORS.values() for prefix in prefixes]
-    assert [prefix for prefix in named if prefix not in MODULES] == []
+def _between_folders() -> list[tuple[str, str]]:
+    return [(name, imported) for name, imports in GRAPH.items() for imported in imports & MODULES.keys()]
+
+
+def test_every_folder_has_a_floor() -> None:
+    assert sorted({_folder(name) for name in MODULES}) == sorted(sum(FLOORS, ()))
+
+
+def test_the_page_shows_the_same_floors() -> None:
+    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.*?) \|", page, re.MULTILINE)
+    shown = {int(number): tuple(sorted(re.findall(r"`([a-z]+)`", folders))) for number, folders in rows}
+    assert shown == dict(enumerate(FLOORS))
 
 
 def test_no_import_runs_upward() -> None:
     upward = [
-        f"{name} (floor {_floor(name)}) imports {imported} (floor {_floor(imported)})"
-        for name, imports in GRAPH.items()
-        for imported in sorted(imports & MODULES.keys())
-        if (_floor(imported) or 0) > (_floor(name) or 0)
+        f"{name} imports {imported}"
+        for name, imported in _between_folders()
+        if _floor(_folder(imported)) > _floor(_folder(name))
     ]
     assert upward == []
+
+
+def test_no_wing_imports_another() -> None:
+    across = [
+        f"{name} imports {imported}"
+        for name, imported in _between_folders()
+        if _folder(name) in WINGS and _folder(imported) in WINGS and _folder(name) != _folder(imported)
+    ]
+    assert across == []
+
+
+def test_the_two_ways_and_the_deployment_name_no_store_no_broker_and_no_spark() -> None:
+    named = [
+        f"{name} imports {imported}"
+        for name, imported in _between_folders()
+        if _folder(name) in ("events", "config", "workbench", "http")
+        and _folder(imported) in ("stores", "brokers", "spark")
+    ]
+    assert named == []
+
+
+def test_nobody_names_what_an_entry_point_finds() -> None:
+    named = [
+        f"{name} imports {imported}"
+        for plug_in in FOUND_BY_ENTRY_POINT
+        for name, imported in _between_folders()
+        if _is_under(imported, (f"connector.{plug_in}",)) and not _is_under(name, (f"connector.{plug_in}",))
+    ]
+    assert named == []
+
+
+def test_no_folders_import_in_a_circle() -> None:
+    folders: dict[str, set[str]] = {}
+    for name, imported in _between_folders():
+        if _folder(name) != _folder(imported):
+            folders.setdefault(_folder(name), set()).add(_folder(imported))
+    try:
+        TopologicalSorter(folders).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
 
 
 def test_no_imports_run_in_a_circle() -> None:
@@ -148,50 +166,11 @@ def test_no_imports_run_in_a_circle() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_no_provider_knows_another() -> None:
-    def provider(name: str) -> str | None:
-        parts = name.split(".")
-        return parts[2] if parts[:2] == ["connector", "providers"] and len(parts) > 2 else None
-
-    across = [
-        f"{name} imports {imported}"
-        for name, imports in GRAPH.items()
-        for imported in imports
-        if provider(name) and provider(imported) not in (None, provider(name))
-    ]
-    assert across == []
-
-
-def test_nobody_names_a_concrete_provider() -> None:
-    elsewhere = [
-        f"{name} imports {imported}"
-        for name, imports in GRAPH.items()
-        for imported in imports
-        if _is_under(imported, ("connector.providers",)) and not _is_under(name, ("connector.providers",))
-    ]
-    assert elsewhere == []
-
-
-def test_nobody_names_a_concrete_sink() -> None:
-    sinks = ("connector.broker.process", "connector.broker.destination")
-    elsewhere = [
-        f"{name} imports {imported}"
-        for sink in sinks
-        for name, imports in GRAPH.items()
-        for imported in imports
-        if _is_under(imported, (sink,)) and not _is_under(name, (sink,))
-    ]
-    assert elsewhere == []
-
-
 def test_shipped_data_handlers_use_the_public_contract_only() -> None:
     handlers = ("connector.datahandlers",)
     allowed = (
-        "connector.businessobjects",
-        "connector.errors",
-        "connector.messaging",
-        "connector.stages",
-        *handlers,
+        *("connector.businessobjects", "connector.formats", "connector.text", "connector.limits.stages"),
+        *("connector.messaging", "connector.errors", *handlers),
     )
     beyond = [
         f"{name} imports {imported}"

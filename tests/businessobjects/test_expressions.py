@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.expressions import compile_expression
-from connector.businessobjects.json_text import from_json, to_json, to_json_text
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.messaging.message import Message
+from connector.text.json_text import from_json, to_json, to_json_text
 
 BODY = b"""{"total": 0.10, "big": 12345678901234567890.12, "text": "10.50", "zero": 0.0, "huge": 1e400,
 "beyond": 1e999999999, "lines": [{"price": 1.10, "n": 1}, {"price": 2.20, "n": 2}, {"price": 3, "n": 3}]}"""

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.catalogue import discover
-from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, finish
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.catalogue import discover
+from connector.formats.datahandler import Hint
+from connector.formats.handlers import Handlers
 from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()

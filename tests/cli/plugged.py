@@ -49,7 +49,7 @@ LINES = '''\
 
 import helper
 
-from connector.businessobjects.datahandler import Option
+from connector.formats.datahandler import Option
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, UnknownBusinessObject
 

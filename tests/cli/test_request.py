@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from connector.messaging.client import ReceivedMessage
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.cli.in_process import call
 from tests.forked_command import PipedProcess
 from tests.requests.world import Answer, Application, Replying

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from connector.messaging.client import ReceivedMessage
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.forked_command import ForkedProcess
 from tests.requests.world import Application, Replying, greet, shared_memory
 from tests.waiting import wait_for

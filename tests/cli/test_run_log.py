@@ -148,7 +148,7 @@ def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(dep
     assert run.wait() == 0, run.errors
     assert "a business process has failed" in run.errors
     assert "subscription=store" in run.errors
-    assert "connector/broker/process/sink.py" in run.errors
+    assert "connector/sinks/process/sink.py" in run.errors
     assert "ValueError: no such street" in run.errors
     assert run.errors.count("Traceback") == 1
 

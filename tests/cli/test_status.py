@@ -13,7 +13,7 @@ from connector.config.loading import load
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
-from connector.parts import make_provider
+from connector.service.assembly import make_provider
 
 
 def test_before_the_first_run_there_is_nothing_to_see_and_nothing_is_made(

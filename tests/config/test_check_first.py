@@ -21,7 +21,7 @@ import connector
 from connector.config.loading import Configuration, check, load
 from connector.errors import ConfigurationError, ConnectorError, PipelineError, ProviderError
 from connector.java import find_java
-from connector.parts import make_handlers, make_provider, make_requests
+from connector.service.assembly import make_handlers, make_provider, make_requests
 
 if TYPE_CHECKING:
     from conftest import Deployment
@@ -29,8 +29,23 @@ if TYPE_CHECKING:
 SOURCES = Path(connector.__file__).parent
 REFUSALS = ("ConfigurationError", "PipelineError", "CapabilityError")
 FILES = (
-    *("*.py", "spark/*.py", "businessobjects/*.py", "config/*.py", "core/remote/*.py", "core/local/*.py"),
-    *("providers/*/registration.py", "providers/*/jvm.py", "broker/**/*.py", "databases/*.py", "events/*.py"),
+    *(
+        "*.py",
+        "service/*.py",
+        "spark/*.py",
+        "businessobjects/*.py",
+        "formats/*.py",
+        "text/*.py",
+        "declare/*.py",
+    ),
+    *(
+        "config/*.py",
+        "workbench/*.py",
+        "brokers/engine/*.py",
+        "brokers/jms/registration.py",
+        "brokers/jms/jvm.py",
+    ),
+    *("stores/engine/*.py", "stores/*/registration.py", "sinks/**/*.py", "databases/*.py", "events/*.py"),
 )
 
 LATER = "after the start"
@@ -42,14 +57,14 @@ MACHINE = "depends on the process or on Spark while it starts"
 
 KNOWN = {
     # found by check, by the cases of that name
-    "businessobjects/catalogue.py Catalogue.spec": ("option", "unknown type"),
-    "businessobjects/catalogue.py _bad_class": ("class without a module", "no reference to a class"),
-    "businessobjects/catalogue.py discover": ("no plug-ins", "two plug-ins of one type"),
-    "businessobjects/datahandler.py resolve_options": ("option", "number of an option"),
-    "businessobjects/handlers.py Handlers._make": ("part of a pair",),
-    "businessobjects/handlers.py Handlers.load_all": ("schema that is missing",),
-    "businessobjects/handlers.py _broken": ("class without methods",),
-    "businessobjects/handlers.py _refused": (
+    "formats/catalogue.py Catalogue.spec": ("option", "unknown type"),
+    "formats/catalogue.py _bad_class": ("class without a module", "no reference to a class"),
+    "formats/catalogue.py discover": ("no plug-ins", "two plug-ins of one type"),
+    "formats/datahandler.py resolve_options": ("option", "number of an option"),
+    "formats/handlers.py Handlers._make": ("part of a pair",),
+    "formats/handlers.py Handlers.load_all": ("schema that is missing",),
+    "formats/handlers.py _broken": ("class without methods",),
+    "formats/handlers.py _refused": (
         *("schema that is missing", "schema that is no JSON", "template that is missing", "wrong template"),
         *("DTD that is missing", "XML Schema that is missing", "wrong XML Schema", "no schema at all"),
         *("two delimiters", "fault of nothing", "pair of itself"),
@@ -58,33 +73,36 @@ KNOWN = {
     "config/loading.py load": ("unknown key",),
     "java.py find_java": ("no Java",),
     "java.py _java_of_home": ("no Java",),
-    "core/remote/connection.py RemoteConnection.poller": ("view at a broker",),
-    "core/remote/connection.py RemoteConnection._begin_progress": ("topic in progress", "view in progress"),
-    "core/local/connection.py LocalConnection._queue_poller": (
+    "brokers/engine/connection.py RemoteConnection.poller": ("view at a broker",),
+    "brokers/engine/connection.py RemoteConnection._begin_progress": (
+        "topic in progress",
+        "view in progress",
+    ),
+    "stores/engine/connection.py LocalConnection._queue_poller": (
         "input that is claimed",
         "topic without a name",
     ),
-    "core/local/connection.py LocalConnection.poller": ("topic in progress",),
+    "stores/engine/connection.py LocalConnection.poller": ("topic in progress",),
     "spark/launcher.py Launcher._properties": ("owned setting",),
     "spark/launcher.py _java_options": ("quotes of Java",),
     "spark/shipping.py _add": ("shipped file that is missing", "two files in one place"),
     # not found by check
     "config/sinks.py Sinks.all": "of the reference page; check reports the sink itself",
-    "config/metaobject_files.py surroundings": COMMAND,
+    "workbench/metaobject_files.py surroundings": COMMAND,
     "spark/archive.py make_archive": COMMAND,
-    "businessobjects/handlers.py Handlers.get": USER_CODE,
-    "broker/lazy_requests.py LazyRequests._opened": LATER,
-    "core/remote/commits.py _announced": CONNECTS,
-    "core/remote/connection.py RemoteConnection.sent_ids": LATER,
+    "formats/handlers.py Handlers.get": USER_CODE,
+    "sinks/lazy_requests.py LazyRequests._opened": LATER,
+    "brokers/engine/commits.py _announced": CONNECTS,
+    "brokers/engine/connection.py RemoteConnection.sent_ids": LATER,
     "events/job.py EventJobs._answers": LATER,
     "events/job.py EventJobs._result": LATER,
     "events/worker.py Runner.run": LATER,
     "events/worker.py _task_settings": LATER,
     "events/worker.py check_worker": USER_CODE,
-    "inbound_connection.py InboundConnection._check_workers": USER_CODE,
-    "providers/jms/jvm.py check_installed": "a test of the provider jms has it",
-    "providers/jms/jvm.py start": "a test of the provider jms has it",
-    "providers/jms/registration.py _open": PROGRAM,
+    "service/inbound_connection.py InboundConnection._check_workers": USER_CODE,
+    "brokers/jms/jvm.py check_installed": "a test of the provider jms has it",
+    "brokers/jms/jvm.py start": "a test of the provider jms has it",
+    "brokers/jms/registration.py _open": PROGRAM,
     "spark/fast_start.py FastStart._gateway": MACHINE,
     "spark/fast_start.py FastStart.launch": MACHINE,
     "spark/launcher.py Launcher.make": MACHINE,
@@ -331,7 +349,7 @@ def test_requests_of_a_provider_that_makes_none_are_told(deployment: Deployment)
 
 def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(deployment: Deployment) -> None:
     deployment.files["datahandlers/own.py"] = (
-        "from pathlib import Path\nfrom connector.businessobjects.datahandler import Option\n"
+        "from pathlib import Path\nfrom connector.formats.datahandler import Option\n"
         "class Own:\n    mime_types = ('text/own',)\n"
         "    options = (Option('table', Path, '', 'A file.'),)\n"
         "    def to_business_object(self, body, hint): ...\n    def to_body(self, bo): ...\n"

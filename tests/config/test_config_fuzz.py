@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connector.config.loading import check
-from connector.config.problems import Problems
-from connector.config.tree import parse
+from connector.declare.problems import Problems
+from connector.declare.tree import parse
 from connector.errors import Problem
 
 SOURCE = Path(__file__).parent / "deployment"

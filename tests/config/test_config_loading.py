@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connector.config.loading import load
-from connector.config.masking import MASK
 from connector.config.resolved import as_yaml, resolved
+from connector.declare.masking import MASK
 from connector.errors import ConfigurationError
 from connector.messaging.destination import Destination
-from connector.providers.dropbox.section import DropboxSection
-from connector.providers.memory.section import MemorySection
+from connector.stores.dropbox.section import DropboxSection
+from connector.stores.memory.section import MemorySection
 
 if TYPE_CHECKING:
     from conftest import Deployment

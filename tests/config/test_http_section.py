@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connector.config.http_model import Address, is_loopback
-from connector.config.masking import MASK
 from connector.config.resolved import as_yaml, resolved
+from connector.declare.masking import MASK
 
 if TYPE_CHECKING:
     from conftest import Deployment

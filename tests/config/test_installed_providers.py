@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from connector.config.loading import check, load
-from connector.config.masking import MASK
 from connector.config.reference import reference
 from connector.config.resolved import resolved
 from connector.config.schema import json_schema
+from connector.declare.masking import MASK
 from connector.errors import ConfigurationError, ConnectorError
 from connector.messaging import connect
 from connector.testing.deployment import Deployment
@@ -28,10 +28,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from connector.config.value_types import Boolean, PathName, Text
-from connector.config.section import ProviderSection, Section
+from connector.declare.value_types import Boolean, PathName, Text
+from connector.declare.section import ProviderSection, Section
 from connector.messaging.provider_kind import ProviderKind, SectionProblem
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 
 
 class Lamp(Section):

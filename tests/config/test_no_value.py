@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Definitions
-from connector.config.cases import read_cases
-from connector.config.metaobject_text import scalar
-from connector.config.problems import Problems
-from connector.config.tree import Items, Leaf, Node, Table, parse
+from connector.declare.problems import Problems
+from connector.declare.tree import Items, Leaf, Node, Table, parse
 from connector.errors import Problem
+from connector.workbench.cases import read_cases
+from connector.workbench.metaobject_text import scalar
 
 if TYPE_CHECKING:
     from conftest import Deployment

@@ -26,10 +26,10 @@ P = "    process: processes:store_customer"
 MODULE = '''
 from dataclasses import dataclass
 from pydantic import Field
-from connector.broker.sinks import ExternalSink
-from connector.config.value_types import Text
-from connector.config.section import Section
-from connector.config.subscription_model import ExternalEntry
+from connector.sinks.contract import ExternalSink
+from connector.declare.value_types import Text
+from connector.declare.section import Section
+from connector.sinks.subscription_model import ExternalEntry
 
 
 class Store(Section):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
-from connector.config.spark_settings import FILE, expected_value, known_settings, misspelt_setting
 from connector.errors import Problem
+from connector.spark.settings import FILE, expected_value, known_settings, misspelt_setting
 
 if TYPE_CHECKING:
     from conftest import Deployment

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.settlement import Settlement
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.contention.crew import Crew
 
 ORDERS = parse_destination("queue://orders")

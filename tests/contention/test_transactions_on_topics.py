@@ -12,7 +12,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.contention.crew import Crew
 
 PRICES = parse_destination("topic://prices")

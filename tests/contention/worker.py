@@ -23,7 +23,7 @@ from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 
 NO_LIMIT = 1 << 40
 

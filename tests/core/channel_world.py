@@ -13,8 +13,8 @@ from connector.core.channels import Channels
 from connector.core.message_state import MessageState
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.provider import Provider
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
 
 PROVIDERS = ("memory", "dropbox")
 NEW, DELIVERED, NOT_COMMITTED = MessageState.NEW, MessageState.DELIVERED, MessageState.NOT_COMMITTED

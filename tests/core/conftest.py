@@ -10,8 +10,8 @@ import pytest
 from connector.core.connection import MessagingConnection
 from connector.errors import ProviderError
 from connector.messaging.provider import Capabilities, Connection, Provider
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
 from tests.core.channel_world import PROVIDERS, World, a_world
 
 Connect = Callable[..., MessagingConnection]

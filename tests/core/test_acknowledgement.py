@@ -12,7 +12,7 @@ from connector.core.connection import MessagingConnection
 from connector.core.session import CoreSession
 from connector.errors import ClaimLost, ProviderError, SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.core.conftest import Connect, Watched
 from tests.waiting import wait_for
 

@@ -20,7 +20,7 @@ PRELUDE = """
     import select, sys, time
     from connector.core.channels import Channels
     from connector.messaging.message import Message
-    from connector.providers.dropbox.provider import DropboxProvider
+    from connector.stores.dropbox.provider import DropboxProvider
     from tests.core.channel_world import Recorder
 
     channels = Channels(DropboxProvider(sys.argv[1], create=True))

@@ -10,7 +10,7 @@ import pytest
 from connector.core.channel_receiver import Reference
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.memory.provider import MemoryProvider
 from tests.core.channel_world import (
     DELIVERED,
     NEW,

@@ -8,7 +8,7 @@ import pytest
 
 from connector.core.channel_receiver import Reference
 from connector.errors import CapabilityError, SessionStateError, TransactionRolledBack
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.memory.provider import MemoryProvider
 from tests.core.channel_world import (
     DELIVERED,
     NEW,

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
 
 ORDERS = parse_destination("queue://orders")
 PRICES = parse_destination("topic://prices")

@@ -13,7 +13,7 @@ import pytest
 
 from connector.core.connection import MessagingConnection
 from connector.messaging import AcknowledgeMode
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.forked_command import PipedProcess
 
 MESSAGES = 60

@@ -28,10 +28,10 @@ from connector.messaging.message import (
 )
 from connector.messaging.numbers import MAX_LONG, read_whole
 from connector.messaging.provider import Provider
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
-from connector.providers.sql.database import Settings
-from connector.providers.sql.provider import SqlProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
 
 NUMBERS = [kind for kind in PROPERTY_TYPES if kind not in ("string", "boolean")]
 LIMITS = [

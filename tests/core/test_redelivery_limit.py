@@ -12,8 +12,8 @@ from connector.core.connection import MessagingConnection
 from connector.core.session import CoreSession
 from connector.messaging import AcknowledgeMode
 from connector.messaging.provider import Provider
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
 
 CLIENT, TRANSACTED = AcknowledgeMode.CLIENT, AcknowledgeMode.TRANSACTED
 TOPIC = "topic://prices"

@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from connector.core.connection import MessagingConnection
 from connector.core.session import CoreSession
 from connector.messaging import AcknowledgeMode, Consumer, ReceivedMessage
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.memory.provider import MemoryProvider
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
 

@@ -21,8 +21,8 @@ from connector.errors import (
     UnknownDestination,
 )
 from connector.messaging import NON_PERSISTENT, PERSISTENT, AcknowledgeMode, Message, ReceivedMessage
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
 from tests.core.conftest import Connect
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode

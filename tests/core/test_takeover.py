@@ -15,7 +15,7 @@ from connector.core.connection import MessagingConnection
 from connector.errors import ClaimLost
 from connector.messaging import AcknowledgeMode, Message, connect
 from connector.messaging.destination import parse_destination
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.forked_command import PipedProcess
 
 _PROGRAM = """

@@ -13,8 +13,8 @@ from connector.core.connection import MessagingConnection
 from connector.core.session import CoreSession
 from connector.errors import CapabilityError, SettlementError, TransactionRolledBack
 from connector.messaging import PERSISTENT, AcknowledgeMode, Message
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
 from tests.core.conftest import Connect, Watched
 from tests.forked_command import PipedProcess
 

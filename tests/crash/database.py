@@ -12,10 +12,10 @@ from sqlalchemy import NullPool, create_engine
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.providers.sql.database import Settings
-from connector.providers.sql.messages import add_messages
-from connector.providers.sql.provider import SqlProvider
-from connector.providers.sql.schema import reference as references
+from connector.stores.sql.database import Settings
+from connector.stores.sql.messages import add_messages
+from connector.stores.sql.provider import SqlProvider
+from connector.stores.sql.schema import reference as references
 from tests.database_page import move
 
 _EMPTY: Final = (

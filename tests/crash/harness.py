@@ -28,7 +28,7 @@ import yaml
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests import forked_command
 from tests.crash.database import DatabaseQueues
 from tests.spark.standalone import StandaloneCluster, executor_options

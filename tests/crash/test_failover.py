@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from connector.errors import ProviderError
-from connector.providers.sql.database import Settings
-from connector.providers.sql.provider import SqlProvider
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
 from tests.crash.conftest import Deploy
 from tests.crash.database import DatabaseQueues
 from tests.crash.harness import assert_settled_once

@@ -6,7 +6,7 @@ import time
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import PropertyValue
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from connector.providers.dropbox import codec
+from connector.stores.dropbox import codec
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment
 from tests.waiting import wait_for

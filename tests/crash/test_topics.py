@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from connector.messaging.destination import Destination
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, assert_settled_once
 from tests.waiting import wait_for

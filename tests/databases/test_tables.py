@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from sqlalchemy import types
 from sqlalchemy.dialects import postgresql
 
-from connector.broker.database_check import check_databases
-from connector.broker.subscriptions import Subscription
-from connector.broker.table.mapping import TableMapping, WrongExpression, source_of
-from connector.broker.table.rows import OnConflict, Operation, WrongTable
-from connector.broker.table.sink import TableSpec
-from connector.broker.table.values import converter
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import is_date
 from connector.databases.handle import Transaction
 from connector.errors import ObjectRefused
+from connector.service.database_check import check_databases
+from connector.sinks.subscriptions import Subscription
+from connector.sinks.table.mapping import TableMapping, WrongExpression, source_of
+from connector.sinks.table.rows import OnConflict, Operation, WrongTable
+from connector.sinks.table.sink import TableSpec
+from connector.sinks.table.values import converter
 from tests.databases.shop import Shop
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from connector.businessobjects.catalogue import INSTALLED, PLUGIN, SHIPPED, discover, spec_for_class
-from connector.businessobjects.datahandler import Hint, Option, charset, message_body, option_problems
-from connector.businessobjects.handlers import Handlers, HandlerSpec
 from connector.errors import ConfigurationError
+from connector.formats.catalogue import INSTALLED, PLUGIN, SHIPPED, discover, spec_for_class
+from connector.formats.datahandler import Hint, Option, charset, message_body, option_problems
+from connector.formats.handlers import Handlers, HandlerSpec
 from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()
@@ -20,7 +20,7 @@ NOTE = Hint("Note", "Create")
 PLUGIN_SOURCE = '''
 """A plug-in."""
 from typing import ClassVar
-from connector.businessobjects.datahandler import Option
+from connector.formats.datahandler import Option
 from connector.businessobjects.instance import BusinessObject
 
 class Upper:
@@ -90,7 +90,7 @@ def test_the_shipped_handlers_are_found_without_being_installed(tmp_path: Path) 
 
 def test_listing_imports_no_handler() -> None:
     program = (
-        "import sys; from pathlib import Path; from connector.businessobjects.catalogue import discover; "
+        "import sys; from pathlib import Path; from connector.formats.catalogue import discover; "
         "assert discover(Path('.')).mime_types; "
         "sys.exit(any(name.startswith(('connector.datahandlers', 'lxml', 'orjson')) for name in sys.modules))"
     )

@@ -15,14 +15,14 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.events.convert import Converter
+from connector.formats.handlers import Handlers
 from connector.messaging.message import Message
-from connector.parts import make_requests, make_task_settings
 from connector.requests.building import find_handler
 from connector.requests.properties import resolve
+from connector.service.assembly import make_requests, make_task_settings
 from connector.testing.deployment import Deployment
 
 HANDLERS: Final = '''\
@@ -57,7 +57,7 @@ class ByDefault(Named):
 '''
 
 PLUGINS: Final = '''\
-from connector.businessobjects.datahandler import Option
+from connector.formats.datahandler import Option
 from connector.businessobjects.instance import BusinessObject
 
 

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.columns import MAX_COLUMNS
-from connector.businessobjects.datahandler import DataHandler, Hint, SplittingHandler
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.csv_handler import CsvHandler
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.columns import MAX_COLUMNS
+from connector.formats.datahandler import DataHandler, Hint, SplittingHandler
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.datahandlers.csv_handler import CsvHandler
@@ -26,6 +25,7 @@ from connector.datahandlers.template_handler import TemplateHandler
 from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
+from connector.formats.datahandler import DataHandler, Hint, resolve_options
 
 HINT: Final = Hint("Payment", "Create")
 FORMATS: Final[dict[str, tuple[type[Any], str]]] = {

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
@@ -26,6 +25,7 @@ from connector.datahandlers.soap_handler import SoapHandler
 from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
+from connector.formats.datahandler import Hint, resolve_options
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "data-formats.md"
 VERBS = {"Create": Verb("Create")}

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint
 from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import Hint
-from connector.businessobjects.json_decoder import JsonDecoder
 from connector.datahandlers import json_handler
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
+from connector.formats.datahandler import Hint
+from connector.formats.json_decoder import JsonDecoder
 from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import DataHandler, Hint
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.json_decoder import JsonDecoder
-from connector.businessobjects.json_names import json_names, name_in_json
 from connector.datahandlers import json_handler
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
+from connector.formats.datahandler import DataHandler, Hint
+from connector.formats.json_decoder import JsonDecoder
+from connector.formats.json_names import json_names, name_in_json
 from connector.testing.datahandlers import DataHandlerSuite, Sample, objects_of
 
 ORDER = Hint("Order", "Create")

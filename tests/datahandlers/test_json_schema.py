@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.datahandler import DataHandler, Hint
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.json_schema import JsonSchema
-from connector.businessobjects.json_schema_files import json_path
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
+from connector.formats.datahandler import DataHandler, Hint
+from connector.formats.json_schema import JsonSchema
+from connector.formats.json_schema_files import json_path
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 
 DEFINITIONS = sample_definitions()

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import DataHandler, Hint, SplittingHandler
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.jsonlines_handler import JsonLinesHandler
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import DataHandler, Hint, SplittingHandler
 from connector.testing.datahandlers import DataHandlerSuite, Sample, objects_of, sample_definitions
 
 DEFINITIONS = sample_definitions()

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.datahandlers.binary_handler import BinaryHandler
@@ -25,6 +24,7 @@ from connector.datahandlers.template_handler import TemplateHandler
 from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
+from connector.formats.datahandler import DataHandler, Hint, resolve_options
 from connector.testing.datahandlers import objects_of, sample_definitions
 
 KNOWN: Final = sample_definitions()

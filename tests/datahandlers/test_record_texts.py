@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.delimited_handler import DelimitedHandler
 from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
 from connector.datahandlers.namevalue_handler import NameValueHandler
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import DataHandler, Hint, resolve_options
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 
 NOTE = Hint("Note", "Create")

@@ -12,10 +12,10 @@ from zeep import Client
 from zeep.exceptions import Fault
 from zeep.transports import Transport
 
-from connector.businessobjects.datahandler import Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.soap_handler import SoapHandler
+from connector.formats.datahandler import Hint, resolve_options
 
 WSDL = """<wsdl:definitions xmlns:wsdl="http://schemas.xmlsoap.org/wsdl/" xmlns:xs="http://www.w3.org/2001/XMLSchema"
  xmlns:soap="http://schemas.xmlsoap.org/wsdl/{soap}/" xmlns:t="urn:shop" targetNamespace="urn:shop">

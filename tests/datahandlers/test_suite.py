@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
+from connector.formats.datahandler import DataHandler, Hint, resolve_options
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 
 DEFINITIONS = sample_definitions()

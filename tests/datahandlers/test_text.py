@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.text_handler import TextHandler
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint
 from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()

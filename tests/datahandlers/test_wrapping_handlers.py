@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.catalogue import discover
-from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.binary_handler import BinaryHandler
 from connector.datahandlers.template_handler import TemplateHandler
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
+from connector.formats.catalogue import discover
+from connector.formats.datahandler import DataHandler, Hint, resolve_options
+from connector.formats.handlers import Handlers
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 
 DEFINITIONS = sample_definitions()

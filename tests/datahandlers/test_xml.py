@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.datahandler import Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint, resolve_options
 from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.soap_handler import SoapHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
+from connector.formats.datahandler import Hint
 
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 

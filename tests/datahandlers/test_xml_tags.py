@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from connector.businessobjects.datahandler import DataHandler, Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.soap_handler import SoapHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import DataHandler, Hint, resolve_options
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
 
 XSI = "http://www.w3.org/2001/XMLSchema-instance"

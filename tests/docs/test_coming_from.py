@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from connector.businessobjects.catalogue import discover
 from connector.businessobjects.dynamic import HEADERS, PROPERTIES
 from connector.businessobjects.metadata import READERS
 from connector.config.http_model import Http
 from connector.config.metaobject_model import RuleEntry
-from connector.config.model import AdapterFile, Connector, InputEntry, Logging, ReplyMatching, Spark, State
+from connector.config.model import AdapterFile, Connector, InputEntry, Logging, ReplyMatching, State
 from connector.config.provider_section import provider_sections
+from connector.formats.catalogue import discover
+from connector.spark.section import Spark
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs/how-to"
 WBI = (HOW_TO / "come-from-wbi-adapter.md").read_text("utf-8")

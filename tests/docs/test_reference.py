@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from connector.broker.destination.sink import EVENT_ID
-from connector.businessobjects.catalogue import discover
 from connector.cli.app import VERBS, _application
+from connector.formats.catalogue import discover
 from connector.messaging.settlement import HISTORY
-from connector.providers.dropbox import codec
-from connector.providers.dropbox.claims import split_tag
-from connector.providers.dropbox.layout import FOLDERS, Layout
-from connector.providers.dropbox.transaction_log import format_record, parse_record
+from connector.sinks.destination.sink import EVENT_ID
+from connector.stores.dropbox import codec
+from connector.stores.dropbox.claims import split_tag
+from connector.stores.dropbox.layout import FOLDERS, Layout
+from connector.stores.dropbox.transaction_log import format_record, parse_record
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 COMMON = {"--config", "-c", "--json", "--help", "-h"}

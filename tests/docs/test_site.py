@@ -28,7 +28,7 @@ DESCRIBED = [
     "connector.TemporaryFailure",
     "connector.messaging.connect",
     "connector.messaging.Session.queue",
-    "connector.broker.sinks.ExternalSink",
+    "connector.sinks.contract.ExternalSink",
     "connector.messaging.provider.Connection",
     "connector.testing.deployment.Deployment.send",
     "connector.testing.provider.ProviderSuite",

@@ -9,9 +9,9 @@ import pytest
 
 from connector.events.task import Task
 from connector.events.task_settings import WorkItem
-from connector.parts import make_task_settings
+from connector.messaging.state_store import CycleJournal
+from connector.service.assembly import make_task_settings
 from connector.state.journal import JournalFile
-from connector.state.store import CycleJournal
 
 Bench = Any
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from connector.parts import make_provider
+from connector.service.assembly import make_provider
 from connector.status import ReturnCode
 
 Bench = Any

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from connector.parts import make_requests, make_task_settings
+from connector.service.assembly import make_requests, make_task_settings
 from tests.events.conftest import OBJECTS, Bench
 
 Outcomes = Callable[..., dict[str, tuple[str, str]]]

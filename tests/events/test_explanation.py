@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from connector.events.explain import Explanation
 from connector.messaging.message import Message
-from connector.parts import make_explainer
+from connector.service.assembly import make_explainer
+from connector.workbench.explain import Explanation
 from tests.events.conftest import OBJECTS
 
 Bench = Any

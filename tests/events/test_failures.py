@@ -225,7 +225,7 @@ def test_with_debug_a_traceback_has_all_frames(
     log(format="json", debug=True)
     outcomes(deploy(bench, "in_a_library"))
     (line,) = failures(log())
-    for part in ("connector/broker/process/sink.py", "processes.py", "json/decoder.py"):
+    for part in ("connector/sinks/process/sink.py", "processes.py", "json/decoder.py"):
         assert part in line["exception"]
 
 

@@ -20,7 +20,7 @@ from connector.events.recovery import InDoubtAtStartup, InDoubtPolicy, Recovery
 from connector.events.settling import CopyDestinations, SettlementRules
 from connector.events.summary import Summary
 from connector.messaging.destination import parse_destination
-from connector.parts import make_provider
+from connector.service.assembly import make_provider
 from connector.status import ReturnCode
 
 Bench = Any

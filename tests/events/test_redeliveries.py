@@ -9,8 +9,8 @@ import pytest
 from connector.events.outcome import Outcome
 from connector.events.redeliveries import Redeliveries, Redelivery
 from connector.messaging.destination import parse_destination
+from connector.messaging.state_store import CycleJournal
 from connector.state.redeliveries import RedeliveryFile
-from connector.state.store import CycleJournal
 
 INPUT = "queue://orders"
 DONE = Redelivery(INPUT, Outcome("published", "Customer", "Create", attempts=1))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from connector.broker.replying import ERROR_STATUSES, MAX_TEXT
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.sinks.replying import ERROR_STATUSES, MAX_TEXT
 from connector.status import ReturnCode
 
 Bench = Any

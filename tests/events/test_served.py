@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any
 
-from connector.service import Service
+from connector.service.loop import Service
 from tests.waiting import wait_for
 
 Bench = Any

@@ -25,9 +25,9 @@ MODULE = '''
 import json, os
 from dataclasses import dataclass
 import connector
-from connector.broker.sinks import ExternalSink, PreparedSink, write_body
-from connector.config.value_types import Text
-from connector.config.subscription_model import ExternalEntry, PreparedEntry
+from connector.sinks.contract import ExternalSink, PreparedSink, write_body
+from connector.declare.value_types import Text
+from connector.sinks.subscription_model import ExternalEntry, PreparedEntry
 from connector.errors import ConnectorError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from connector.adapter import Adapter
 from connector.businessobjects.definition import Attribute, Definition, Definitions
+from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
-from connector.trace import dump
+from connector.service.adapter import Adapter
 
 Bench = Any
 Outcomes = Callable[..., dict[str, tuple[str, str]]]

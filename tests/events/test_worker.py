@@ -15,7 +15,7 @@ from connector.errors import PipelineError
 from connector.events.job import FUNCTION
 from connector.events.task_answer import unpack_answer
 from connector.events.task_settings import Assignment
-from connector.parts import make_provider, make_task_settings
+from connector.service.assembly import make_provider, make_task_settings
 from connector.status import ReturnCode
 from connector.testing.pipeline import InProcessPipeline
 from tests.forked_command import PipedProcess

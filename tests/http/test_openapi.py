@@ -18,13 +18,13 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject, finish
-from connector.businessobjects.json_text import to_json
 from connector.errors import MalformedData
 from connector.http.openapi import describe_requests
 from connector.http.schemas import object_schemas, sample
 from connector.http.server import Server
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
+from connector.text.json_text import to_json
 from tests.http.world import DEFINITIONS, TOKEN, Script, client, serving
 
 DOCUMENT = json.loads(to_json(describe_requests(DEFINITIONS, True, 300_000)))

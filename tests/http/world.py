@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import httpx
 
-from connector.broker.requesting import Requests
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.metadata import READERS
@@ -20,6 +19,7 @@ from connector.config.http_model import Address, Http
 from connector.http.calls import ServerLimits
 from connector.http.server import Server
 from connector.requests.result import RequestResult
+from connector.sinks.requesting import Requests
 from connector.status import ReturnCode
 
 TOKEN: Final = "AbCd-0123456789.~token"
@@ -88,7 +88,7 @@ DEFINITIONS: Final = Definitions(
 
 
 class Script:
-    """Requests (:class:`connector.broker.requesting.Requests`) whose answers a test decides about.
+    """Requests (:class:`connector.sinks.requesting.Requests`) whose answers a test decides about.
 
     It checks what it is given as the real client does, and gives answers that no real application has on
     demand: none yet, too many in flight, a mistake in the program.

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from connector.jars.locked import cache_directory
+from connector.brokers.jars.locked import cache_directory
 from tests.distribution import UNCOMPILED
 from tests.docs.reader import Terminal
 

@@ -11,8 +11,8 @@ import argparse
 import sys
 from concurrent.futures import as_completed
 
-from connector.providers.dropbox.provider import DropboxProvider
 from connector.requests.client import RequestClient
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.requests.world import REPOSITORY, customer, settings
 
 

@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from connector.messaging.client import ReceivedMessage
-from connector.providers.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.provider import DropboxProvider
 from tests.requests.world import Application, Replying, greet
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from connector.businessobjects.catalogue import discover
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rules import Rule, StaticMetaObject, filled_in
+from connector.formats.catalogue import discover
+from connector.formats.handlers import Handlers
 from connector.messaging.message import Message, PropertyValue
 from connector.requests.settings import RequestSettings
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.dynamic import fill_dynamic
-from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, RequestRefused
+from connector.formats.handlers import HandlerSpec
 from connector.messaging.message import Message
 from connector.requests.building import build
 from connector.requests.properties import resolve

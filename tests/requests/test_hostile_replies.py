@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.handlers import HandlerSpec
+from connector.formats.handlers import HandlerSpec
 from connector.messaging.client import ReceivedMessage
 from connector.requests.result import RequestResult
 from tests.requests.world import Replying, World, body_of, customer, done

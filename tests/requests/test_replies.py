@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Definitions
-from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.instance import BusinessObject
+from connector.formats.handlers import HandlerSpec
 from connector.messaging.message import MESSAGE_CLASSES, Message, PropertyValue
 from connector.requests.properties import resolve
 from connector.requests.replies import MAX_TEXT, RESULTS, interpret

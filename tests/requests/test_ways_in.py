@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 import connector
-from connector.broker.requesting import RequestsSpec
 from connector.config.loading import load
 from connector.errors import CapabilityError, MalformedData, ProviderError, UnknownBusinessObject
 from connector.messaging.destination import parse_destination
-from connector.parts import make_requests
+from connector.service.assembly import make_requests
+from connector.sinks.requesting import RequestsSpec
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.forked_command import PipedProcess

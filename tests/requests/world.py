@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.core.connection import MessagingConnection
 from connector.errors import UnknownDestination
+from connector.formats.handlers import HandlerSpec
 from connector.messaging.client import ReceivedMessage, Session
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
 from connector.messaging.provider import Capabilities, Connection, Provider
 from connector.messaging.subscription import DestinationInfo
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.memory.provider import MemoryProvider
 from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
 from connector.requests.settings import RequestSettings
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.memory.provider import MemoryProvider
 from tests.waiting import wait_for
 
 PROVIDERS: Final = ("dropbox", "memory")

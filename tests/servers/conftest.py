@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from connector.jars.locked import Jars, cache_directory
-from connector.jars.resolver import fetch
+from connector.brokers.jars.locked import Jars, cache_directory
+from connector.brokers.jars.resolver import fetch
+from connector.brokers.jms.client import Factory
+from connector.brokers.jms.provider import JavaSettings, JmsProvider
+from connector.brokers.jms.urls import QPID, for_browsers, with_options
 from connector.java import find_java
-from connector.providers.jms.client import Factory
-from connector.providers.jms.provider import JavaSettings, JmsProvider
-from connector.providers.jms.urls import QPID, for_browsers, with_options
 from connector.spark.launcher import spark_jars
 from tests.servers.broker import PASSWORD, USER
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import yaml
 
-from connector.core.remote.connection import RemoteConnection
-from connector.core.remote.state import RemoteState
+from connector.brokers.engine.connection import RemoteConnection
+from connector.brokers.engine.state import RemoteState
+from connector.brokers.jars.locked import LOCK, cache_directory
 from connector.errors import UnknownDestination
-from connector.jars.locked import LOCK, cache_directory
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from tests.brokers.engine.steps import leftovers
 from tests.forked_command import ForkedProcess, PipedProcess
-from tests.providers.lent.steps import leftovers
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import CLIENT, REPOSITORY, Broker
 from tests.waiting import wait_for

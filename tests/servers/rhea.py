@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from connector.jars.locked import cache_directory
+from connector.brokers.jars.locked import cache_directory
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import Broker
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from connector.jars.locked import LOCK
+from connector.brokers.jars.locked import LOCK
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from tests.servers.broker import TOPIC

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from connector.jars.locked import LOCK, Jars
+from connector.brokers.jars.locked import LOCK, Jars
 from tests.docs.reader import blocks
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import REPOSITORY, Broker

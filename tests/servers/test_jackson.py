@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.datahandler import Hint, resolve_options
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.csv_handler import CsvHandler
 from connector.datahandlers.json_handler import JsonHandler
 from connector.datahandlers.xml_handler import XmlHandler
+from connector.formats.datahandler import Hint, resolve_options
 from connector.java import find_java
 from tests.servers.conftest import resolved
 

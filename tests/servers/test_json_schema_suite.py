@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from connector.businessobjects.json_schema import JsonSchema
+from connector.brokers.jars.locked import cache_directory
 from connector.errors import MalformedData
-from connector.jars.locked import cache_directory
+from connector.formats.json_schema import JsonSchema
 
 PACKAGE: Final = "jsonschema-4.26.0"
 DRAFTS: Final = {

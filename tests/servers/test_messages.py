@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-from connector.core.remote.connection import RemoteConnection
+from connector.brokers.engine.connection import RemoteConnection
+from connector.brokers.jms.client import Factory, JmsClient
+from connector.brokers.jms.provider import JavaSettings, JmsProvider
+from connector.brokers.jms.urls import QPID, for_browsers, with_options
 from connector.errors import (
     ClientIdError,
     ConnectorError,
@@ -32,9 +35,6 @@ from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.jms.client import Factory, JmsClient
-from connector.providers.jms.provider import JavaSettings, JmsProvider
-from connector.providers.jms.urls import QPID, for_browsers, with_options
 from tests.servers.broker import PASSWORD, SMALL, TOPIC, USER
 from tests.servers.conftest import CLIENT, Broker, resolved
 from tests.servers.rhea import receive_by_rhea, send_by_rhea

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.providers.lent.steps import STEPS, STEPS_BEFORE_A_ROLLBACK, STEPS_IN_PROGRESS, runs_again
+from tests.brokers.engine.steps import STEPS, STEPS_BEFORE_A_ROLLBACK, STEPS_IN_PROGRESS, runs_again
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy

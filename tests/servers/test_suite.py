@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
+from connector.brokers.jms.client import Factory
+from connector.brokers.jms.provider import JavaSettings, JmsProvider
+from connector.brokers.jms.urls import QPID, for_browsers, with_options
 from connector.messaging.destination import Destination, parse_destination
-from connector.providers.jms.client import Factory
-from connector.providers.jms.provider import JavaSettings, JmsProvider
-from connector.providers.jms.urls import QPID, for_browsers, with_options
 from connector.testing.provider import ProviderSuite
 from tests.servers.broker import PASSWORD, REFUSED, USER
 from tests.servers.conftest import CLIENT, Broker, resolved

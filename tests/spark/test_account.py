@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from connector import user
-from connector.jars.locked import cache_directory
+from connector.brokers.jars.locked import cache_directory
 from tests.cli.in_process import call
-from tests.providers.conftest import new_root
+from tests.stores.conftest import new_root
 
 _ANY_USER = 2_000_000_001
 _REPOSITORY = Path(__file__).resolve().parents[2]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.config.spark_master import parse_master
 from connector.errors import PipelineError
 from connector.java import find_java, java_version, major_version
+from connector.spark.master import parse_master
 from connector.spark.session import reach
 
 

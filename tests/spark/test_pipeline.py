@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from connector.config.spark_settings import OWNED_SETTINGS
 from connector.errors import PipelineError
 from connector.spark.launcher import _OWN_PROPERTIES
 from connector.spark.pipeline import SparkPipeline
+from connector.spark.settings import OWNED_SETTINGS
 from tests.spark.conftest import Settings, deployment
 from tests.waiting import is_running, wait_for
 

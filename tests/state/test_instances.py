@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from connector.errors import ProviderError
+from connector.messaging.state_store import InstanceNote
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.locks import is_locked
-from connector.state.store import InstanceNote
 
 
 def instance(path: Path, wanted: str | None = None) -> InstanceLock:

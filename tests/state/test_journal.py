@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connector.errors import ProviderError
+from connector.messaging.state_store import CycleJournal
 from connector.state.journal import Journal, JournalDirectory, JournalFile
-from connector.state.store import CycleJournal
 from tests.forked_command import PipedProcess
 
 

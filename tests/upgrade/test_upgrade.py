@@ -29,9 +29,9 @@ from sqlalchemy import NullPool, create_engine, inspect
 from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.sql.database import Settings
-from connector.providers.sql.provider import SqlProvider
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
 from tests.database_page import move
 from tests.postgres import PostgresServer
 from tests.upgrade.make import FOLDER, deploy
@@ -259,8 +259,8 @@ def test_tables_of_version_1_with_columns_of_version_2_are_accepted(
 KILLED = """
 import os, signal, sys
 from sqlalchemy import Engine, event
-from connector.providers.sql.database import Settings
-from connector.providers.sql.provider import SqlProvider
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
 
 url, number = sys.argv[1], int(sys.argv[2])
 changes = 0

@@ -1,1 +1,0 @@
-"""The integration broker: subscriptions, and the sinks that deliver published business objects."""

@@ -1,0 +1,189 @@
+"""The contract of a broker client: the operations of a broker's client library that the adapter needs.
+
+:mod:`connector.brokers.engine` makes a provider of every implementation. A broker lends a message to a
+transacted session until the session commits or rolls back. The broker knows nothing of claims, outcomes and
+journals.
+
+Every method may raise :class:`~connector.errors.ProviderError` with the text of the client library. Then the
+broker is out of reach or refuses the operation, or the object is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.subscription import TopicSubscription
+
+NO_LIMIT: Final = 1 << 40
+ASSUMED_DELIVERIES: Final = 10
+"""Deliveries of a message after which a broker is assumed to put the message aside."""
+
+
+class UnreadableMessage(ProviderError):
+    """The client library has taken a message that it cannot read, and hands it to nobody."""
+
+
+class CommitUnknown(ProviderError):
+    """The connection was lost during a commit. The commit may have happened."""
+
+
+@dataclass(slots=True)
+class Received:
+    """A message that a session has received in its open transaction.
+
+    Args:
+        message: with the body. ``delivery_count`` is the number of the broker, which also counts deliveries
+            that no client has begun.
+        size: bytes of the body. More than in ``message`` if the body was too large to be read.
+        unreadable: why the message cannot be read, as a sentence. Empty = it can.
+    """
+
+    message: Message
+    size: int
+    unreadable: str = ""
+
+
+class Receiver(Protocol):
+    """Receives the messages of one source, as a part of its session."""
+
+    def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
+        """Returns the next messages, in the order of the broker. Waits only for the first message.
+
+        A client library may look only at what it has fetched, and more messages may be on their way. So fewer
+        messages than ``most`` do not mean that no other message waits.
+
+        Args:
+            seconds: until the first message has to come. 0 = looks once.
+            most: messages, at most.
+            most_bytes: a message is the last one if all bodies together have this number of bytes. A body
+                that was not read does not count.
+
+        Raises:
+            UnreadableMessage: the transaction contains a message that nobody can read.
+            ProviderError: also after the first message. The transaction may contain messages that nobody has
+                got, so the caller rolls the transaction back.
+        """
+
+    def close(self) -> None:
+        """Ends the receiver. A subscription that is not durable ends, too. Repeatable."""
+
+
+class BrokerSession(Protocol):
+    """A transacted session. One thread at a time uses the session and its receivers.
+
+    The transaction contains everything that was received and sent since the last :meth:`commit` or
+    :meth:`rollback`.
+    """
+
+    def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> Receiver:
+        """Returns a receiver of a queue or a subscription.
+
+        Args:
+            source: a queue or a subscription. A subscription has its own selector.
+            selector: text, handed to the broker. Empty = all messages.
+            limit: bytes of a body. A larger body is not read.
+
+        Raises:
+            SelectorError: the broker refuses the selector.
+            SubscriptionError: another consumer uses the subscription.
+            DestinationError: there is no such destination, and the broker makes none.
+        """
+
+    def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
+        """Sends a message in the transaction, and sets its ``message_id``, ``timestamp`` and ``expiration``.
+
+        JMS has no way to send an expiration, only a time to live (JMS 2.0, 3.4.9). So the expiration becomes
+        later by the milliseconds that the client library needs to count from its own clock.
+
+        Args:
+            destination: a queue or a topic.
+            message: with the headers and properties to send.
+            copied: the message whose copy this is, as the session has received it in this transaction. If its
+                body was not read, or cannot be made anew, the copy gets that body.
+
+        Raises:
+            ProviderError: the broker or its client refuses the message. The transaction can only be rolled
+                back.
+        """
+
+    def check_sends(self) -> None:
+        """Waits until the broker has taken all messages that the transaction has sent.
+
+        Raises:
+            ProviderError: the broker refuses a message. The transaction can only be rolled back.
+        """
+
+    def commit(self) -> None:
+        """Commits the transaction.
+
+        Raises:
+            TransactionRolledBack: the broker has rolled the transaction back.
+            CommitUnknown: the connection was lost, and the commit may have happened.
+        """
+
+    def rollback(self) -> None:
+        """Rolls the transaction back: received messages come again, sent messages are never delivered."""
+
+    def close(self) -> None:
+        """Ends the session. An open transaction is rolled back. Repeatable, never raises."""
+
+
+class BrokerConnection(Protocol):
+    """A connection to a broker. Thread-safe, as the sessions are not."""
+
+    @property
+    def failure(self) -> str | None:
+        """The reason why the connection has ended. None = the connection works, as far as is known."""
+
+    def session(self) -> BrokerSession:
+        """Returns a new transacted session."""
+
+    def browse(
+        self,
+        queue: Destination,
+        selector: str,
+        unreadable: Callable[[Message, str], object] | None = None,
+    ) -> Iterator[Message]:
+        """Yields the waiting messages of a queue, in the order of the broker, and takes none.
+
+        Args:
+            queue: to look at.
+            selector: as of a receiver. Empty = all messages.
+            unreadable: called with each message that cannot be read, as far as it can be read, and with the
+                reason.
+
+        Raises:
+            UnknownDestination: the broker has no such queue.
+        """
+
+    def unsubscribe(self, name: str) -> None:
+        """Removes a durable subscription of the connection's client id.
+
+        Raises:
+            SubscriptionError: there is no such subscription, or it is in use.
+        """
+
+    def temporary(self, kind: str) -> Destination:
+        """Makes a temporary ``queue`` or ``topic`` that ends with the connection."""
+
+    def close(self) -> None:
+        """Ends the connection and its sessions. Repeatable, never raises."""
+
+
+class BrokerClient(Protocol):
+    """Makes connections to one broker."""
+
+    def connect(self, client_id: str) -> BrokerConnection:
+        """Opens a connection.
+
+        Args:
+            client_id: of JMS. Empty = none.
+
+        Raises:
+            ClientIdError: another connection has the client id.
+        """

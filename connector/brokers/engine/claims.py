@@ -1,0 +1,190 @@
+"""Claims of messages that a broker has lent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from connector.brokers.engine.broker import Received
+from connector.brokers.engine.vendor_properties import NOT_COPIED
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.settlement import HISTORY
+from connector.messaging.subscription import TopicSubscription
+
+_SENT: Final = ("JMSXGroupID", "JMSXGroupSeq")
+ORIGINAL_ID: Final = "connector_message_id"
+ORIGINAL_TIME: Final = "connector_timestamp"
+ORIGINAL_EXPIRATION: Final = "connector_expiration"
+BEGUN: Final = "connector_begun"
+"""Properties of a copy with headers of its message, because a broker gives each copy new ones."""
+DIGEST: Final = "connector_digest"
+HELD_FOR: Final = "connector_held_for"
+ORIGIN: Final = "connector_origin_destination"
+"""Properties of a held message: what names the message, its input, and the destination of that input."""
+
+
+def original(message: Message) -> int:
+    """Gives a copy the id, time and expiration of its message, and removes the properties with them.
+
+    Returns the number of begun deliveries that the message carries.
+    """
+    properties = message.properties
+    if ORIGINAL_ID not in properties:
+        return 0
+    message.message_id = str(properties[ORIGINAL_ID])
+    for name, header in ((ORIGINAL_TIME, "timestamp"), (ORIGINAL_EXPIRATION, "expiration")):
+        value = properties.get(name)
+        if type(value) is int:  # any client may have set the property
+            setattr(message, header, value)
+    begun = remove(message, (ORIGINAL_ID, ORIGINAL_TIME, ORIGINAL_EXPIRATION, BEGUN)).get(BEGUN)
+    if type(begun) is not int or begun < 0:
+        return 0
+    message.delivery_count = begun + 1
+    return begun
+
+
+def keep_original(copy: Message, message: Message) -> None:
+    """Notes id, time and expiration of a message in properties of its copy, for :func:`original`."""
+    copy.set_property(ORIGINAL_ID, message.message_id or "")
+    copy.set_property(ORIGINAL_TIME, message.timestamp, "long")
+    copy.set_property(ORIGINAL_EXPIRATION, message.expiration, "long")
+
+
+@dataclass(frozen=True, slots=True)
+class LentReference:
+    """A claimed message by value, for a task.
+
+    Args:
+        name: of the claim, unique for the client.
+        message: with the body.
+        size: bytes of the body. More than in ``message`` if the body was too large to be read.
+        unreadable: why the message cannot be read, as a sentence. Empty = it can.
+        subscription: name of the subscription that the message was taken from. Empty for a queue.
+        identity: text that is equal for two deliveries of one message.
+    """
+
+    name: str
+    message: Message
+    size: int
+    unreadable: str = ""
+    subscription: str = ""
+    identity: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LentClaim:
+    """See :class:`connector.messaging.claim.Claim`. Names its message, which may be received again.
+
+    Args:
+        client_id: of the connection.
+        number: cycle and sequence.
+        source: the input destination.
+        received: from the source.
+        subscription: name of the subscription of the source. Empty for a queue.
+        is_held: whether the message comes from the queue of held messages.
+    """
+
+    __slots__ = (
+        "broker_count",
+        "carried",
+        "cycle",
+        "delivery_count",
+        "destination",
+        "identity",
+        "reference",
+        "sequence",
+    )
+
+    in_progress = waits = False
+
+    def __init__(
+        self,
+        client_id: str,
+        number: tuple[int, int],
+        source: Destination,
+        received: Received,
+        subscription: str = "",
+        *,
+        is_held: bool = False,
+    ) -> None:
+        self.cycle, self.sequence = number
+        self.destination = source
+        message = received.message
+        self.broker_count = message.delivery_count
+        """Deliveries that the broker has counted, with this one."""
+        begun = original(message)
+        digest = remove(message, (DIGEST, HELD_FOR, ORIGIN)).get(DIGEST) if is_held else None
+        self.identity = identity_of(message, digest)
+        """Text that is equal for two deliveries of one message."""
+        self.delivery_count = self.carried = begun
+        """The second is the number of begun deliveries that the message itself carries."""
+        name = f"{client_id}-{number[0]}-{number[1]}"
+        self.reference = LentReference(
+            name, message, received.size, received.unreadable, subscription, self.identity
+        )
+
+    @property
+    def message_id(self) -> str:
+        return self.reference.message.message_id or ""
+
+    @property
+    def group_id(self) -> str | None:
+        return self.reference.message.group_id
+
+    @property
+    def duplicate_key(self) -> str:
+        return f"{self.destination} {self.message_id or self.reference.name}"
+
+    def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
+        """Sets the counted deliveries, and adds properties: the broker has lost both in a rollback."""
+        self.delivery_count = begun
+        for name, value in properties.items():
+            self.reference.message.set_property(name, value)
+
+    def headers(self) -> Message:
+        return self.reference.message.copy()
+
+
+def input_name(source: Destination | TopicSubscription) -> str:
+    """Returns the name of an input in the queue of held messages."""
+    return str(source) if isinstance(source, Destination) else f"{source.topic} {source.name}"
+
+
+def remove(message: Message, names: Iterable[str]) -> dict[str, PropertyValue]:
+    """Removes properties of a message, and returns those that the message had."""
+    found: dict[str, PropertyValue] = {}
+    for name in names:
+        if name in message.properties:
+            found[name] = message.properties.pop(name)
+            message.property_types.pop(name, None)
+    return found
+
+
+def identity_of(message: Message, digest: object = None) -> str:
+    """Returns the JMSMessageID, the JMSTimestamp, and a digest of properties and body.
+
+    Two messages of a sender without ids differ in one of these, or mean the same.
+
+    Args:
+        digest: of the message as its sender made it, if a copy carries that. Not a text = none.
+    """
+    known = digest if isinstance(digest, str) else digest_of(message)
+    return f"{message.message_id or ''} {message.timestamp} {known}"
+
+
+def digest_of(message: Message) -> str:
+    """Returns a digest of the properties and the body that a sender has set."""
+    digest = hashlib.blake2b(digest_size=12)
+    for name in sorted(message.properties):
+        if name.startswith("JMSX") and name not in _SENT:  # set by the broker at a delivery
+            continue
+        if name in HISTORY or NOT_COPIED.fullmatch(name):  # changes with each stay in a queue
+            continue
+        digest.update(f"{name}\0{message.properties[name]!r}\0".encode("utf-8", "surrogatepass"))
+    digest.update(message.body)
+    return digest.hexdigest()

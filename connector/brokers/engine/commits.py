@@ -1,0 +1,185 @@
+"""The commit queue: shows which transaction of a session was the last to be committed.
+
+Each transaction sends a small message with the client and the number of its cycle, and consumes the message
+of the transaction before. The answer to a commit may be lost. Then the message in the queue says that the
+commit has happened.
+
+The queue also has the id of the state directory, which all instances of an application share.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+from connector.brokers.engine.broker import BrokerConnection, BrokerSession, Receiver
+from connector.errors import CapabilityError, UnknownDestination
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+
+_CLIENT: Final = "connector_client"
+_SESSION: Final = "connector_session"
+_CYCLE: Final = "connector_cycle"
+_DIRECTORY: Final = "connector_directory"
+_WAIT_SECONDS: Final = 1.0
+_LIMIT: Final = 1 << 16
+
+
+class CommitMarker:
+    """Marks the commits of one session.
+
+    Args:
+        session: of the transactions.
+        queue: the commit queue.
+        client_id: of the connection.
+        name: of the session, unique for the client.
+    """
+
+    def __init__(self, session: BrokerSession, queue: Destination, client_id: str, name: str) -> None:
+        self._session = session
+        self._queue = queue
+        self._client_id = client_id
+        self._name = name
+        self._receiver: Receiver | None = None
+
+    def begin(self) -> None:
+        """Commits a first message. From then on, the queue shows no message while a transaction is open.
+
+        Raises:
+            ProviderError: the commit queue cannot be used.
+        """
+        self.mark(0)
+        self._session.commit()
+
+    def mark(self, cycle: int) -> None:
+        """Adds the message of a cycle to the open transaction, and consumes the one before.
+
+        Raises:
+            ProviderError: the commit queue cannot be used.
+        """
+        self._consume()
+        message = Message(b"", "M")
+        message.set_property(_CLIENT, self._client_id)
+        message.set_property(_SESSION, self._name)
+        message.set_property(_CYCLE, cycle, "long")
+        self._session.send(self._queue, message)
+        if self._receiver is None:
+            selector = f"{_selector(self._client_id)} AND {_SESSION} = '{self._name}'"
+            self._receiver = self._session.receiver(self._queue, selector, _LIMIT)
+
+    def _consume(self) -> None:
+        if self._receiver is not None:
+            self._receiver.receive(_WAIT_SECONDS)
+
+    def close(self) -> None:
+        """Removes the last message. Only after the last transaction.
+
+        Raises:
+            ProviderError: the commit queue cannot be used.
+        """
+        if self._receiver is not None:
+            self._consume()
+            self._session.commit()
+            self._receiver.close()
+
+
+def committed_cycles(connection: BrokerConnection, queue: Destination, client_id: str) -> set[int]:
+    """Returns the cycles of a client whose commits are the last of their sessions.
+
+    Raises:
+        ProviderError: the commit queue cannot be browsed.
+    """
+    marks = _marks(connection, queue, client_id)
+    cycles = (message.properties.get(_CYCLE) for message in marks)
+    return {cycle for cycle in cycles if isinstance(cycle, int)}  # any client may send to the queue
+
+
+def settled_sessions(connection: BrokerConnection, queue: Destination, client_id: str) -> set[str]:
+    """Returns the names of the sessions of a client that have no open transaction.
+
+    Args:
+        client_id: of a client whose sessions have begun with :meth:`CommitMarker.begin`.
+
+    Raises:
+        ProviderError: the commit queue cannot be browsed.
+    """
+    marks = _marks(connection, queue, client_id)
+    return {str(message.properties[_SESSION]) for message in marks if _SESSION in message.properties}
+
+
+def remove_markers(connection: BrokerConnection, queue: Destination, client_id: str) -> None:
+    """Removes the messages of a dead client from the commit queue.
+
+    Raises:
+        ProviderError: the commit queue cannot be used.
+    """
+    number = len(_marks(connection, queue, client_id))
+    if not number:
+        return
+    session = connection.session()
+    try:
+        receiver = session.receiver(queue, _selector(client_id), _LIMIT)
+        while number > 0 and (found := receiver.receive(_WAIT_SECONDS, number)):
+            number -= len(found)
+        session.commit()
+    finally:
+        session.close()
+
+
+def announce(connection: BrokerConnection, queue: Destination, directory: str) -> None:
+    """Tells the other instances the id of the state directory, which all of them share.
+
+    Raises:
+        CapabilityError: another instance uses another directory.
+        ProviderError: the commit queue cannot be used.
+    """
+    if directory in _announced(connection, queue, directory):
+        return
+    session = connection.session()
+    try:
+        message = Message(b"", "M")
+        message.set_property(_DIRECTORY, directory)
+        session.send(queue, message)
+        session.commit()
+        try:
+            _announced(connection, queue, directory)
+        except CapabilityError:  # two instances have begun at the same time
+            session.receiver(queue, f"{_DIRECTORY} = {quoted(directory)}", _LIMIT).receive(_WAIT_SECONDS)
+            session.commit()
+            raise
+    finally:
+        session.close()
+
+
+def _announced(connection: BrokerConnection, queue: Destination, directory: str) -> set[str]:
+    try:
+        found = list(connection.browse(queue, f"{_DIRECTORY} IS NOT NULL"))
+    except UnknownDestination:
+        return set()
+    known = {str(message.properties[_DIRECTORY]) for message in found if _DIRECTORY in message.properties}
+    others = sorted(known - {directory})
+    if others:
+        selector = f"{_DIRECTORY} IN ({', '.join(map(quoted, others))})"
+        raise CapabilityError(
+            f"another instance uses another state directory, so events may be published twice: set "
+            f"state.directory to one directory that all instances share. If the other directory is gone for "
+            f"ever, stop all instances and remove its mark: connector receive {shlex.quote(str(queue))} "
+            f"--count {len(found)} --selector {shlex.quote(selector)}"
+        )
+    return known
+
+
+def _marks(connection: BrokerConnection, queue: Destination, client_id: str) -> list[Message]:
+    try:
+        return list(connection.browse(queue, _selector(client_id)))
+    except UnknownDestination:
+        return []
+
+
+def _selector(client_id: str) -> str:
+    return f"{_CLIENT} = {quoted(client_id)}"
+
+
+def quoted(text: str) -> str:
+    """Returns a text as a literal of a selector. Any client may have chosen the text."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,427 @@
+"""A connection to a broker, by the contract of :mod:`connector.messaging.provider`.
+
+The claims of one source and one cycle are one transaction of the broker. A settlement settles or gives back
+all claims of the transactions that it names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from connector import faults
+from connector.brokers.engine.access import RemoteAccess, sendable, unpack
+from connector.brokers.engine.broker import BrokerConnection, BrokerSession
+from connector.brokers.engine.claims import LentClaim, original
+from connector.brokers.engine.commits import CommitMarker, announce, committed_cycles, remove_markers
+from connector.brokers.engine.held import HeldInput, HeldMessages
+from connector.brokers.engine.in_progress import InProgress
+from connector.brokers.engine.poller import RemotePoller
+from connector.brokers.engine.probe import takes
+from connector.brokers.engine.progress_claim import ProgressClaim
+from connector.brokers.engine.pruning import Pruner
+from connector.brokers.engine.session import ReceivingSession
+from connector.brokers.engine.state import CommitRecords
+from connector.brokers.engine.waiter import RemoteWaiter
+from connector.errors import (
+    CapabilityError,
+    ClaimLost,
+    DestinationError,
+    ProviderError,
+    SettlementError,
+    UnknownDestination,
+)
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Leftover
+from connector.messaging.retention import Pruned, Retention
+from connector.messaging.selector import selector_text
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+
+
+class RemoteConnection:
+    """See :class:`connector.messaging.provider.Connection`.
+
+    Args:
+        broker: connection of the broker, for this object only.
+        limit: bytes of a body. A larger body is not read.
+        batch: messages of a transaction, at most.
+        batch_bytes: bytes of all bodies after which a transaction gets no more messages.
+        records: of the commits of an adapter. None = no adapter.
+        commit_queue: shows which transactions were committed. None = commits are not marked.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerConnection,
+        *,
+        limit: int,
+        batch: int,
+        batch_bytes: int,
+        records: CommitRecords | None = None,
+        commit_queue: Destination | None = None,
+    ) -> None:
+        self.client_id = f"b{secrets.token_hex(6)}"
+        self._pollers: set[RemotePoller] = set()
+        self._leaving: list[ReceivingSession] = []
+        self.broker = broker
+        self._limit = limit
+        self._batch = batch
+        self._batch_bytes = batch_bytes
+        self.records = records
+        self._commit_queue = commit_queue
+        self.marks_commits = commit_queue is not None
+        self._session_numbers = itertools.count(1)
+        self.in_progress: InProgress | None = None
+        """The messages in progress. None = this client is no adapter."""
+        self.held: HeldMessages | None = None
+        """The held messages. None = this client is no adapter, or the broker has no limit of deliveries."""
+        self._sending: BrokerSession | None = None
+        self._waiter = RemoteWaiter(self._listening)
+        self._pruner = Pruner(broker)
+        self._ended = False
+
+    @property
+    def sent_ids(self) -> str:
+        raise CapabilityError("a broker's client chooses the ids of its messages")
+
+    # -- claiming ------------------------------------------------------------------------------------
+
+    def poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        *,
+        selector: str = "",
+        by_group: bool = False,
+    ) -> RemotePoller:
+        self.check()
+        if in_progress is not None:
+            self._begin_progress(source, in_progress)
+        if isinstance(source, Destination) and source.view:
+            raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
+
+        def make(
+            queue: Destination | TopicSubscription = source, wanted: str = selector_text(selector)
+        ) -> ReceivingSession:
+            return ReceivingSession(
+                self.broker,
+                queue,
+                wanted,
+                limit=self._limit,
+                batch=self._batch,
+                batch_bytes=self._batch_bytes,
+                marker=self._marker if in_progress is None else self._progress_marker,
+                held_for=None if queue is source else source,
+                parks=self.records is not None,
+            )
+
+        def move(session: ReceivingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
+            assert self.in_progress is not None and in_progress is not None
+            return self.in_progress.move(session, claims, in_progress)
+
+        poller = RemotePoller(
+            self.client_id,
+            source if isinstance(source, Destination) else source.topic,
+            self.check,
+            make,
+            self._leave,
+            None if in_progress is None else move,
+            None if self.held is None else HeldInput(self.held, source, make),
+        )
+        self._pollers.add(poller)
+        return poller
+
+    def _begin_progress(self, source: Destination | TopicSubscription, in_progress: Destination) -> None:
+        for one in (source, in_progress):
+            if not isinstance(one, Destination) or not one.is_queue or one.view or source == in_progress:
+                raise CapabilityError(
+                    f"cannot move messages from {source} to {in_progress}: both have to be whole queues"
+                )
+        if self.in_progress is None:
+            raise CapabilityError(f"only an adapter moves messages to {in_progress}")
+        self.in_progress.begin()
+
+    def _listening(self) -> list[ReceivingSession]:
+        found = [poller.listening for poller in list(self._pollers)]
+        return [session for session in found if session is not None]
+
+    def _leave(self, poller: RemotePoller) -> None:
+        """Forgets a closed poller. Its open transactions can still be settled."""
+        self._pollers.discard(poller)
+        self._leaving += [session for session in poller.sessions if session.claims]
+
+    def _progress_marker(self, session: BrokerSession) -> CommitMarker | None:
+        assert self.in_progress is not None
+        return self.in_progress.marker(session)
+
+    def _marker(self, session: BrokerSession) -> CommitMarker | None:
+        if self._commit_queue is None:
+            return None
+        return CommitMarker(session, self._commit_queue, self.client_id, str(next(self._session_numbers)))
+
+    # -- settling ------------------------------------------------------------------------------------
+
+    def settle(
+        self,
+        settlements: Sequence[Settlement | GroupSettlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
+    ) -> None:
+        if self._ended:
+            raise SettlementError("nothing was settled: the connection is closed")
+        singles = one_by_one(settlements)
+        moved = [one for one in singles if one.claim.in_progress]
+        if moved and self.in_progress is not None:
+            self.in_progress.settle(moved, sends, fenced=fenced)
+            singles, sends = [one for one in singles if not one.claim.in_progress], ()
+        transactions = self._transactions(singles, fenced=fenced)
+        if sends and not transactions:
+            self._send_alone(sends)
+        for number, (session, ours) in enumerate(transactions):
+            back = [one for one in ours if one.give_back]
+            if len(back) == len(ours):
+                self._give_back(session)
+                continue
+            self._commit(session, ours, sends if number == 0 else ())
+
+    def _give_back(self, session: ReceivingSession) -> None:
+        if self.held is not None and self.held.must_keep(session.claims):
+            self.held.move(session)
+        else:
+            session.rollback()
+
+    def hold(self, claims: Sequence[Claim]) -> bool:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.hold`."""
+        if self.held is None:
+            return False
+        for session in self._sessions():
+            if any(one is claims[0] for one in session.claims) and self.held.must_move(session.claims):
+                self.held.move(session)
+                return True
+        return False
+
+    def takes(self, destination: Destination) -> bool:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.takes`."""
+        self.check()
+        return takes(self.broker, destination)
+
+    def _commit(
+        self, session: ReceivingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
+    ) -> None:
+        """Settles a transaction. The published keys are recorded before, and count afterwards."""
+        records, cycle = self.records, settlements[0].claim.cycle
+        if records is None:
+            session.settle(settlements, sends)
+            return
+        keys = [one.published for one in settlements if one.published is not None]
+        records.pend(cycle, keys)
+        faults.point("settle.record")
+        try:
+            session.settle(settlements, sends)
+        except SettlementError:
+            records.drop(cycle)
+            raise
+        records.confirm(cycle)
+
+    def _transactions(
+        self, settlements: Sequence[Settlement], *, fenced: bool
+    ) -> list[tuple[ReceivingSession, list[Settlement]]]:
+        """Returns the settlements by transaction, each whole.
+
+        Raises:
+            ClaimLost: a claim was given back before, and the caller wants to know.
+            SettlementError: a claim of a transaction is missing, or some of them are given back.
+        """
+        owner = {id(claim): session for session in self._sessions() for claim in session.claims}
+        found: dict[int, tuple[ReceivingSession, list[Settlement]]] = {}
+        for settlement in settlements:
+            session = owner.get(id(settlement.claim))
+            if session is not None:
+                found.setdefault(id(session), (session, []))[1].append(settlement)
+            elif fenced or len(settlements) == 1:
+                raise ClaimLost(
+                    f"nothing was settled: {settlement.claim.message_id} is with the broker again"
+                )
+        for session, ours in found.values():
+            back = sum(one.give_back for one in ours)
+            if len(ours) != len(session.claims) or back not in (0, len(ours)):
+                raise SettlementError(
+                    f"nothing was settled: a broker settles all {len(session.claims)} messages of a "
+                    f"transaction of {session.destination} together"
+                )
+        return list(found.values())
+
+    def _sessions(self) -> list[ReceivingSession]:
+        """Returns the sessions with an open transaction."""
+        self._leaving = [session for session in self._leaving if session.claims]
+        ours = [session for poller in self._pollers for session in poller.sessions if session.claims]
+        return ours + self._leaving
+
+    def _send_alone(self, sends: Sequence[Prepared]) -> None:
+        for prepared in sends:
+            self.send(prepared.destination, [unpack(prepared.handle)])
+
+    def announce(self, directory: str) -> None:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.announce`."""
+        self.check()
+        if self._commit_queue is not None:
+            announce(self.broker, self._commit_queue, directory)
+
+    def committed_cycles(self, client_id: str) -> set[int]:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.committed_cycles`."""
+        self.check()
+        if self._commit_queue is None:
+            return set()
+        return committed_cycles(self.broker, self._commit_queue, client_id)
+
+    def remove_markers(self, client_id: str) -> None:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.remove_markers`."""
+        self.check()
+        if self._commit_queue is not None:
+            remove_markers(self.broker, self._commit_queue, client_id)
+
+    # -- sending and looking -------------------------------------------------------------------------
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        self.check()
+        if destination.view:
+            raise DestinationError(f"cannot send to {destination}: it shows a part of {destination.base}")
+        session = self._sending = self._sending or self.broker.session()
+        sent = list(messages)
+        for message in sent:
+            message.check()
+        ids: list[str] = []
+        try:
+            for message in sent:
+                prepared = sendable(message)
+                session.send(destination, prepared)
+                message.message_id, message.timestamp = prepared.message_id, prepared.timestamp
+                message.expiration = prepared.expiration
+                ids.append(message.message_id or "")
+        except BaseException:
+            with contextlib.suppress(ProviderError):
+                session.rollback()
+            raise
+        session.commit()
+        return ids
+
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
+        self.check()
+        if not destination.is_queue or destination.view:
+            raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
+        return map(_with_original_headers, self.broker.browse(destination, "", unreadable))
+
+    def names(self) -> list[Destination]:
+        self.check()
+        return []
+
+    def destinations(self) -> list[DestinationInfo]:
+        self.check()
+        return []
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        self.check()
+        return []
+
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
+        self.check()
+        self.broker.unsubscribe(name)
+        return SubscriptionInfo(TopicSubscription(Destination("topic", "?"), name, client_id, True), 0, 0, 0)
+
+    def temporary(self, kind: str) -> Destination:
+        self.check()
+        return self.broker.temporary(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        self.check()
+        raise DestinationError(f"{destination} ends with its connection")
+
+    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
+        self.check()
+        if self.records is None:
+            return Pruned()
+        return self._pruner.prune(retentions, seconds)
+
+    # -- waiting -------------------------------------------------------------------------------------
+
+    def wait(self, seconds: float) -> None:
+        self._waiter.wait(seconds)
+
+    def waiter(self) -> RemoteWaiter:
+        self.check()
+        return self._waiter
+
+    def wake(self) -> None:
+        self._waiter.wake()
+
+    def check(self) -> None:
+        if self._ended:
+            raise ProviderError("the connection is closed")
+        failure = self.broker.failure
+        if failure is not None:
+            raise ProviderError(f"the connection to the broker has failed: {failure}")
+
+    def access(self) -> RemoteAccess:
+        self.check()
+        return RemoteAccess()
+
+    # -- recovery: the broker gives the messages of a dead client back -----------------------------------
+
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
+        self.check()
+        if self.in_progress is None or not isinstance(claim, ProgressClaim):
+            return None
+        self.in_progress.begin()
+        return self.in_progress.adopt(claim, cycle, sequence)
+
+    def leave_unowned(self, claim: Claim) -> None:
+        self.check()
+        if self.in_progress is not None and isinstance(claim, ProgressClaim):
+            self.in_progress.leave(claim)
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
+        self.check()
+        if self.in_progress is None or in_progress is None:
+            return iter(())
+        return self.in_progress.leftovers(in_progress, at_start=at_start)
+
+    def unowned(self, in_progress: Destination) -> Sequence[Claim]:
+        self.check()
+        return [] if self.in_progress is None else self.in_progress.unowned(in_progress)
+
+    def close(self) -> None:
+        self._close(keeps_marks=False)
+
+    def abandon(self) -> None:
+        self._close(keeps_marks=True)
+
+    def _close(self, *, keeps_marks: bool) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._waiter.close()
+        sessions = [session for poller in self._pollers for session in poller.sessions]
+        for session in (*sessions, *self._leaving):
+            session.close(keeps_mark=keeps_marks)
+        self._pollers.clear()
+        if self.records is not None:
+            self.records.close()
+        if self.in_progress is not None:
+            self.in_progress.close(in_order=not keeps_marks)
+        if self._sending is not None:
+            self._sending.close()
+        self.broker.close()
+
+
+def _with_original_headers(message: Message) -> Message:
+    original(message)
+    return message

@@ -1,0 +1,200 @@
+"""Held messages: a queue of the adapter for messages that the broker would soon put aside.
+
+A broker counts the deliveries of a message. A rollback and a lost connection count, too. At its limit the
+broker moves the message to its dead letters. So the adapter moves a message to a queue of its own before the
+last delivery, in one transaction. The copy has a count of its own. Each input takes its held messages first.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from connector.brokers.engine.broker import BrokerConnection
+from connector.brokers.engine.claims import (
+    BEGUN,
+    DIGEST,
+    HELD_FOR,
+    ORIGIN,
+    LentClaim,
+    input_name,
+)
+from connector.brokers.engine.commits import quoted
+from connector.brokers.engine.copies import moved_copy
+from connector.brokers.engine.session import ReceivingSession
+from connector.errors import SettlementError, UnknownDestination
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.subscription import TopicSubscription
+
+_log: Final = logging.getLogger("connector.core")
+
+_LOOK_SECONDS: Final = 60.0
+"""Seconds between two looks for messages that other instances have left."""
+_IDS_SHOWN: Final = 5
+
+
+class HeldMessages:
+    """The held messages of an application, as one connection sees them.
+
+    Args:
+        connection: to the broker.
+        queue: of the held messages.
+        limit: deliveries after which the broker puts a message aside.
+    """
+
+    def __init__(self, connection: BrokerConnection, queue: Destination, limit: int) -> None:
+        self.queue = queue
+        self._connection = connection
+        self._limit = limit
+        self._names: set[str] = set()
+        """The inputs with held messages, as far as is known."""
+        self._look_at = 0.0
+        self._refused_until = 0.0
+
+    def must_move(self, claims: Sequence[LentClaim]) -> bool:
+        """Whether messages have to be moved before their events run.
+
+        A killed adapter costs a delivery, too. So the move comes one delivery early. A message whose first
+        delivery is the last one is not moved: every message would be.
+        """
+        return self._may_move() and any(one.broker_count >= max(2, self._limit - 1) for one in claims)
+
+    def must_keep(self, claims: Sequence[LentClaim]) -> bool:
+        """Whether messages that go back have to be moved, because the next delivery would be the last one."""
+        return self._may_move() and any(one.broker_count >= self._limit - 1 for one in claims)
+
+    def _may_move(self) -> bool:
+        return time.monotonic() >= self._refused_until
+
+    def move(self, session: ReceivingSession) -> bool:
+        """Moves all messages of a transaction, and ends the transaction.
+
+        Held messages behind them are moved as well, so that they keep their order, and so are messages that
+        the client library has fetched. Returns False if the broker refuses that. Then the transaction is
+        rolled back.
+
+        Raises:
+            ProviderError: the connection has failed.
+        """
+        name = session.input_name
+        if not session.take_rest():
+            session.rollback()
+            return False
+        claims = list(session.claims)
+        try:
+            session.move(self.queue, [(one, self._copy(one, name)) for one in claims])
+        except SettlementError as error:
+            self._refused_until = time.monotonic() + _LOOK_SECONDS
+            fields = {"destination": str(session.destination), "queue": str(self.queue)}
+            _log.error("messages cannot be held", extra={**fields, "reason": str(error)})
+            return False
+        self._names.add(name)
+        _log.warning(
+            "messages are held, because the broker would soon put them aside",
+            extra={
+                "destination": str(session.destination),
+                "queue": str(self.queue),
+                "number": len(claims),
+                "message_ids": [one.message_id for one in claims[:_IDS_SHOWN]],
+                "deliveries": max(one.broker_count for one in claims),
+                "limit": self._limit,
+            },
+        )
+        return True
+
+    @staticmethod
+    def _copy(claim: LentClaim, name: str) -> Message:
+        marks: dict[str, PropertyValue] = {
+            DIGEST: claim.identity.rpartition(" ")[2],
+            HELD_FOR: name,
+            ORIGIN: str(claim.destination),
+        }
+        if claim.carried:
+            marks[BEGUN] = claim.carried
+        return moved_copy(claim.reference.message, marks, expires=True)
+
+    def may_have(self, name: str) -> bool:
+        """Whether an input may have held messages. Looks at the queue now and then.
+
+        Raises:
+            ProviderError: the queue cannot be browsed.
+        """
+        if time.monotonic() >= self._look_at:
+            try:
+                found = list(self._connection.browse(self.queue, f"{HELD_FOR} IS NOT NULL"))
+            except UnknownDestination:
+                found = []
+            self._names |= {str(one.properties.get(HELD_FOR)) for one in found}
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+        return name in self._names
+
+    def knows(self, name: str) -> bool:
+        """Whether a held message of an input is known."""
+        return name in self._names
+
+    def has_none(self, name: str) -> None:
+        """Notes that an input has no held messages."""
+        self._names.discard(name)
+
+
+class HeldInput:
+    """The held messages of one input.
+
+    Args:
+        held: of the connection.
+        source: the input.
+        make: makes a session that receives from a queue by a selector.
+    """
+
+    def __init__(
+        self,
+        held: HeldMessages,
+        source: Destination | TopicSubscription,
+        make: Callable[[Destination, str], ReceivingSession],
+    ) -> None:
+        self._held = held
+        self._name = input_name(source)
+        self._make = make
+        self.session: ReceivingSession | None = None
+        """None while no held message is known."""
+
+    def look(self) -> bool:
+        """Looks now and then whether there are held messages.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        return self._held.may_have(self._name)
+
+    @property
+    def has_some(self) -> bool:
+        """Whether a held message is known."""
+        return self._held.knows(self._name)
+
+    def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
+        """Receives held messages into a transaction of :attr:`session`. Returns none if there are none.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        if not self.look():
+            return []
+        if self.session is None:
+            self.session = self._make(self._held.queue, f"{HELD_FOR} = {quoted(self._name)}")
+        taken = self.session.claim(client_id, cycle, numbers)
+        if not taken:
+            self.session.leave()
+            self.session = None
+            self._held.has_none(self._name)
+        return taken
+
+    def must_move(self, claims: Sequence[LentClaim]) -> bool:
+        """See :meth:`HeldMessages.must_move`."""
+        return self._held.must_move(claims)
+
+    def move(self, session: ReceivingSession) -> bool:
+        """See :meth:`HeldMessages.move`."""
+        return self._held.move(session)

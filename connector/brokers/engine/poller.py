@@ -1,0 +1,118 @@
+"""A poller of a source at a broker: one session for each open transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from connector.brokers.engine.claims import LentClaim
+from connector.brokers.engine.held import HeldInput
+from connector.brokers.engine.session import ReceivingSession
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.polling import Poller
+
+
+class RemotePoller(Poller):
+    """See :class:`connector.messaging.polling.Poller`. The broker counts expired messages itself.
+
+    Args:
+        client_id: of the connection.
+        destination: of the source.
+        check: raises ProviderError if the connection has ended.
+        make: makes a session that receives from the source.
+        ended: called when the poller is closed.
+        move: moves claimed messages to an in-progress destination. None = they stay in the transaction.
+        held: the held messages of the source. None = this client is no adapter.
+    """
+
+    expired = 0
+
+    def __init__(
+        self,
+        client_id: str,
+        destination: Destination,
+        check: Callable[[], None],
+        make: Callable[[], ReceivingSession],
+        ended: Callable[[RemotePoller], None],
+        move: Callable[[ReceivingSession, Sequence[LentClaim]], Sequence[LentClaim]] | None = None,
+        held: HeldInput | None = None,
+    ) -> None:
+        self._move = move
+        self._held = held
+        self._client_id = client_id
+        self._check = check
+        self._make = make
+        self._ended = ended
+        self._own: list[ReceivingSession] = []
+        """The sessions that receive from the source. None while held messages wait: a broker may count
+        deliveries of what the client library fetches for them."""
+        self.destination = destination
+        if held is None or not held.look():
+            self._free_session()
+        self._closed = False
+
+    @property
+    def is_full(self) -> bool:
+        """See :attr:`connector.messaging.polling.Poller.is_full`."""
+        return any(session.is_full or (session.is_held and session.claims) for session in self.sessions)
+
+    @property
+    def listening(self) -> ReceivingSession | None:
+        """The session that may receive a message while nobody polls. A later poll claims it at once."""
+        has_held = self._held is not None and self._held.has_some
+        if not self.wakes or has_held or not self._own or any(one.claims for one in self.sessions):
+            return None
+        return self._own[0]
+
+    @property
+    def sessions(self) -> list[ReceivingSession]:
+        """All sessions."""
+        held = None if self._held is None else self._held.session
+        return self._own if held is None else [*self._own, held]
+
+    def claim(self, cycle: int, numbers: range) -> Sequence[LentClaim]:
+        if self._closed:
+            raise ProviderError(f"the poller of {self.destination} is closed")
+        self._check()
+        session, taken = self._claim(cycle, numbers)
+        if not taken or self._move is None:
+            return taken
+        if self._held is not None and self._held.must_move(taken):
+            self._held.move(session)
+            session, taken = self._claim(cycle, numbers)
+        return self._move(session, taken) if taken else taken
+
+    def _claim(self, cycle: int, numbers: range) -> tuple[ReceivingSession, Sequence[LentClaim]]:
+        """Claims in the transaction of a cycle, or else in a new one. Held messages come first."""
+        for session in self.sessions:
+            if session.cycle == cycle:
+                return session, session.claim(self._client_id, cycle, numbers)
+        if self._held is not None and (taken := self._held.claim(self._client_id, cycle, numbers)):
+            assert self._held.session is not None
+            self._leave_source()
+            return self._held.session, taken
+        session = self._free_session()
+        return session, session.claim(self._client_id, cycle, numbers)
+
+    def _leave_source(self) -> None:
+        """Ends the sessions of the source that have no transaction."""
+        for session in [one for one in self._own if not one.claims]:
+            session.leave()
+            self._own.remove(session)
+
+    def _free_session(self) -> ReceivingSession:
+        """Returns a session without a transaction."""
+        for session in self._own:
+            if session.cycle is None:
+                return session
+        self._own.append(self._make())
+        return self._own[-1]
+
+    def close(self) -> None:
+        """Closes the sessions, each at the end of its open transaction."""
+        if self._closed:
+            return
+        self._closed = True
+        for session in self.sessions:
+            session.leave()
+        self._ended(self)

@@ -1,0 +1,76 @@
+"""A message in an in-progress destination at a broker, as a claim.
+
+The properties of the message name its owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from connector.brokers.engine.broker import Received
+from connector.brokers.engine.claims import BEGUN, LentClaim
+from connector.brokers.engine.commits import quoted
+from connector.brokers.engine.copies import moved_copy
+from connector.errors import DestinationError
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message, PropertyValue
+
+OWNER: Final = "connector_owner"
+PLACE: Final = "connector_claim"
+ORIGIN: Final = "connector_origin_destination"
+TOKEN: Final = "connector_token"
+WAITS: Final = "connector_waits"
+LEFT: Final = "connector_left"
+_OURS: Final = (OWNER, PLACE, ORIGIN, TOKEN, WAITS, LEFT)
+"""Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
+whether it waits, and whether a delivery that nobody ended was counted."""
+
+
+class ProgressClaim(LentClaim):
+    """A message in an in-progress destination.
+
+    Args:
+        client_id: of the connection.
+        number: cycle and sequence.
+        queue: the in-progress destination.
+        received: as stored there.
+    """
+
+    __slots__ = ("left", "owner", "queue", "selector", "token", "waits")
+
+    in_progress = True
+
+    def __init__(
+        self, client_id: str, number: tuple[int, int], queue: Destination, received: Received
+    ) -> None:
+        message = received.message
+        self.token = str(message.properties.get(TOKEN, ""))
+        name, value = (TOKEN, self.token) if self.token else ("JMSMessageID", message.message_id or "")
+        self.selector = f"{name} = {quoted(value)}"
+        self.owner = str(message.properties.get(OWNER, ""))
+        self.waits = message.properties.get(WAITS) is True
+        self.left = message.properties.get(LEFT) is True
+        self.queue = queue
+        origin = _origin(message) or queue
+        for name in _OURS:
+            message.properties.pop(name, None)
+            message.property_types.pop(name, None)
+        super().__init__(client_id, number, origin, received)
+
+
+def marked_copy(
+    claim: ProgressClaim, begun: int, marks: Mapping[str, PropertyValue], *, expires: bool
+) -> Message:
+    """Returns the message of a claim with other marks."""
+    return moved_copy(claim.reference.message, {BEGUN: max(0, begun), **marks}, expires=expires)
+
+
+def _origin(message: Message) -> Destination | None:
+    """Returns the input of a message in progress. None if the message does not name a whole queue."""
+    try:
+        origin = parse_destination(str(message.properties.get(ORIGIN)))
+    except DestinationError:
+        return None
+    named = ORIGIN in message.properties and origin.is_queue and not origin.view
+    return origin if named else None

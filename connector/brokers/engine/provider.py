@@ -1,0 +1,140 @@
+"""A provider on a broker client (see :mod:`connector.messaging.provider`)."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from connector.brokers.engine.broker import ASSUMED_DELIVERIES, BrokerClient
+from connector.brokers.engine.connection import RemoteConnection
+from connector.brokers.engine.held import HeldMessages
+from connector.brokers.engine.in_progress import InProgress
+from connector.brokers.engine.state import CommitRecords, RemoteState
+from connector.messaging.destination import Destination
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.provider import Capabilities
+from connector.messaging.subscription import TopicSubscription
+
+COMMIT_QUEUE: Final = "connector.{application}.commits"
+HELD_QUEUE: Final = "connector.{application}.held"
+DEFAULT_BATCH: Final = 250
+DEFAULT_BATCH_BYTES: Final = 16 << 20
+DEFAULT_MAX_BODY: Final = 64 << 20
+
+
+class RemoteProvider(ABC):
+    """Queues and topics of a broker. A subclass makes the broker client.
+
+    Args:
+        state_directory: for journals, published ids and instance locks.
+        batch: messages of a transaction, at most.
+        batch_bytes: bytes of bodies after which a transaction gets no more messages.
+        max_body: bytes of a body. A larger body is not read.
+        commit_queue: name of the queue that shows which transactions were committed, ``{application}``
+            replaced. None = commits are not marked. Then a commit whose answer is lost may be repeated.
+        redelivery_limit: deliveries after which the broker puts a message of an input aside. None =
+            the broker never does.
+    """
+
+    capabilities = Capabilities(
+        topics=True,
+        selectors=True,
+        temporary_destinations=True,
+        takeover=False,
+        by_value=True,
+        transactions=True,
+        shows_all=False,
+        fetches_ahead=True,
+        administers=False,
+        shares_client_ids=False,
+        chooses_ids=False,
+    )
+
+    def __init__(
+        self,
+        state_directory: str | os.PathLike[str],
+        *,
+        batch: int = DEFAULT_BATCH,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        max_body: int = DEFAULT_MAX_BODY,
+        commit_queue: str | None = COMMIT_QUEUE,
+        redelivery_limit: int | None = ASSUMED_DELIVERIES,
+    ) -> None:
+        self._state_directory = os.path.abspath(state_directory)
+        self._batch = batch
+        self._batch_bytes = batch_bytes
+        self._max_body = max_body
+        self._commit_queue_name = commit_queue
+        self._redelivery_limit = redelivery_limit
+
+    @abstractmethod
+    def client(self) -> BrokerClient:
+        """Returns the client of the broker.
+
+        Raises:
+            ProviderError, CapabilityError: the client cannot be made.
+        """
+
+    @abstractmethod
+    def check(self) -> bool:
+        """See :meth:`connector.messaging.provider_kind.AdapterProvider.check`."""
+
+    def state(self, application: str) -> RemoteState:
+        return RemoteState(self._state_directory, application)
+
+    def existing_state(self, application: str) -> RemoteState:
+        return self.state(application)
+
+    def connect(
+        self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
+    ) -> RemoteConnection:
+        commit_queue = self._commit_queue(application) if application else None
+        connection = RemoteConnection(
+            self.client().connect(client_id),
+            limit=self._max_body,
+            batch=self._batch,
+            batch_bytes=self._batch_bytes,
+            commit_queue=commit_queue,
+        )
+        if application:
+            state = self.state(application)
+            connection.records = CommitRecords(state, connection.client_id)
+            connection.in_progress = InProgress(
+                connection.broker,
+                state,
+                connection.client_id,
+                instance,
+                commit_queue,
+                self._redelivery_limit,
+            )
+            if self._redelivery_limit is not None:
+                queue = Destination("queue", HELD_QUEUE.replace("{application}", application))
+                connection.held = HeldMessages(connection.broker, queue, self._redelivery_limit)
+        return connection
+
+    def _commit_queue(self, application: str) -> Destination | None:
+        """Returns the commit queue of an application. None = commits are not marked."""
+        if self._commit_queue_name is None:
+            return None
+        return Destination("queue", self._commit_queue_name.replace("{application}", application))
+
+    def existing(self) -> RemoteConnection:
+        return self.connect()
+
+    def clients(self) -> Sequence[ClientNote]:
+        """Returns no clients: a broker does not tell."""
+        return []
+
+    def declare_dead(self, client_id: str) -> ClientState | None:
+        """Returns None: the broker itself finds out that a client is dead."""
+        return None
+
+    def batches(self, in_progress: Destination | None) -> Sequence[BatchNote]:
+        """Returns no batches: a broker does not show claimed messages."""
+        return []
+
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """Returns 0: a broker does not count messages for its clients."""
+        return WaitingNote(0, None)

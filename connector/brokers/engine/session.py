@@ -1,0 +1,415 @@
+"""A transacted session that receives from one source: at most one open transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from connector import faults
+from connector.brokers.engine.access import unpack
+from connector.brokers.engine.broker import (
+    BrokerConnection,
+    BrokerSession,
+    CommitUnknown,
+    Received,
+    Receiver,
+    UnreadableMessage,
+)
+from connector.brokers.engine.claims import LentClaim, input_name
+from connector.brokers.engine.commits import CommitMarker
+from connector.brokers.engine.copies import copy_of
+from connector.errors import ConnectorError, ProviderError, SettlementError, TransactionRolledBack
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Prepared, Settlement, TransactionRefused
+from connector.messaging.subscription import TopicSubscription
+
+_log: Final = logging.getLogger("connector.core")
+
+_CLOSE_SECONDS: Final = 10.0
+
+_FIRST_LOOK: Final = 0.002
+"""Seconds of the first look. A message may be on its way to the client library."""
+
+_MOST_PARKED: Final = 20
+"""Messages of one source that nobody can read, and that others pass."""
+
+_SECOND_LOOK: Final = 0.1
+"""Seconds of the second look. A broker may call a queue empty although a message is on its way."""
+
+
+class ReceivingSession:
+    """Receives messages as claims, and settles all claims of its open transaction together.
+
+    For one thread at a time.
+
+    Args:
+        connection: to the broker.
+        source: a queue or a subscription.
+        selector: text, for a queue.
+        limit: bytes of a body. A larger body is not read.
+        batch: messages of a transaction, at most.
+        batch_bytes: bytes of all bodies after which a transaction gets no more messages.
+        marker: makes the marker of the commits of a session, or None if commits are not marked.
+        held_for: the input, if ``source`` is the queue of its held messages.
+        parks: whether a message that nobody can read is passed. Otherwise it is an error.
+
+    Raises:
+        ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
+            :meth:`connector.brokers.engine.broker.BrokerSession.receiver`.
+    """
+
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        source: Destination | TopicSubscription,
+        selector: str,
+        *,
+        limit: int,
+        batch: int,
+        batch_bytes: int,
+        marker: Callable[[BrokerSession], CommitMarker | None],
+        held_for: Destination | TopicSubscription | None = None,
+        parks: bool = True,
+    ) -> None:
+        wanted = source if held_for is None else held_for
+        self.is_held = held_for is not None
+        """Whether this session receives held messages."""
+        self.input_name = input_name(wanted)
+        self.destination = wanted if isinstance(wanted, Destination) else wanted.topic
+        self._subscription = "" if isinstance(wanted, Destination) else wanted.name
+        self._batch = batch
+        self._batch_bytes = batch_bytes
+        self._connection = connection
+        self._make_marker = marker
+        self._source = source, selector, limit
+        self._most_parked = _MOST_PARKED if parks else 0
+        self._parked: list[tuple[BrokerSession, CommitMarker | None]] = []
+        """Sessions whose open transaction is a message that nobody can read. They end with this session."""
+        self._open()
+        self.claims: list[LentClaim] = []
+        """The claims of the open transaction."""
+        self._bytes = 0
+        self._most = batch
+        """Messages of the next transaction, at most: one after a message that could not be received."""
+        self._spoilt = ""
+        """Why the open transaction can only be rolled back. Empty = it can be committed."""
+        self._early: list[Received] = []
+        """Messages that :meth:`listen` has received, for the next claim."""
+        self._lock = threading.Lock()
+        """Held while the session is used, because any thread may close the session."""
+        self._takes_rest = True
+        self._closed = False
+        self._leaves = False
+        self._empty_since = 0.0
+        """When the source was found empty first. 0 = it gave a message since."""
+
+    def _open(self) -> None:
+        session: BrokerSession = self._connection.session()
+        try:
+            self._receiver: Receiver = session.receiver(*self._source)
+            self._marker = self._make_marker(session)
+        except BaseException:
+            session.close()
+            raise
+        self._session = session
+
+    @property
+    def cycle(self) -> int | None:
+        """The cycle of the open transaction. None = there is none."""
+        return self.claims[0].cycle if self.claims else None
+
+    def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
+        """Receives up to ``len(numbers)`` messages into the open transaction.
+
+        Raises:
+            ProviderError: the broker failed before the first message.
+        """
+        if not self._lock.acquire(blocking=False):
+            if self._empty_since and time.monotonic() - self._empty_since >= _SECOND_LOOK:
+                return []  # a thread looks, and has found nothing for long enough
+            self._lock.acquire()
+        try:
+            self._check()
+            return self._claim(client_id, cycle, numbers)
+        finally:
+            self._lock.release()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ProviderError(f"the session of {self.destination} is closed")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the open transaction gets no more messages."""
+        return bool(self._spoilt) or len(self.claims) >= self._most or self._bytes >= self._batch_bytes
+
+    def _claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
+        taken: list[LentClaim] = []
+        for sequence, received in zip(numbers, self._receive(len(numbers)), strict=False):
+            faults.point("claim")
+            taken.append(self._claimed(client_id, (cycle, sequence), received))
+        return taken
+
+    def _claimed(self, client_id: str, number: tuple[int, int], received: Received) -> LentClaim:
+        claim = LentClaim(
+            client_id, number, self.destination, received, self._subscription, is_held=self.is_held
+        )
+        self._bytes += len(received.message.body)
+        self.claims.append(claim)
+        return claim
+
+    def take_rest(self) -> bool:
+        """Adds messages that wait to the open transaction, beyond its limits.
+
+        From a queue of held messages: all of them. From a source: what the client library may have fetched,
+        because some brokers count a delivery of each fetched message.
+
+        Returns False if one of them cannot be received. Then the transaction can only be rolled back, and the
+        next call of this session adds nothing.
+        """
+        with self._lock:
+            last = self.claims[-1]
+            seconds = _SECOND_LOOK if self.is_held else 0.0
+            try:
+                while self._takes_rest:
+                    self._check()
+                    found = self._early + self._receiver.receive(seconds, self._batch)
+                    self._early = []
+                    for received in found:
+                        self._claimed(str(last.reference), (last.cycle, len(self.claims)), received)
+                    if not found or not self.is_held:
+                        break
+            except ProviderError as error:
+                self._spoilt, self._takes_rest = str(error), False
+                return False
+            self._takes_rest = True
+            return True
+
+    def _receive(self, most: int) -> list[Received]:
+        """Receives messages for claims."""
+        while most and not self.is_full:
+            try:
+                return self._look(most)
+            except ProviderError as error:
+                tried = self._most
+                is_alone = tried == 1 and not self.claims
+                if is_alone and isinstance(error, UnreadableMessage) and self._park(error):
+                    continue
+                self._undo_receive(error)
+                if tried == 1:
+                    raise
+        return []
+
+    def _park(self, error: UnreadableMessage) -> bool:
+        """Leaves a message that nobody can read in an open transaction, and goes on behind it.
+
+        After a rollback the broker would give the same message first, and count a delivery. Returns False if
+        there are too many such messages.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        if len(self._parked) >= self._most_parked:
+            return False
+        _log.error(
+            "a message that cannot be read stays in its queue",
+            extra={"destination": str(self.destination), "reason": str(error)},
+        )
+        with contextlib.suppress(ProviderError):
+            self._receiver.close()  # gives back what the client library has fetched
+        self._parked.append((self._session, self._marker))
+        self._open()
+        return True
+
+    def _undo_receive(self, error: ProviderError) -> None:
+        """Gives back what a failed receive has taken, and goes on with one message a transaction.
+
+        So the messages before one that the client library cannot read are settled, each for itself.
+        """
+        self._most = 1
+        if self.claims:
+            self._spoilt = str(error)
+            return
+        try:
+            self._roll_back()
+        except ProviderError:
+            raise error from None
+
+    def _look(self, most: int) -> list[Received]:
+        most = min(most, self._most - len(self.claims))
+        found, self._early = self._early, []
+        room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
+        if len(found) < most and room > 0:
+            seconds = 0.0 if found or self.claims else _FIRST_LOOK
+            found += self._receiver.receive(seconds, most - len(found), room)
+        if not found and not self.claims:
+            now = time.monotonic()
+            self._empty_since = self._empty_since or now
+            wait = self._empty_since + _SECOND_LOOK - now
+            if wait > 0:  # otherwise this is the second look
+                found = self._receiver.receive(wait, most, room)
+        if found:
+            self._empty_since = 0.0
+        return found
+
+    def listen(self) -> bool:
+        """Waits shortly for a message, in another thread than the claims. Returns whether one has come.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        with self._lock:
+            self._check()  # a thread that asks a closed receiver may still be in Java when Python ends
+            if self._early or self.claims:
+                return bool(self._early)
+            self._empty_since = self._empty_since or time.monotonic()
+            try:
+                self._early = self._receiver.receive(_SECOND_LOOK)
+            except ProviderError as error:
+                self._undo_receive(error)
+                raise
+            if self._early:
+                self._empty_since = 0.0
+            return bool(self._early)
+
+    def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
+        """Settles all claims of the transaction, and sends the messages of the settlements with them.
+
+        Args:
+            settlements: of all claims.
+            sends: further messages.
+
+        Raises:
+            SettlementError: a destination refuses a message. The transaction is rolled back.
+            TransactionRolledBack: the broker has rolled the transaction back.
+            CommitUnknown: the commit may have happened.
+        """
+        self._finish(lambda: self._send(settlements, sends))
+
+    def move(self, queue: Destination, copies: Sequence[tuple[LentClaim, Message]]) -> None:
+        """Moves all claims of the transaction to a queue.
+
+        Args:
+            queue: for the copies.
+            copies: each claim with its copy.
+
+        Raises:
+            SettlementError, CommitUnknown: as :meth:`settle`.
+        """
+
+        def send() -> None:
+            for claim, copy in copies:
+                self._session.send(queue, copy, copied=claim.reference.message)
+            self._mark()
+
+        self._finish(send)
+
+    def _finish(self, send: Callable[[], None]) -> None:
+        """Sends, and commits."""
+        with self._lock:
+            self._check()
+            try:
+                if self._spoilt:
+                    raise ProviderError(self._spoilt)
+                send()
+            except (ConnectorError, ValueError) as error:
+                self._roll_back()
+                raise self._refused(error) from error
+            self._forget()
+            faults.point("settle.committing")
+            try:
+                self._session.commit()
+            except TransactionRolledBack as error:
+                raise self._refused(error) from error
+            except CommitUnknown:
+                self._marker = None  # the mark in the queue tells whether the commit has happened
+                raise
+            self._most = min(self._batch, self._most * 2)
+            faults.point("settle.finished")
+        self._close_if_left()
+
+    def _refused(self, error: Exception) -> SettlementError:
+        kind = TransactionRefused if self._connection.failure is None else SettlementError
+        return kind(f"nothing was settled: {error}")
+
+    def _send(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
+        """Adds the messages of a settlement to the transaction."""
+        for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
+            self._session.send(prepared.destination, unpack(prepared.handle))
+        for settlement in settlements:
+            if settlement.copy_to is not None:
+                copied: Message = settlement.claim.reference.message
+                self._session.send(settlement.copy_to, copy_of(settlement), copied=copied)
+        self._mark()
+
+    def _mark(self) -> None:
+        if self._marker is not None and self.cycle is not None:
+            self._marker.mark(self.cycle)
+
+    def rollback(self) -> None:
+        """Gives all claims of the transaction back.
+
+        Raises:
+            ProviderError: the connection has ended, which gives them back, too.
+        """
+        with self._lock:
+            self._roll_back()
+        self._close_if_left()
+
+    def _roll_back(self) -> None:
+        self._forget()
+        self._session.rollback()
+
+    def _close_if_left(self) -> None:
+        if self._leaves:
+            self.close()
+
+    def _forget(self) -> None:
+        self.claims = []
+        self._early = []
+        self._bytes = 0
+        self._spoilt = ""
+        self._empty_since = 0.0
+
+    def leave(self) -> None:
+        """Receives no more. Ends the session, at once or at the end of its open transaction. Never raises."""
+        if not self.claims:
+            self.close()
+            return
+        self._leaves = True
+        with contextlib.suppress(ProviderError):
+            self._receiver.close()
+
+    def close(self, *, keeps_mark: bool = False) -> None:
+        """Ends the session. The claims of an open transaction come again. For any thread.
+
+        Waits for a settlement in another thread. Repeatable, never raises.
+
+        Args:
+            keeps_mark: leaves the mark of the last commit to the client that takes over.
+        """
+        has_lock = self._lock.acquire(timeout=_CLOSE_SECONDS)
+        try:
+            if self._closed:
+                return
+            self._closed = True
+            self._forget()
+            try:
+                self._receiver.close()
+                for session, marker in [*self._parked, (self._session, self._marker)]:
+                    if marker is not None and has_lock and not keeps_mark:
+                        session.rollback()
+                        marker.close()
+            except ProviderError as error:
+                _log.debug("closing a receiver failed", extra={"reason": str(error)})
+            for session, _ in self._parked:
+                session.close()
+            self._session.close()
+        finally:
+            if has_lock:
+                self._lock.release()

@@ -1,0 +1,239 @@
+"""The state of the instances of an application at a broker: a directory that all instances share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from connector.errors import ProviderError, remedy
+from connector.state.directory import StateDirectory
+from connector.state.locks import try_lock
+
+_PENDING: Final = ".pending-"
+_BEGINS, _ENDS = "+", "-"
+_CLIENT: Final = re.compile(r"b[0-9a-f]{12}")
+"""The id of a connection to a broker."""
+
+
+class RemoteState(StateDirectory):
+    """See :class:`connector.messaging.state_store.BrokerStateStore`.
+
+    Args:
+        directory: of the deployment, or ``state.directory``.
+        application: ApplicationName.
+    """
+
+    def __init__(self, directory: str, application: str) -> None:
+        self.application = application
+        super().__init__(os.path.join(directory, _folder(application)), folder=_folder, keys_of=_keys)
+
+    def pend(self, client_id: str, cycle: int, keys: Sequence[str]) -> None:
+        """Records a commit that comes next, with the keys that it publishes.
+
+        Raises:
+            ProviderError: the record cannot be written.
+        """
+        try:
+            os.makedirs(self.published, exist_ok=True)
+            with open(self._pending(client_id, cycle), "wb") as file:
+                file.write("\n".join(keys).encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise ProviderError(f"cannot write {error.filename}: {error.strerror}{remedy(error)}") from error
+
+    def confirm(self, client_id: str, cycle: int) -> None:
+        """See :meth:`connector.messaging.state_store.BrokerStateStore.confirm`."""
+        pending = self._pending(client_id, cycle)
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(pending).st_size:
+                os.rename(pending, os.path.join(self.published, f"{client_id}-{cycle}"))
+            else:
+                os.unlink(pending)
+
+    def drop(self, client_id: str, cycle: int) -> None:
+        """See :meth:`connector.messaging.state_store.BrokerStateStore.drop`."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._pending(client_id, cycle))
+
+    def pending(self) -> list[tuple[str, int]]:
+        """See :meth:`connector.messaging.state_store.BrokerStateStore.pending`."""
+        living = self.clients()
+        return [one for one in self._all_pending() if one[0] not in living]
+
+    def pending_of(self, client_id: str) -> set[int]:
+        """See :meth:`connector.messaging.state_store.BrokerStateStore.pending_of`."""
+        return {cycle for owner, cycle in self._all_pending() if owner == client_id}
+
+    def _all_pending(self) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self.published):
+                client_id, _, cycle = name.removeprefix(_PENDING).rpartition("-")
+                if name.startswith(_PENDING) and cycle.isdecimal():
+                    found.append((client_id, int(cycle)))
+        return sorted(found)
+
+    def pending_keys(self, client_id: str) -> list[tuple[int, list[str]]]:
+        """Returns the pending commits of a client, each with its published keys."""
+        found: list[tuple[int, list[str]]] = []
+        for owner, cycle in self._all_pending():
+            if owner == client_id:
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    open(self._pending(client_id, cycle), "rb") as file,
+                ):
+                    found.append((cycle, _keys(file.read())))
+        return found
+
+    def hold_pending(self, client_id: str) -> bool:
+        """See :meth:`connector.messaging.state_store.BrokerStateStore.hold_pending`."""
+        keys: list[bytes] = []
+        for owner, cycle in self._all_pending():
+            if owner == client_id:
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    open(self._pending(client_id, cycle), "rb") as file,
+                ):
+                    keys.append(file.read())
+        in_flight = os.path.join(self.in_flight, client_id)
+        with contextlib.suppress(FileNotFoundError):
+            if any(keys):
+                os.makedirs(self.in_flight, exist_ok=True)
+                with open(f"{in_flight}.new", "wb") as file:
+                    file.write(b"\n".join(keys))
+                os.rename(f"{in_flight}.new", in_flight)
+            else:
+                os.unlink(in_flight)
+        return bool(keys)
+
+    def _pending(self, client_id: str, cycle: int) -> str:
+        return os.path.join(self.published, f"{_PENDING}{client_id}-{cycle}")
+
+
+class ClientFile:
+    """The file of one client with messages in progress, locked while the client lives.
+
+    The first line is the instance. Each session of the client adds a line when it begins, and another line
+    when it ends in order.
+
+    Args:
+        state: of the application.
+        client_id: of the client.
+    """
+
+    def __init__(self, state: RemoteState, client_id: str) -> None:
+        self._client_id = client_id
+        self._path = os.path.join(_clients(state), client_id)
+        self._descriptor = -1
+        self.sessions: frozenset[str] = frozenset()
+        """The sessions of a dead client that have not ended in order."""
+
+    @staticmethod
+    def known(state: RemoteState) -> list[str]:
+        """Returns the clients with a file."""
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(os.listdir(_clients(state)))
+        return []
+
+    def hold(self, instance: str) -> None:
+        """Makes and locks the file. Repeatable. Raises ProviderError if that fails."""
+        if self._descriptor >= 0:
+            return
+        try:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try_lock(self._descriptor, self._path)
+            os.write(self._descriptor, instance.encode())
+        except OSError as error:
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
+
+    def begin_session(self, name: str) -> None:
+        """Adds a session. Raises ProviderError if that fails."""
+        self._add(f"\n{_BEGINS}{name}")
+
+    def end_session(self, name: str) -> None:
+        """Adds the end of a session without an open transaction. Raises ProviderError if that fails."""
+        self._add(f"\n{_ENDS}{name}")
+
+    def _add(self, line: str) -> None:
+        try:
+            os.write(self._descriptor, line.encode())
+        except OSError as error:
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
+
+    def take_over(self, *, at_start: bool) -> str | None:
+        """Locks the file of a dead client, and returns its instance.
+
+        Returns None if the client lives, or if another client takes over. A client that was closed has no
+        file, and is looked at only at the start of an adapter. The same holds for a name that is no client's:
+        any program may have sent the message with the name.
+        """
+        if not _CLIENT.fullmatch(self._client_id):
+            return "" if at_start else None
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return "" if at_start else None
+        if not try_lock(self._descriptor, self._path):
+            self.close(removes=False)
+            return None
+        with open(self._descriptor, encoding="utf-8", closefd=False) as file:
+            instance, *lines = file.read().split("\n")
+        begun, ended = (
+            {line.removeprefix(sign) for line in lines if line.startswith(sign)} for sign in (_BEGINS, _ENDS)
+        )
+        self.sessions = frozenset(begun - ended)
+        return instance
+
+    def close(self, *, removes: bool) -> None:
+        """Unlocks the file. Repeatable."""
+        if self._descriptor >= 0:
+            if removes:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._path)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _clients(state: RemoteState) -> str:
+    return os.path.join(state.path, "clients")
+
+
+class CommitRecords:
+    """Records the commits of one client, with the keys that they publish.
+
+    Args:
+        state: of the application.
+        client_id: names the records.
+    """
+
+    def __init__(self, state: RemoteState, client_id: str) -> None:
+        self._state = state
+        self._client_id = client_id
+
+    def pend(self, cycle: int, keys: Sequence[str]) -> None:
+        """Records a commit that comes next. Raises ProviderError if the record cannot be written."""
+        self._state.pend(self._client_id, cycle, keys)
+
+    def confirm(self, cycle: int) -> None:
+        """The commit has happened: its keys are in the duplicate window."""
+        self._state.confirm(self._client_id, cycle)
+
+    def drop(self, cycle: int) -> None:
+        """The commit has not happened."""
+        self._state.drop(self._client_id, cycle)
+
+    def close(self) -> None:
+        """Releases the keys in flight, unless the end of a commit is unknown."""
+        self._state.hold_pending(self._client_id)
+
+
+def _folder(name: str) -> str:
+    return f"@{quote(name, safe='')}"
+
+
+def _keys(record: bytes) -> list[str]:
+    return record.decode("utf-8", "surrogateescape").split("\n")

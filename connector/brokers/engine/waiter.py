@@ -1,0 +1,85 @@
+"""The waiter of a connection to a broker: a thread for each input receives the next message."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from typing import Final
+
+from connector.brokers.engine.session import ReceivingSession
+from connector.errors import ProviderError
+
+_STOP: Final = -1
+
+
+class RemoteWaiter:
+    """See :class:`connector.messaging.polling.Waiter`.
+
+    A thread receives only while :meth:`wait` runs. A received message belongs to the next claim of its
+    session.
+
+    Args:
+        sessions: returns the sessions that receive.
+    """
+
+    def __init__(self, sessions: Callable[[], Iterable[ReceivingSession]]) -> None:
+        self._sessions = sessions
+        self._threads: dict[ReceivingSession, SimpleQueue[int]] = {}
+        self._wait_number = 0
+        self._woken = threading.Event()
+        self._has_arrived = False
+        self._is_closed = False
+
+    def begin(self) -> bool:
+        """See :meth:`connector.messaging.polling.Waiter.begin`."""
+        self._has_arrived = self._is_closed
+        return not self._is_closed
+
+    def wait(self, seconds: float) -> bool:
+        """See :meth:`connector.messaging.polling.Waiter.wait`."""
+        deadline = time.monotonic() + seconds
+        if not self._woken.is_set() and not self._is_closed:
+            self._wait_number += 1
+            for session in self._sessions():
+                if not session.claims:
+                    self._thread(session).put(self._wait_number)
+            self._woken.wait(max(0.0, deadline - time.monotonic()))
+            self._wait_number += 1
+        self._woken.clear()
+        return self._has_arrived
+
+    def wake(self) -> None:
+        """Ends the current wait, or the next wait. For any thread."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Ends the threads. Repeatable. Does not wait for them."""
+        self._is_closed = self._has_arrived = True
+        self._wait_number += 1
+        for numbers in self._threads.values():
+            numbers.put(_STOP)
+        self._threads.clear()
+        self._woken.set()
+
+    def _thread(self, session: ReceivingSession) -> SimpleQueue[int]:
+        numbers = self._threads.get(session)
+        if numbers is None:
+            numbers = self._threads[session] = SimpleQueue()
+            name = f"receive-{session.destination.name}"
+            threading.Thread(target=self._receive, args=(session, numbers), name=name, daemon=True).start()
+        return numbers
+
+    def _receive(self, session: ReceivingSession, numbers: SimpleQueue[int]) -> None:
+        """Runs in a thread of its own."""
+        while (number := numbers.get()) != _STOP:
+            with contextlib.suppress(ProviderError):  # the next claim raises the error
+                while number == self._wait_number:
+                    if session.listen():
+                        break
+                else:
+                    continue
+            self._has_arrived = True
+            self._woken.set()

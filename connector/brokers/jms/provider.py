@@ -1,0 +1,113 @@
+"""The provider ``jms`` (see :mod:`connector.messaging.provider`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from connector.brokers.engine.broker import ASSUMED_DELIVERIES
+from connector.brokers.engine.provider import (
+    COMMIT_QUEUE,
+    DEFAULT_BATCH,
+    DEFAULT_BATCH_BYTES,
+    DEFAULT_MAX_BODY,
+    RemoteProvider,
+)
+from connector.brokers.jars.locked import Jars
+from connector.errors import PipelineError, ProviderMisconfigured
+from connector.java import find_java
+from connector.messaging.provider_kind import Finding
+
+if TYPE_CHECKING:
+    from connector.brokers.jms.client import Factory, JmsClient
+
+
+@dataclass(frozen=True, slots=True)
+class JavaSettings:
+    """The Java of the client library.
+
+    Args:
+        classpath: jars of the deployment.
+        packages: jars of Maven packages, behind those of the deployment.
+        options: of the virtual machine.
+    """
+
+    classpath: tuple[Path, ...]
+    packages: Jars
+    options: tuple[str, ...] = ()
+
+    def jars(self) -> list[Path]:
+        """Returns all jars, after the sums of the packages were checked.
+
+        Raises:
+            ProviderError: a jar is missing or changed.
+        """
+        for jar in self.classpath:
+            if not jar.is_file():
+                raise ProviderMisconfigured(f"provider.classpath: the jar {jar} is missing, or is not a file")
+        return [*self.classpath, *self.packages.paths()]
+
+
+class JmsProvider(RemoteProvider):
+    """Queues and topics of a broker, through its own JMS client library.
+
+    Args:
+        factory: of connections.
+        java: runs the client library.
+        state_directory, batch, batch_bytes, max_body, commit_queue, redelivery_limit: as of
+            :class:`~connector.brokers.engine.provider.RemoteProvider`.
+    """
+
+    def __init__(
+        self,
+        factory: Factory,
+        java: JavaSettings,
+        state_directory: str | os.PathLike[str],
+        *,
+        batch: int = DEFAULT_BATCH,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        max_body: int = DEFAULT_MAX_BODY,
+        commit_queue: str | None = COMMIT_QUEUE,
+        redelivery_limit: int | None = ASSUMED_DELIVERIES,
+    ) -> None:
+        super().__init__(
+            state_directory,
+            batch=batch,
+            batch_bytes=batch_bytes,
+            max_body=max_body,
+            commit_queue=commit_queue,
+            redelivery_limit=redelivery_limit,
+        )
+        self._factory = factory
+        self._java = java
+
+    def client(self) -> JmsClient:
+        """Starts Java in this process, unless Java runs."""
+        from connector.brokers.jms import jvm
+        from connector.brokers.jms.client import JmsClient
+        from connector.brokers.jms.subscriptions import SubscriptionRecords
+
+        jars = self._java.jars()
+        try:
+            home = find_java().home
+        except PipelineError as error:
+            raise ProviderMisconfigured(str(error)) from None
+        records = SubscriptionRecords(self._state_directory)
+        return JmsClient(jvm.start(home, jars, self._java.options), self._factory, records)
+
+    def check(self) -> bool:
+        """Checks that JPype and all jars are there. Starts no Java."""
+        from connector.brokers.jms import jvm
+
+        jvm.check_installed()
+        self._java.jars()
+        return True
+
+    def survey(self, application: str) -> Sequence[Finding]:
+        """See :meth:`connector.messaging.provider_kind.Surveyor.survey`."""
+        from connector.brokers.jms.survey import survey
+
+        return survey(self.client(), self._commit_queue(application))

@@ -1,0 +1,131 @@
+"""The registration of the provider ``jms`` (see :mod:`connector.messaging.provider_kind`)."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from connector.errors import CapabilityError
+from connector.messaging.destination import parse_destination
+from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
+
+if TYPE_CHECKING:
+    from connector.brokers.jms.provider import JmsProvider
+    from connector.brokers.jms.section import JmsSection
+
+_CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*")
+_CLASS_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path", "-Djava.class.path")
+
+
+def _section() -> type[JmsSection]:
+    from connector.brokers.jms.section import JmsSection
+
+    return JmsSection
+
+
+def _jars(directory: Path, pattern: str) -> list[Path]:
+    return [Path(jar) for jar in sorted(glob.glob(str(directory / Path(pattern).expanduser())))]
+
+
+def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
+    from connector.brokers.engine.provider import DEFAULT_BATCH, DEFAULT_MAX_BODY
+    from connector.brokers.jars.locked import Jars
+    from connector.brokers.jms.client import Factory
+    from connector.brokers.jms.provider import JavaSettings, JmsProvider
+    from connector.brokers.jms.urls import for_browsers, with_options
+
+    own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
+    quantity = section.batch or min(paths.poll_quantity, DEFAULT_BATCH)
+    factory = Factory(
+        section.factory,
+        with_options(section.factory, section.url, min(paths.poll_quantity, quantity)),
+        section.ApplicationUserName,
+        section.ApplicationPassword,
+        browsing_url=for_browsers(section.factory, section.url),
+        given_url=section.url,
+    )
+    return JmsProvider(
+        factory,
+        JavaSettings(tuple(own), Jars(section.packages, paths.directory), tuple(section.java_options)),
+        paths.state or paths.directory / ".connector" / "state",
+        commit_queue=_commit_queue(section),
+        redelivery_limit=section.redelivery_limit,
+        batch=quantity,
+        batch_bytes=section.batch_bytes,
+        max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
+    )
+
+
+def _commit_queue(section: JmsSection) -> str | None:
+    from connector.brokers.engine.provider import COMMIT_QUEUE
+    from connector.brokers.jms.section import NO_COMMIT_QUEUE
+
+    if section.commit_queue is None:
+        return COMMIT_QUEUE
+    return None if section.commit_queue == NO_COMMIT_QUEUE else parse_destination(section.commit_queue).name
+
+
+def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    if _CLASS_NAME.fullmatch(section.factory) is None:
+        yield SectionProblem(
+            ("factory",),
+            f"{section.factory!r} is no name of a Java class",
+            "for example org.apache.qpid.jms.JmsConnectionFactory",
+        )
+    if not section.packages and not section.classpath:
+        yield SectionProblem((), "neither packages nor classpath", "the client library of the broker")
+    for number, pattern in enumerate(section.classpath):
+        jars = _jars(paths.directory, pattern)
+        if not jars:
+            yield SectionProblem(("classpath", number), f"no file {pattern}", "a jar")
+        for jar in jars:
+            if not jar.is_file():
+                yield SectionProblem(
+                    ("classpath", number), f"{jar} is not a file", "a jar, or DIRECTORY/*.jar"
+                )
+    for number, option in enumerate(section.java_options):
+        if not option.startswith("-"):
+            yield SectionProblem(("java_options", number), repr(option), "an option of java, -Xmx256m")
+        elif option.split("=")[0] in _CLASS_PATH_OPTIONS:
+            yield SectionProblem(("java_options", number), option.split("=")[0], "the jars in classpath")
+    if section.ApplicationPassword is not None and section.ApplicationUserName is None:
+        yield SectionProblem(
+            ("ApplicationPassword",), "a password without ApplicationUserName", "both, or none"
+        )
+
+
+def _lacks(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    from connector.brokers.jars.locked import Jars
+    from connector.brokers.jms import jvm
+    from connector.errors import ConnectorError
+
+    try:
+        jvm.check_installed()
+    except ConnectorError as error:
+        yield SectionProblem(("type",), str(error), "")
+    try:
+        Jars(section.packages, paths.directory).paths()
+    except ConnectorError as error:
+        yield SectionProblem(("packages",), str(error).removeprefix("provider.packages: "), "")
+
+
+def _packages(section: JmsSection) -> Sequence[str]:
+    return section.packages
+
+
+def _open(location: str, **options: Any) -> JmsProvider:
+    raise CapabilityError("a provider jms is opened by adapter.yaml only, not yet by a URL")
+
+
+KIND: Final = ProviderKind(
+    section=_section,
+    make=_make,
+    open=_open,
+    check=_check,
+    packages=_packages,
+    own_selectors=True,
+    lacks=_lacks,
+)

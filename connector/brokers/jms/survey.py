@@ -1,0 +1,160 @@
+"""The abilities of a broker, tried with temporary destinations (``connector check --connect``)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from connector.brokers.jms.reasons import reason_of
+from connector.errors import ConnectorError
+from connector.messaging.destination import Destination
+from connector.messaging.provider_kind import Finding
+
+if TYPE_CHECKING:
+    from connector.brokers.jms.client import JmsClient, JmsConnection
+
+_WAIT_MS: Final = 2000
+_TRANSACTIONS: Final = "transactions"
+_NEEDED: Final = (_TRANSACTIONS,)
+"""The abilities that every event needs."""
+
+
+class _Unable(Exception):
+    """The broker accepts an operation and does something else."""
+
+
+def survey(client: JmsClient, commit_queue: Destination | None) -> Sequence[Finding]:
+    """Connects, and tries each ability.
+
+    Args:
+        client: of the broker.
+        commit_queue: of the application. None = none.
+
+    Raises:
+        ProviderError: the broker cannot be reached.
+    """
+    connection = client.connect("")
+    try:
+        return _Survey(client, connection).run(commit_queue)
+    finally:
+        connection.close()
+
+
+class _Survey:
+    def __init__(self, client: JmsClient, connection: JmsConnection) -> None:
+        self._jpype = client.jpype
+        self._jms = client.jms
+        self._connection = connection
+        self._java = connection.java
+        self._session = self._java.createSession(False, self._jms.Session.AUTO_ACKNOWLEDGE)
+
+    def run(self, commit_queue: Destination | None) -> list[Finding]:
+        data = self._java.getMetaData()
+        client = f"{data.getJMSProviderName()} {data.getProviderVersion()}, JMS {data.getJMSVersion()}"
+        found = [Finding("connection", True, client)]
+        trials: list[tuple[str, Callable[[], str]]] = [
+            ("temporary queues", self._temporary_queue),
+            ("temporary topics", self._temporary_topic),
+            (_TRANSACTIONS, self._transactions),
+            ("message selectors", self._selectors),
+            ("browsing", self._browsing),
+            ("shared subscriptions", self._shared),
+            ("delivery delay", self._delay),
+        ]
+        if commit_queue is not None:
+            trials.append((f"commit queue {commit_queue}", lambda: self._looked_at(commit_queue)))
+        return found + [self._try(name, trial) for name, trial in trials]
+
+    def _try(self, name: str, trial: Callable[[], str]) -> Finding:
+        try:
+            return Finding(name, True, trial())
+        except self._jpype.JException as error:
+            reason = reason_of(error)
+        except (_Unable, ConnectorError) as error:
+            reason = str(error)
+        return Finding(name, False, reason, needed=name in _NEEDED)
+
+    def _temporary_queue(self) -> str:
+        self._session.createTemporaryQueue().delete()
+        return ""
+
+    def _temporary_topic(self) -> str:
+        self._session.createTemporaryTopic().delete()
+        return ""
+
+    def _transactions(self) -> str:
+        queue = self._session.createTemporaryQueue()
+        with self._closing(self._java.createSession(True, self._jms.Session.SESSION_TRANSACTED)) as session:
+            consumer = session.createConsumer(queue)
+            self._send(session, queue, "1")
+            session.rollback()
+            self._send(session, queue, "2")
+            session.commit()
+            first = consumer.receive(_WAIT_MS)
+            if first is None or str(first.getText()) != "2":
+                raise _Unable("a message that was rolled back is delivered")
+            session.commit()
+            consumer.close()
+        queue.delete()
+        return ""
+
+    def _send(self, session: Any, queue: Any, text: str) -> None:
+        """Sends as for an event: the broker confirms each message before the commit."""
+        sends = self._connection.sends()
+        sends.add()
+        producer, mode = session.createProducer(queue), self._jms.DeliveryMode.PERSISTENT
+        producer.send(session.createTextMessage(text), mode, 4, 0, sends.listener)
+        refusal = sends.refusal()
+        producer.close()
+        if refusal:
+            raise _Unable(f"the broker refuses a message: {refusal}")
+
+    def _selectors(self) -> str:
+        queue = self._session.createTemporaryQueue()
+        producer = self._session.createProducer(queue)
+        for number in (1, 2):
+            message = self._session.createTextMessage(str(number))
+            message.setIntProperty("n", number)
+            producer.send(message)
+        with self._closing(self._session.createConsumer(queue, "n = 2")) as consumer:
+            first = consumer.receive(_WAIT_MS)
+            if first is None or str(first.getText()) != "2":
+                raise _Unable("the broker ignores them")
+        queue.delete()
+        return ""
+
+    def _browsing(self) -> str:
+        queue = self._session.createTemporaryQueue()
+        with self._closing(self._session.createBrowser(queue)) as browser:
+            browser.getEnumeration().hasMoreElements()
+        queue.delete()
+        return ""
+
+    def _shared(self) -> str:
+        topic = self._session.createTemporaryTopic()
+        self._session.createSharedConsumer(topic, "connector-check").close()
+        topic.delete()
+        return ""
+
+    def _delay(self) -> str:
+        queue = self._session.createTemporaryQueue()
+        producer = self._session.createProducer(queue)
+        producer.setDeliveryDelay(1)
+        producer.send(self._session.createMessage())
+        producer.close()
+        queue.delete()
+        return ""
+
+    def _looked_at(self, queue: Destination) -> str:
+        for _ in self._connection.browse(queue, ""):
+            pass
+        return ""
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _closing(java: Any) -> Any:
+        try:
+            yield java
+        finally:
+            java.close()

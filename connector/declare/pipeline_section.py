@@ -1,0 +1,68 @@
+"""The base class of the section of the pipeline, which runs the batches: ``spark``.
+
+The entry point ``spark`` of the group ``connector.pipelines`` names the class of the section. So the
+deployment is read and checked without a name of Spark.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.section import Section
+from connector.plugins import announced
+
+ENTRY_POINTS: Final = "connector.pipelines"
+
+
+class PipelineSection(Section, ABC):
+    """Base of the section ``spark``."""
+
+    @abstractmethod
+    def check(self, directory: Path, reporter: ProblemReporter) -> None:
+        """Reports mistakes in the section, and in what the section names.
+
+        Args:
+            directory: of ``adapter.yaml``.
+            reporter: gets the mistakes.
+        """
+
+    @abstractmethod
+    def effective(self) -> Self:
+        """Returns the section without values that change nothing."""
+
+    @property
+    @abstractmethod
+    def runs_here(self) -> bool:
+        """Whether the workers have the machine, the Python and the packages of this process."""
+
+    @property
+    @abstractmethod
+    def elsewhere(self) -> tuple[str, str] | None:
+        """The setting that puts workers on other machines, and a value that does not. None = no setting."""
+
+    @property
+    @abstractmethod
+    def shipped(self) -> Sequence[Path]:
+        """The files and directories that workers on other machines get, as far as the section names them."""
+
+    @classmethod
+    @abstractmethod
+    def appendix(cls) -> Iterable[str]:
+        """Yields the lines of a section of the reference page. Empty = there is none."""
+
+
+def _installed() -> type[PipelineSection]:
+    section: type[PipelineSection] = next(
+        one for one in announced(ENTRY_POINTS) if one.name == "spark"
+    ).load()
+    return section
+
+
+if TYPE_CHECKING:
+    Pipeline = PipelineSection
+else:
+    Pipeline = _installed()

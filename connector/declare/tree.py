@@ -1,0 +1,390 @@
+"""YAML as a tree of texts with positions.
+
+The look of a value decides nothing. Every leaf is a :class:`Leaf`, a ``str`` with a position. The key decides
+the type of the value. The tree is built from the events of the parser, not by constructors. So no tag can
+make an object, and no alias can grow without bound.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from connector.declare.problems import Position, Problems
+from connector.regular_file import read_regular
+
+MAX_BYTES: Final = 4 << 20
+"""The largest configuration file that is read, in bytes."""
+MAX_DEPTH: Final = 60
+MAX_NODES: Final = 200_000
+MAX_ALIASES: Final = 200
+
+NULLS: Final = ("null", "Null", "NULL", "~")
+"""The words that mean no value where they stand without quotes as a value (YAML 1.2.2, 10.2.1)."""
+
+_UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
+
+
+class Leaf(str):
+    """The text of a single value.
+
+    Attributes:
+        position: the beginning of the value.
+        plain: whether the value is written without quotes and not as a block.
+        raw: as written. Differs from the text after the environment was filled in.
+        quote: the quote around the value, empty if plain. None = a block, several lines or escapes. Then the
+            positions of the characters are not known.
+    """
+
+    __slots__ = ("plain", "position", "quote", "raw")
+
+    position: Position
+    plain: bool
+    raw: str
+    quote: str | None
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        position: Position,
+        *,
+        plain: bool = True,
+        raw: str | None = None,
+        quote: str | None = "",
+    ) -> Leaf:
+        leaf = cls(text)
+        leaf.position = position
+        leaf.plain = plain
+        leaf.raw = text if raw is None else raw
+        leaf.quote = quote
+        return leaf
+
+    def place(self, offset: int) -> Position:
+        """Returns the place of the character at ``offset``. If that is not known, returns the beginning."""
+        if self.quote is None or self.from_environment:
+            return self.position
+        doubled = self.count("'", 0, offset) if self.quote == "'" else 0
+        return self.position._replace(column=self.position.column + len(self.quote) + offset + doubled)
+
+    @property
+    def from_environment(self) -> bool:
+        return self.raw != str(self)
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the key has no value (``Key:``, ``Key: null``, ``Key: ~``), and so counts as not given."""
+        return self.plain and not self
+
+
+@dataclass(slots=True)
+class Table:
+    """A mapping. ``keys`` holds the keys as written, with their places."""
+
+    position: Position
+    entries: dict[str, Node] = field(default_factory=dict)
+    keys: dict[str, Leaf] = field(default_factory=dict)
+
+    def put(self, key: Leaf, value: Node) -> None:
+        self.entries[str(key)] = value
+        self.keys[str(key)] = key
+
+
+@dataclass(slots=True)
+class Items:
+    """A list."""
+
+    position: Position
+    items: list[Node] = field(default_factory=list)
+
+
+Node = Leaf | Table | Items
+
+
+def is_absent(node: Node | None) -> bool:
+    """Tells whether there is no value: no key, or a key without a value."""
+    return node is None or (isinstance(node, Leaf) and node.is_absent)
+
+
+def kind_of(node: object) -> str:
+    """Returns the kind of a node, in words for an error text."""
+    if isinstance(node, Table | dict):
+        return "a mapping"
+    if isinstance(node, Items | list):
+        return "a list"
+    return "a single value"
+
+
+def read_file(path: Path, display: str, problems: Problems) -> list[Node] | None:
+    """Reads the documents of a YAML file.
+
+    Args:
+        path: the file.
+        display: the file as the user would type it.
+        problems: gets the mistakes. Then the file cannot be used, or lacks the named parts.
+
+    Returns:
+        The documents that are not empty. None = the file cannot be read or is no YAML.
+    """
+    text = _read_text(path, display, problems)
+    if text is None:
+        return None
+    return parse(text, display, problems)
+
+
+def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
+    """Works like :func:`read_file`, from text."""
+    bad = _UNPRINTABLE.search(text)
+    if bad:
+        line = text.count("\n", 0, bad.start()) + 1
+        column = bad.start() - text.rfind("\n", 0, bad.start())
+        problems.add(
+            Position(display, line, column), "", f"a control character (U+{ord(bad.group()):04X})", "text"
+        )
+        return None
+    builder = _Builder(display, problems)
+    # libyaml refuses the escapes of JSON for a character beyond U+FFFF. The slow parser reads them.
+    loader = yaml.SafeLoader if _SURROGATE_ESCAPE.search(text) else _LOADER
+    try:
+        documents = builder.build(yaml.parse(text, Loader=loader))
+    except yaml.MarkedYAMLError as error:
+        place = error.problem_mark or error.context_mark
+        position = Position(display, place.line + 1, place.column + 1) if place else Position(display)
+        problems.add(position, "", f"no YAML: {_words(error)}", "YAML; look at this line and the one before")
+        return None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        problems.add(Position(display), "", f"no YAML: {str(error).splitlines()[0]}", "YAML")
+        return None
+    except _TooMuch as error:
+        problems.add(error.position, "", error.found, error.expected)
+        return None
+    return documents
+
+
+def _words(error: yaml.MarkedYAMLError) -> str:
+    parts = [part for part in (error.context, error.problem) if part]
+    return ", ".join(parts) or "it cannot be parsed"
+
+
+def _read_text(path: Path, display: str, problems: Problems) -> str | None:
+    here = Position(display)
+    try:
+        content = read_regular(path, MAX_BYTES + 1)
+    except FileNotFoundError:
+        problems.add(
+            here,
+            "",
+            "no such file",
+            "a configuration file; name another one with -c FILE, or connector init DIR writes one",
+        )
+        return None
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EISDIR, errno.EINVAL):
+            problems.add(
+                here,
+                "",
+                "is a directory" if error.errno == errno.EISDIR else str(error.strerror),
+                "a YAML file",
+            )
+            return None
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        problems.add(here, "", f"cannot be read: {reason}", "a file that this user may read")
+        return None
+    if len(content) > MAX_BYTES:
+        problems.add(here, "", f"is larger than {MAX_BYTES >> 20} MiB", "a configuration file")
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")) + 1
+        problems.add(
+            Position(display, line, column),
+            "",
+            f"is not UTF-8 (byte 0x{content[error.start]:02X})",
+            "UTF-8 text",
+        )
+        return None
+
+
+class _TooMuch(Exception):
+    def __init__(self, position: Position, found: str, expected: str) -> None:
+        super().__init__(found)
+        self.position, self.found, self.expected = position, found, expected
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A collection that is being read."""
+
+    node: Table | Items
+    anchor: str | None
+    key: Leaf | None = None
+    skip: bool = False
+    """Whether the last key is ignored: a duplicate, or no single value."""
+
+
+class _Builder:
+    def __init__(self, display: str, problems: Problems) -> None:
+        self._file = display
+        self._problems = problems
+        self._anchors: dict[str, Node] = {}
+        self._aliases = 0
+        self._nodes = 0
+
+    def build(self, events: Iterator[Any]) -> list[Node]:
+        documents: list[Node] = []
+        frames: list[_Frame] = []
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors = {}
+                continue
+            if isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+                frame = frames.pop()
+                if frame.anchor:
+                    self._anchors[frame.anchor] = frame.node
+                node: Node = frame.node
+            elif isinstance(event, yaml.NodeEvent):
+                opened = self._open(event)
+                if isinstance(opened, _Frame):
+                    if len(frames) >= MAX_DEPTH:
+                        raise _TooMuch(
+                            opened.node.position, f"nested deeper than {MAX_DEPTH} levels", "fewer levels"
+                        )
+                    frames.append(opened)
+                    continue
+                node = opened
+            else:
+                continue
+            if frames:
+                self._put(frames[-1], node)
+            elif not is_absent(node := _without_null(node)):
+                documents.append(node)
+        return documents
+
+    def _open(self, event: Any) -> Node | _Frame:
+        position = Position(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise _TooMuch(position, f"more than {MAX_NODES} values", "a smaller file")
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event.anchor or "", position)
+        if event.tag is not None and event.tag != "!":
+            self._problems.add(
+                position, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"
+            )
+        if isinstance(event, yaml.ScalarEvent):
+            text = self._joined(event.value, position)
+            leaf = Leaf.of(text, position, plain=not event.style, quote=_quote(event))
+            if event.anchor:
+                self._anchors[event.anchor] = leaf
+            return leaf
+        node = Table(position) if isinstance(event, yaml.MappingStartEvent) else Items(position)
+        return _Frame(node, event.anchor)
+
+    def _joined(self, text: str, position: Position) -> str:
+        """Returns a text with one character for each surrogate pair. Reports half a pair."""
+        if not _SURROGATES.search(text):
+            return text
+        joined = _SURROGATES.sub(_character, text)
+        if half := _SURROGATES.search(joined):
+            found = f"half a surrogate pair (\\u{ord(half[0]):04x}), which is no character"
+            self._problems.add(position, "", found, "both halves of the pair, or the character itself")
+            return _SURROGATES.sub("\ufffd", joined)
+        return joined
+
+    def _alias(self, anchor: str, position: Position) -> Node:
+        self._aliases += 1
+        if self._aliases > MAX_ALIASES:
+            raise _TooMuch(position, f"more than {MAX_ALIASES} aliases", "the values themselves")
+        node = self._anchors.get(anchor)
+        if node is None:
+            self._problems.add(
+                position,
+                "",
+                f"the alias *{anchor} before the end of its anchor",
+                "an anchor that stands above",
+            )
+            return Leaf.of("", position)
+        # An alias of a collection with aliases multiplies, so the values behind the alias count too.
+        self._nodes += _count(node)
+        if self._nodes > MAX_NODES:
+            raise _TooMuch(position, f"aliases that stand for more than {MAX_NODES} values", "a smaller file")
+        return node
+
+    def _put(self, frame: _Frame, node: Node) -> None:
+        target = frame.node
+        if isinstance(target, Items):
+            target.items.append(_without_null(node))
+        elif frame.key is None and not frame.skip:
+            self._take_key(frame, target, node)
+        else:
+            if frame.key is not None and not frame.skip:
+                target.put(frame.key, _without_null(node))
+            frame.key, frame.skip = None, False
+
+    def _take_key(self, frame: _Frame, target: Table, node: Node) -> None:
+        if not isinstance(node, Leaf):
+            self._problems.add(node.position, "", f"{kind_of(node)} as a key", "a single value as the key")
+            frame.skip = True
+            return
+        first = target.keys.get(node)
+        if first is not None:
+            self._problems.add(
+                node.position,
+                "",
+                f"the key {str(node)!r} stands twice, "
+                f"in lines {first.position.line} and {node.position.line}",
+                "it once",
+            )
+            frame.skip = True
+        elif node == "<<" and node.plain:
+            self._problems.add(node.position, "", "the merge key '<<'", "the keys themselves")
+            frame.skip = True
+        frame.key = node
+
+
+def _without_null(node: Node) -> Node:
+    """Returns an empty leaf for the word of a null. As a key such a word is a text like any other."""
+    if isinstance(node, Leaf) and node.plain and node in NULLS:
+        return Leaf.of("", node.position)
+    return node
+
+
+def _character(match: re.Match[str]) -> str:
+    """Returns the character of a surrogate pair. Half a pair returns itself."""
+    return match[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def _quote(event: Any) -> str | None:
+    """Returns the quote of a scalar if its characters stand in the file one after the other, else None."""
+    style = event.style or ""
+    if style not in ("", "'", '"') or event.start_mark.line != event.end_mark.line:
+        return None
+    length = event.end_mark.column - event.start_mark.column - 2 * len(style)
+    doubled = event.value.count("'") if style == "'" else 0
+    return style if length == len(event.value) + doubled else None
+
+
+def _count(node: Node) -> int:
+    total, waiting = 0, [node]
+    while waiting:
+        current = waiting.pop()
+        total += 1
+        if total > MAX_NODES:
+            break
+        if isinstance(current, Table):
+            waiting.extend(current.entries.values())
+        elif isinstance(current, Items):
+            waiting.extend(current.items)
+    return total

@@ -1,0 +1,64 @@
+"""Checks of a MIME type that a configuration names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connector.businessobjects.definition import Definition
+from connector.declare.problem_reporter import ProblemReporter
+from connector.declare.problems import nearest, shown
+from connector.declare.reading import Location
+from connector.formats.catalogue import SHIPPED, Catalogue
+from connector.formats.handlers import normal_mime_type
+from connector.formats.single_attribute import ATTRIBUTE, holds_one_attribute, unfit
+
+
+def check_mime_type(
+    mime_type: str,
+    location: Location,
+    catalogue: Catalogue | None,
+    reporter: ProblemReporter,
+    *,
+    at_key: bool = False,
+) -> None:
+    """Reports a MIME type that no data handler serves."""
+    if catalogue is None or catalogue.find(mime_type) is not None:
+        return
+    reporter.add(
+        location,
+        f"there is no data handler for {shown(mime_type)}",
+        f"one of {', '.join(catalogue.mime_types)}",
+        nearest(mime_type, catalogue.mime_types),
+        at_key=at_key,
+    )
+
+
+def check_single_attribute(
+    mime_type: str,
+    options: Mapping[str, str],
+    definition: Definition,
+    location: Location,
+    catalogue: Catalogue | None,
+    reporter: ProblemReporter,
+) -> None:
+    """Reports an object that cannot hold the bodies of a format whose whole body is one attribute.
+
+    Args:
+        mime_type: the data handler that a rule or a subscription names. A class is not checked.
+        options: of the data handler, as written.
+        definition: the object.
+        location: of the rule or the subscription.
+    """
+    mime_type = normal_mime_type(mime_type)
+    handler = catalogue.find(mime_type) if catalogue is not None and holds_one_attribute(mime_type) else None
+    if handler is None or handler.origin != SHIPPED:
+        return
+    defaults = {option.name: str(option.default) for option in handler.options or ()}
+    reason = unfit(definition, options.get(ATTRIBUTE, defaults[ATTRIBUTE]), mime_type)
+    if reason:
+        found, separator, expected = reason.partition(", expected ")
+        if not separator:
+            found, _, expected = reason.partition("; ")
+        attribute = definition.attributes.get(options.get(ATTRIBUTE, defaults[ATTRIBUTE]))
+        is_list = attribute is not None and attribute.is_list  # no body ever fits, whoever sends it
+        reporter.add(location, found, expected, at_key=True, warning=not is_list)

@@ -1,0 +1,331 @@
+"""The shape of business objects in XML: which attribute is which element, XML attribute, comment or text.
+
+The application-specific information of an attribute has these tags (WBI Data Handler Guide, XML):
+
+========================  ==================================================================================
+``elem_name=NAME``        the name of the element, where the attribute's name cannot be it
+``attr_name=NAME``        the name of the XML attribute
+``type=attribute``        an XML attribute of the object's element
+``type=pcdata``           an element with text, the default. With ``notag``: the text of the object's element
+``type=cdata``            an element whose text is written as a CDATA section
+``type=comment``          a comment
+``type=pi``               a processing instruction
+``type=doctype``          a document type declaration
+``type=xsischemalocation``  ``xsi:schemaLocation`` of the object's element
+``type=xsinonslocation``  ``xsi:noNamespaceSchemaLocation`` of the object's element
+``type=xsitype``          ``xsi:type`` of the object's element. A type that is not in ``ns`` is ``{URI}NAME``
+``type=xml``              an element as XML text, with all that is in it
+``escape=true|false``     whether ``& < > " '`` are escaped on writing
+``nil=unset|blank``       whether an attribute that is not set, or a blank, is written as ``xsi:nil``
+``ns=URI``                the namespace of the element or XML attribute. Of an object: of all its elements
+``elem_name=NAME``        of an object: the name of its element, where the object is the root element
+``verb=false``            of an object: its element has no XML attribute ``verb``
+``xmlns:PREFIX=URI``      of an object: the prefix of a namespace, where the object is the root element
+========================  ==================================================================================
+
+A list of values (cardinality n) is a repeated element. As an XML attribute, or as the text of the object's
+element, the values stand in one text with white space between them, as in a list of XML Schema.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from connector.businessobjects.app_specific_info import tags
+from connector.businessobjects.definition import Definitions, Field, Schema
+from connector.errors import MalformedData
+from connector.formats.xml_schema_documents import XML_NAMESPACE
+from connector.text.xml_parser import local_name
+
+XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
+
+ELEMENT: Final = "pcdata"
+ATTRIBUTE: Final = "attribute"
+CDATA: Final = "cdata"
+COMMENT: Final = "comment"
+PI: Final = "pi"
+DOCTYPE: Final = "doctype"
+SCHEMA_LOCATION: Final = "xsischemalocation"
+NO_NAMESPACE_LOCATION: Final = "xsinonslocation"
+XSI_TYPE: Final = "xsitype"
+MARKUP: Final = "xml"
+TEXT: Final = "notag"
+"""The text of the object's own element."""
+
+_KINDS: Final = (
+    ELEMENT,
+    ATTRIBUTE,
+    CDATA,
+    COMMENT,
+    PI,
+    DOCTYPE,
+    SCHEMA_LOCATION,
+    NO_NAMESPACE_LOCATION,
+    XSI_TYPE,
+    MARKUP,
+)
+ELEMENTS: Final = (ELEMENT, CDATA, MARKUP)
+"""Kinds that are elements."""
+IN_TAG: Final = (ATTRIBUTE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION, XSI_TYPE)
+"""Kinds that are XML attributes."""
+UNSET: Final = "unset"
+BLANK: Final = "blank"
+_NILS: Final = (UNSET, BLANK)
+SINGLE: Final = (COMMENT, PI, DOCTYPE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION, XSI_TYPE)
+"""The kinds that no list of values can be."""
+_XSI_NAMES: Final = {
+    SCHEMA_LOCATION: "schemaLocation",
+    NO_NAMESPACE_LOCATION: "noNamespaceSchemaLocation",
+    XSI_TYPE: "type",
+}
+_NAME: Final = re.compile(r"[^\W\d][\w.\-]*")
+_PREFIX: Final = re.compile(r"(?:^|;)\s*xmlns:([^\W\d][\w.\-]*)\s*=([^;]*)")
+
+
+class Part:
+    """An attribute of a business object, and its place in XML.
+
+    Args:
+        field: the attribute.
+        kind: one of the constants of this module.
+        name: the local name of the element or XML attribute.
+        namespace: the namespace. Empty = none.
+        escapes: whether special characters are escaped.
+        nil: the values that are written as ``xsi:nil``: :data:`UNSET`, :data:`BLANK` or none.
+        types: the namespace of the values of ``xsi:type``.
+    """
+
+    __slots__ = (
+        "escapes",
+        "field",
+        "from_text",
+        "is_list_text",
+        "is_plain",
+        "kind",
+        "name",
+        "namespace",
+        "nil",
+        "types",
+    )
+
+    def __init__(
+        self,
+        field: Field,
+        kind: str,
+        name: str,
+        namespace: str,
+        escapes: bool,
+        nil: str = "",
+        types: str = "",
+    ) -> None:
+        self.field = field
+        self.kind = kind
+        self.name = name
+        self.namespace = namespace
+        self.escapes = escapes
+        self.nil = nil
+        self.types = types
+        is_single = field.child is None and not field.many
+        self.is_plain = kind == ELEMENT and is_single and escapes and nil != BLANK
+        """Whether this is an element with escaped text, as most attributes are."""
+        self.is_list_text = field.is_list and kind not in ELEMENTS
+        """Whether this is one text with the values of a list, and white space between them."""
+        self.from_text = field.from_text if kind in (ELEMENT, CDATA) else None
+        """Reads the text of an element. None for a child and for an element that is repeated."""
+
+    @property
+    def tag(self) -> str:
+        """The name as lxml writes it: ``{NAMESPACE}NAME``."""
+        return f"{{{self.namespace}}}{self.name}" if self.namespace else self.name
+
+
+class Shape:
+    """A business object in XML.
+
+    Args:
+        schema: of the object.
+        escapes: DefaultEscapeBehavior.
+
+    Raises:
+        MalformedData: the tags contradict each other, or name no XML name.
+    """
+
+    __slots__ = (
+        "attributes",
+        "by_tag",
+        "element_name",
+        "has_verb",
+        "names",
+        "namespace",
+        "parts",
+        "prefixes",
+        "schema",
+        "specials",
+        "text",
+    )
+
+    def __init__(self, schema: Schema, escapes: bool) -> None:
+        info = schema.definition.app_specific_info
+        self.schema = schema
+        self.namespace = tags(info).get("ns", "")
+        self.element_name = tags(info).get("elem_name", "")
+        """The name of the root element. Empty = as the object."""
+        self.has_verb = tags(info).get("verb", "").lower() != "false"
+        """Whether the XML attribute ``verb`` of the root element is the verb."""
+        self.prefixes = {uri.strip(): prefix for prefix, uri in _PREFIX.findall(info)}
+        """The prefixes of namespaces, by namespace."""
+        self.parts = tuple(self._parts(schema, escapes))
+        """All attributes that a body may have, in their order."""
+        self.names = [part.field.name for part in self.parts]
+        self.text = next((part for part in self.parts if part.kind == TEXT), None)
+        self.attributes = {part.tag: part for part in self.parts if part.kind in IN_TAG}
+        self.by_tag = {part.tag: part for part in self.parts if part.kind in ELEMENTS}
+        self.specials = {
+            kind: tuple(part for part in self.parts if part.kind == kind) for kind in (COMMENT, PI, DOCTYPE)
+        }
+        names = [part.tag for part in self.parts if part.kind in ELEMENTS]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise MalformedData(f"{schema.name}: two attributes are the element {twice}")
+
+    def _parts(self, schema: Schema, escapes: bool) -> list[Part]:
+        fields = [field for field in schema.fields.values() if field.in_body]
+        kinds = {field.name: self._kind(field) for field in fields}
+        # beside XML attributes only, a plain pcdata is the text of the element: nothing else can be
+        elements = [field for field in fields if kinds[field.name] in (*ELEMENTS, TEXT)]
+        if len(elements) == 1 and ATTRIBUTE in kinds.values():
+            info = tags(elements[0].attribute.app_specific_info)
+            is_single = elements[0].child is None and not elements[0].many
+            if "type" in info and "elem_name" not in info and is_single:
+                kinds[elements[0].name] = TEXT
+        found = []
+        for field in fields:
+            info, kind = tags(field.attribute.app_specific_info), kinds[field.name]
+            name = _XSI_NAMES.get(kind) or (
+                info.get("attr_name") or info.get("elem_name")
+                if kind == ATTRIBUTE
+                else info.get("elem_name") or info.get("attr_name")
+            )
+            prefix, _, name = (name or field.name).rpartition(":")
+            if _NAME.fullmatch(name) is None:
+                raise MalformedData(
+                    f"{schema.name}: {field.name}: {name!r} is no name in XML; give elem_name"
+                )
+            namespace = (
+                XSI if kind in _XSI_NAMES else info.get("ns", "" if kind == ATTRIBUTE else self.namespace)
+            )
+            if kind == ATTRIBUTE and prefix == "xml":
+                namespace = XML_NAMESPACE
+            if field.is_list and kind in SINGLE:
+                raise MalformedData(f"{schema.name}: {field.name}: a list of values cannot be a {kind}")
+            escape, nil = info.get("escape"), info.get("nil", "").lower()
+            found.append(
+                Part(
+                    field,
+                    kind,
+                    name,
+                    namespace,
+                    escapes if escape is None else escape.lower() == "true",
+                    nil if nil in _NILS and kind in (ELEMENT, CDATA) else "",
+                    info.get("ns", "") if kind == XSI_TYPE else "",
+                )
+            )
+        if sum(part.kind == TEXT for part in found) > 1:
+            raise MalformedData(f"{schema.name}: two attributes are the text of the element (notag)")
+        return found
+
+    def _kind(self, field: Field) -> str:
+        info = field.attribute.app_specific_info
+        kind = tags(info).get("type", "").lower()
+        if field.child is not None:
+            return ELEMENT
+        if "notag" in (part.strip().lower() for part in info.split(";")) or tags(info).get("notag") == "true":
+            return TEXT
+        return kind if kind in _KINDS else ELEMENT  # other types are for other formats
+
+    @property
+    def document_child(self) -> Part | None:
+        """The child that is the root element, if the object is a whole document: prolog and root.
+
+        Such an object has a processing instruction or a document type, one single child, and no other
+        element.
+        """
+        if not (self.specials[PI] or self.specials[DOCTYPE]) or self.attributes or self.text:
+            return None
+        (part, *more) = [*self.by_tag.values(), None]
+        if more != [None] or part is None or part.field.child is None or part.field.many:
+            return None
+        return part
+
+
+class Shapes:
+    """The shapes of the business objects of a deployment. Each is made at its first use.
+
+    Args:
+        definitions: the business objects.
+        escapes: DefaultEscapeBehavior.
+    """
+
+    def __init__(self, definitions: Definitions, escapes: bool = True) -> None:
+        self._definitions = definitions
+        self._escapes = escapes
+        self._made: dict[str, Shape] = {}
+        self._special: dict[str, bool] = {}
+        self._roots: dict[str, str] | None = None
+
+    def has_specials(self, name: str) -> bool:
+        """Whether an object or a descendant has a comment, a processing instruction or a document type."""
+        found = self._special.get(name)
+        if found is None:
+            shapes = self.reachable(self.named(name)) if name in self._definitions else []
+            found = self._special[name] = any(any(shape.specials.values()) for shape in shapes)
+        return found
+
+    def object_of(self, tag: str, prefix: str = "") -> str:
+        """Returns the name of the object whose element a root element is.
+
+        Args:
+            tag: of the root element, as lxml writes it.
+            prefix: stands before the name of the element, where no object has a tag with that name.
+        """
+        if self._roots is None:
+            self._roots = {}
+            for name, definition in self._definitions.items():
+                info = tags(definition.app_specific_info)
+                if element := info.get("elem_name", ""):
+                    namespace = info.get("ns", "")
+                    self._roots.setdefault(f"{{{namespace}}}{element}" if namespace else element, name)
+        return self._roots.get(tag) or prefix + local_name(tag)
+
+    def of(self, schema: Schema) -> Shape:
+        """Returns the shape of an object.
+
+        Raises:
+            MalformedData: the tags of the object's attributes are wrong.
+        """
+        shape = self._made.get(schema.name)
+        if shape is None:
+            shape = self._made[schema.name] = Shape(schema, self._escapes)
+        return shape
+
+    def named(self, name: str) -> Shape:
+        """Returns the shape of the object ``name``.
+
+        Raises:
+            UnknownBusinessObject: there is no such object.
+            MalformedData: as :meth:`of`.
+        """
+        return self.of(self._definitions.schema(name))
+
+    def reachable(self, shape: Shape) -> list[Shape]:
+        """Returns a shape and those of all descendants."""
+        found = {shape.schema.name: shape}
+        waiting = [shape]
+        while waiting:
+            for part in waiting.pop().parts:
+                child = part.field.child
+                if child is not None and child.name not in found:
+                    found[child.name] = self.of(child)
+                    waiting.append(found[child.name])
+        return list(found.values())

@@ -1,0 +1,359 @@
+"""Writes business objects as XML elements."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+from lxml import etree
+
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import SimpleValue, text_of
+from connector.errors import MalformedData
+from connector.formats.xml_reader import MAX_DEPTH, VERB
+from connector.formats.xml_schema_documents import XML_NAMESPACE
+from connector.formats.xml_shape import (
+    BLANK,
+    CDATA,
+    COMMENT,
+    DOCTYPE,
+    ELEMENTS,
+    IN_TAG,
+    MARKUP,
+    PI,
+    TEXT,
+    UNSET,
+    XSI,
+    XSI_TYPE,
+    Part,
+    Shape,
+    Shapes,
+)
+from connector.text.names import shown
+from connector.text.xml_parser import has_no_namespace, local_name, parse_xml
+
+_SPECIAL: Final = re.compile("[&<>\r]")
+_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_IN_ATTRIBUTES: Final = {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
+_IMPOSSIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+_SPACE: Final = re.compile("[ \t\r\n]")
+_DECLARED: Final = re.compile(r"""encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
+
+
+class XmlWriter:
+    """Writes business objects by their shapes.
+
+    Args:
+        shapes: the shapes.
+    """
+
+    def __init__(self, shapes: Shapes) -> None:
+        self._shapes = shapes
+        self._prepared: dict[str, _Names] = {}
+
+    def document(self, bo: BusinessObject, name: str, charset: str) -> bytes:
+        """Returns a whole document.
+
+        Args:
+            bo: the root element, or the whole document (:attr:`Shape.document_child`).
+            name: the name of the root element. That of a whole document comes from its child.
+            charset: the character set. Empty = UTF-8.
+
+        Raises:
+            MalformedData: XML cannot hold the object.
+        """
+        shape = self._shapes.named(bo.type)
+        inner = shape.document_child
+        if inner is None:
+            text = f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>\n{self.element(bo, name)}"
+            return self.encoded(bo, text, charset)
+        child = bo[inner.field.name]
+        if child is None:
+            raise MalformedData(f"{bo.type}: {inner.field.name} is not set, so there is no root element")
+        prolog = [_special(part, bo[part.field.name]) for part in shape.parts if part is not inner]
+        before, child.verb = child.verb, bo.verb
+        try:
+            root = self.element(child, inner.name)
+        finally:
+            child.verb = before
+        texts = [text for text in prolog if text]
+        declared = _DECLARED.search(texts[0]) if texts and texts[0].startswith("<?xml ") else None
+        if not (texts and texts[0].startswith("<?xml ")):
+            texts.insert(0, f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>")
+        return self.encoded(bo, "\n".join([*texts, root]), declared.group(1) if declared else charset)
+
+    def element(self, bo: BusinessObject, name: str) -> str:
+        """Returns an element with its namespaces and its verb.
+
+        Raises:
+            MalformedData: XML cannot hold the object.
+        """
+        shape = self._shapes.named(bo.type)
+        names = self._prepared.get(bo.type)
+        if names is None:
+            names = self._prepared[bo.type] = _Names(self._shapes.reachable(shape))
+        out: list[str] = []
+        verb = ""
+        if bo.verb and shape.has_verb and VERB not in shape.attributes:
+            verb = f" {VERB}={quoteattr(bo.verb)}"
+        tag = names.tag(shape.namespace, name)
+        try:
+            self._write(bo, shape, names, tag, verb, out, 1)
+        except RecursionError:
+            raise MalformedData(f"{bo.type} is nested too deeply for XML") from None
+        out[0] = f"<{tag}{names.declarations(out)}{out[0][len(tag) + 1 :]}"
+        return "".join(out)
+
+    def encoded(self, bo: BusinessObject, text: str, charset: str) -> bytes:
+        """Returns the bytes of a document. Characters that the character set lacks become references.
+
+        Raises:
+            MalformedData: XML cannot hold a character.
+        """
+        if _IMPOSSIBLE.search(text):
+            raise MalformedData(f"{self._culprit(bo)}, which XML cannot hold")
+        # A reference is text where it stands in a literal.
+        has_literals = "<![CDATA[" in text or "<!--" in text or text.count("<?") > 1
+        try:
+            return text.encode(charset or "utf-8")
+        except LookupError as error:
+            raise MalformedData(f"{bo.type} cannot be written in {charset}: {error}") from None
+        except UnicodeError as error:
+            reason = f"{bo.type} cannot be written in {charset}: {error}"
+            if has_literals:
+                raise MalformedData(reason) from None
+        body = text.encode(charset, "xmlcharrefreplace")
+        try:
+            parse_xml(body, may_have_doctype=True)  # a reference cannot stand in a name
+        except MalformedData:
+            raise MalformedData(reason) from None
+        return body
+
+    def _culprit(self, bo: BusinessObject, path: str = "") -> str:
+        """Names the attribute with a character that is not possible in XML."""
+        for name in bo:
+            value = bo[name]
+            for number, child in enumerate(value if isinstance(value, list) else [value]):
+                if isinstance(child, BusinessObject):
+                    place = f"{path}{name}[{number}]." if isinstance(value, list) else f"{path}{name}."
+                    found = self._culprit(child, place)
+                    if found:
+                        return found if path else f"{bo.type}: {found}"
+                elif isinstance(child, str) and (wrong := _IMPOSSIBLE.search(child)):
+                    place = f"{path}{name}[{number}]" if isinstance(value, list) else f"{path}{name}"
+                    found = f"{place} has the character {wrong.group()!a}"
+                    return found if path else f"{bo.type}: {found}"
+        return "" if path else f"{bo.type} has a character"
+
+    def _write(
+        self, bo: BusinessObject, shape: Shape, names: _Names, tag: str, more: str, out: list[str], depth: int
+    ) -> None:
+        if depth > MAX_DEPTH:
+            raise MalformedData(f"{bo.type} is nested deeper than {MAX_DEPTH} levels")
+        out.append(f"<{tag}{more}")
+        if shape.attributes:
+            for part in shape.attributes.values():
+                value = bo[part.field.name]
+                if value is not None:
+                    name = names.attribute(part)
+                    text = _list_text(part, value, bo) if part.is_list_text else text_of(value)
+                    if part.kind == XSI_TYPE:
+                        text, declaration = names.type_name(part, text)
+                        out.append(declaration)
+                    out.append(f" {name}={quoteattr(text, _IN_ATTRIBUTES)}")
+        out.append(">")
+        begin, tags = len(out), names.tags
+        for part, value in zip(shape.parts, bo.values_of(shape.names), strict=True):
+            if value is None:
+                if part.nil == UNSET and not part.field.many:
+                    out.append(names.nil(part))
+                continue
+            if part.is_plain:
+                if type(value) is not str:
+                    value = text_of(value)
+                elif _SPECIAL.search(value) is not None:
+                    value = value.translate(_ESCAPES)
+                inner = tags[part]
+                out.append(f"<{inner}>{value}</{inner}>")
+            elif (field := part.field).child is not None:
+                inner = tags[part]
+                child_shape = self._shapes.of(field.child)
+                for child in value if field.many else (value,):
+                    self._write(child, child_shape, names, inner, "", out, depth + 1)
+            elif part.kind in (COMMENT, PI, DOCTYPE):
+                out.append(_special(part, value))
+            elif part.kind == TEXT:
+                if part.is_list_text:
+                    value = _list_text(part, value, bo)
+                if value == "" and any(name != part.field.name for name in bo):
+                    raise MalformedData(
+                        f"{bo.type}: {part.field.name} is blank, and XML cannot tell a blank text beside XML "
+                        "attributes or elements from one that is not set"
+                    )
+                out.append(_content(part, value, bo))
+            elif part.kind not in IN_TAG:
+                inner = tags[part]
+                for one in value if field.many else (value,):
+                    if part.kind == MARKUP:
+                        out.append(_markup(part, one, bo, names.default))
+                    elif one == "" and part.nil == BLANK:
+                        out.append(names.nil(part))
+                    else:
+                        out.append(f"<{inner}>{_content(part, one, bo)}</{inner}>")
+        if len(out) == begin:
+            out[-1] = "/>"
+        else:
+            out.append(f"</{tag}>")
+
+
+class _Names:
+    """The names of elements below one root: which namespaces have which prefixes.
+
+    The namespace of the root element is the default one, unless it has a prefix or an element has none.
+
+    Args:
+        shapes: of the root and its descendants.
+    """
+
+    def __init__(self, shapes: list[Shape]) -> None:
+        parts = [part for shape in shapes for part in shape.parts]
+        elements = [part for part in parts if part.kind in ELEMENTS]
+        in_elements = dict.fromkeys([shapes[0].namespace, *(part.namespace for part in elements)])
+        in_attributes = dict.fromkeys(part.namespace for part in parts if part.kind in IN_TAG)
+        wanted = dict.fromkeys([*in_elements, *in_attributes, *(part.types for part in parts)])
+        if any(part.nil for part in parts):
+            wanted[XSI] = None
+        given = shapes[0].prefixes
+        root = shapes[0].namespace
+        only = root if "" not in in_elements and root not in given else ""
+        self.default = only
+        """The namespace of elements without a prefix. Empty = none."""
+        self._prefixes = {XML_NAMESPACE: "xml"}
+        """Those that an attribute needs, for the default namespace, too."""
+        self._declarations: dict[str, str] = {}
+        for uri in wanted:
+            if not uri or uri == XML_NAMESPACE or (uri == only and uri not in in_attributes):
+                continue
+            prefix = "xsi" if uri == XSI else given.get(uri, "")
+            number = len(self._declarations)
+            while not prefix or prefix in self._declarations or prefix in ("xml", "xmlns"):
+                prefix, number = f"ns{number}", number + 1
+            self._prefixes[uri] = prefix
+            self._declarations[prefix] = f" xmlns:{prefix}={quoteattr(uri)}"
+        self.tags = {part: self.tag(part.namespace, part.name) for part in elements}
+        """The names of the elements."""
+
+    def declarations(self, out: list[str]) -> str:
+        """Returns the declarations of the namespaces that a document uses."""
+        default = f" xmlns={quoteattr(self.default)}" if self.default else ""
+        if not self._declarations:
+            return default
+        text = "".join(out)
+        used = [
+            declaration
+            for prefix, declaration in self._declarations.items()
+            if f"<{prefix}:" in text or f" {prefix}:" in text or f'"{prefix}:' in text
+        ]
+        return default + "".join(used)
+
+    def tag(self, namespace: str, name: str) -> str:
+        if not namespace or namespace == self.default:
+            return name
+        return f"{self._prefixes[namespace]}:{name}"
+
+    def attribute(self, part: Part) -> str:
+        return f"{self._prefixes[part.namespace]}:{part.name}" if part.namespace else part.name
+
+    def nil(self, part: Part) -> str:
+        """Returns an element that says of itself that it has no value."""
+        return f'<{self.tags[part]} {self._prefixes[XSI]}:nil="true"/>'
+
+    def type_name(self, part: Part, text: str) -> tuple[str, str]:
+        """Returns the value of ``xsi:type``, and the declaration of its prefix, if any."""
+        uri, brace, name = text.rpartition("}")
+        uri = uri[1:] if brace else part.types
+        if uri == self.default:
+            return name, ""
+        if not uri:  # no document has a prefix for no namespace
+            return name, ' xmlns=""' if self.default else ""
+        prefix = self._prefixes.get(uri)
+        return (f"{prefix}:{name}", "") if prefix else (f"type:{name}", f" xmlns:type={quoteattr(uri)}")
+
+
+def _markup(part: Part, value: SimpleValue, bo: BusinessObject, default: str) -> str:
+    """Returns the text of an element with all that is in it, as it stands below a default namespace."""
+    if value == "":
+        return ""
+    text = text_of(value)
+    place = f"{bo.type}: {part.field.name}"
+    try:
+        root = parse_xml(text)
+    except MalformedData as error:
+        raise MalformedData(f"{place} has type=xml, and is no XML: {error}") from None
+    if root.tag != part.tag:
+        raise MalformedData(f"{place}: found the element {shown(str(root.tag))}, expected {part.tag}")
+    whole: str = etree.tostring(root, encoding="unicode")
+    if default and None not in root.nsmap and has_no_namespace(root):
+        end = len(f"<{root.prefix}:{local_name(part.tag)}")
+        whole = f'{whole[:end]} xmlns=""{whole[end:]}'  # what has no namespace keeps having none
+    return whole
+
+
+def _list_text(part: Part, values: list[SimpleValue], bo: BusinessObject) -> str:
+    """Returns the values of a list in one text."""
+    texts = [text_of(value) for value in values]
+    for index, text in enumerate(texts):
+        if not text or _SPACE.search(text):
+            found = "has white space" if text else "is blank"
+            place = f"{bo.type}: {part.field.name}[{index}]"
+            raise MalformedData(f"{place} {found}, and white space separates the values of this list")
+    return " ".join(texts)
+
+
+def _content(part: Part, value: SimpleValue, bo: BusinessObject) -> str:
+    """Returns the text of an element."""
+    if type(value) is not str:
+        return text_of(value)
+    if part.kind == CDATA and "\r" not in value:
+        return f"<![CDATA[{value.replace(']]>', ']]]]><![CDATA[>')}]]>" if value else ""
+    if not part.escapes:
+        if "\r" in value:
+            raise MalformedData(
+                f"{bo.type}: {part.field.name} has escape=false, and XML reads a carriage return as a line "
+                "feed; write &#13;"
+            )
+        if _SPECIAL.search(value):
+            try:
+                parse_xml(f"<x>{value}</x>")
+            except MalformedData as error:
+                raise MalformedData(
+                    f"{bo.type}: {part.field.name} has escape=false, and is no XML: {error}"
+                ) from None
+        return value
+    return value.translate(_ESCAPES) if _SPECIAL.search(value) else value
+
+
+def _special(part: Part, value: SimpleValue | None) -> str:
+    """Returns a comment, processing instruction or document type."""
+    if value is None:
+        return ""
+    text = text_of(value)
+    name = part.field.name
+    if "\r" in text:
+        raise MalformedData(f"{name}: XML reads a carriage return in a {part.kind} as a line feed")
+    if part.kind == COMMENT:
+        if "--" in text or text.endswith("-"):
+            raise MalformedData(f"{name}: a comment cannot contain -- or end with -")
+        return f"<!--{text}-->"
+    if part.kind == PI:
+        if "?>" in text or not re.match(r"[^\W\d][\w.-]*( (?![ \t\n])|\Z)", text):
+            raise MalformedData(
+                f"{name}: expected a processing instruction: a name, then a space, then text without ?>"
+            )
+        return f"<?{text}?>"
+    if "[" in text or ">" in text or not text.startswith("DOCTYPE "):
+        raise MalformedData(
+            f"{name}: expected DOCTYPE NAME, perhaps with SYSTEM or PUBLIC, and no internal subset"
+        )
+    return f"<!{text}>"

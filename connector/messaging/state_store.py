@@ -1,0 +1,388 @@
+"""The contract of a StateStore, which keeps the state of the instances of one ApplicationName.
+
+The state is the *names* that running instances hold, the *journals* of the tasks, and the *window* of
+published ids. A driver uses a :class:`StateStore`, and sends a :class:`JournalHandle` with each assignment.
+The worker opens the handle, in another process and perhaps on another host.
+
+Every store guarantees:
+
+* A held name or journal becomes free when its process dies, in any way. A store that cannot see the end of a
+  process frees them after a *lease* without a sign of life. Such a process may live, but begins no delivery
+  once its journals are sealed.
+* Readers see everything that a worker has written before its death. If a server may forget a write, the
+  worker writes again, and the store holds the journal until then.
+* :meth:`ClientJournals.seal` is atomic against :meth:`JournalHandle.open` and :meth:`TaskJournal.begin`.
+  Reads after the seal show every task that these two let pass.
+
+:class:`connector.testing.state.StateStoreSuite` tests an implementation.
+:class:`connector.state.directory.StateDirectory` keeps files,
+:class:`connector.stores.sql.state.PostgresState` keeps rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(slots=True)
+class CycleJournal:
+    """The combined content of the journals of one batch.
+
+    Args:
+        done: outcomes by sequence, as written.
+        begun: how often the delivery of an event was begun, by sequence. Includes events that are done.
+        at_work: how often an event was the last in a journal, by sequence. The event may be begun. Excludes
+            events that are done, and journals that were closed in order.
+        claims: input destination and identity of each claim, by sequence
+            (:meth:`BrokerJournals.note_claims`).
+    """
+
+    done: dict[int, object] = field(default_factory=dict)
+    begun: dict[int, int] = field(default_factory=dict)
+    at_work: dict[int, int] = field(default_factory=dict)
+    claims: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceNote:
+    """Details of an instance that runs or has run.
+
+    Args:
+        name: of the instance.
+        runs: whether a process holds the name now.
+        note: the last note of the instance. Empty if there is none.
+    """
+
+    name: str
+    runs: bool
+    note: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNote:
+    """The current work of a running task.
+
+    Args:
+        batch: number of its batch.
+        host, pid: of the process that writes the journal. Empty and 0 if unknown.
+        sequence: of the event at work. None if there is none.
+        since: time of the last write to the journal, in seconds since 1970.
+    """
+
+    batch: int
+    host: str
+    pid: int
+    sequence: int | None
+    since: float
+
+
+class TaskJournal(Protocol):
+    """The journal of one running task, held by its process.
+
+    Every method but :meth:`close` raises OSError if the line cannot be written. Then the line counts as not
+    written, and the event must not be delivered.
+    """
+
+    def at(self, sequence: int) -> None:
+        """Records that an event is converted next. :meth:`done` also does so for ``following``."""
+
+    def begin(self, sequence: int) -> None:
+        """Records that the first external delivery of an event comes next.
+
+        Raises:
+            FileNotFoundError: another client has taken over, so the event must not be delivered.
+        """
+
+    def check(self) -> None:
+        """Checks that this task may still deliver events. Writes nothing.
+
+        Raises:
+            FileNotFoundError: another client has taken over.
+        """
+
+    def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
+        """Records the outcome after the last delivery of an event.
+
+        Args:
+            sequence: of the event.
+            outcome: JSON without a line end.
+            following: the next event at work, if there is one. One write records both.
+        """
+
+    def close(self) -> None:
+        """Records that the task has ended in order, with no event at work. Never raises. Repeatable.
+
+        If this cannot be written, the journal is held until a later write, or until the process ends.
+        """
+
+
+class JournalHandle(Protocol):
+    """Names the journal of one task, which may not exist yet. Picklable, to travel to the worker."""
+
+    def open(self) -> TaskJournal:
+        """Opens the journal for this process alone, until the journal is closed or the process ends.
+
+        Forked processes do not hold the journal.
+
+        Raises:
+            FileExistsError: the task has run before, runs now, or was sealed.
+            FileNotFoundError: all journals of the client are sealed.
+            OSError: the journal cannot be made.
+        """
+
+    def read(self, into: CycleJournal) -> bool:
+        """Adds the content of the journal. False if no task has opened the journal.
+
+        Raises:
+            OSError: the journal cannot be read.
+        """
+
+
+class ClientJournals(Protocol):
+    """The journals of one client, for its own driver or a driver that takes over."""
+
+    def make(self) -> None:
+        """Allows workers to open the handles from now on.
+
+        Raises:
+            ProviderError: the store cannot be used.
+        """
+
+    def file(self, batch: int, task: int, number: int) -> JournalHandle:
+        """Returns the handle of the journal of a task.
+
+        Args:
+            batch: number of the poll or polls that took the claims, unique for the client.
+            task: position of the task in the job.
+            number: of the job, unique for the client. The claims of one batch may run in several jobs.
+        """
+
+    def seal(self, handles: Iterable[JournalHandle] | None = None) -> None:
+        """Prevents tasks from opening these journals from now on.
+
+        Args:
+            handles: None = all journals of the client, which may be dead. Then tasks with open journals
+                begin no more deliveries. They may still record that an event is done. Repeatable.
+
+        Raises:
+            OSError: the store cannot be used, and a task may still begin.
+        """
+
+    def wait(self, timeout: float, handles: Iterable[JournalHandle] | None = None) -> bool:
+        """Waits until no task holds these journals. False if a task still does after ``timeout``.
+
+        Args:
+            timeout: seconds.
+            handles: None = all journals of the client.
+
+        Raises:
+            OSError: the store cannot tell.
+        """
+
+    def end_writers(self) -> None:
+        """Ends the processes on this machine that hold a journal, without waiting for them."""
+
+    def read(self) -> dict[int, CycleJournal]:
+        """Returns the content of the journals by batch. Omits batches without journals.
+
+        Raises:
+            OSError: the journals cannot be read.
+        """
+
+    def running(self) -> Sequence[TaskNote]:
+        """Returns the work of tasks that hold journals. Changes nothing, never raises."""
+
+    def forget(self, batch: int | None = None) -> None:
+        """Removes the journals of a settled batch. None = all journals of the client.
+
+        Raises:
+            ProviderError: the journals cannot be removed. They go with all journals of the client.
+        """
+
+
+class PublishedIds(Protocol):
+    """The duplicate window of one ApplicationName, as one client sees it.
+
+    The window remembers the last published ids, at least as many as its size. The provider records an id with
+    the settlement of its message, so that both happen or neither. The window reads these records.
+
+    Two instances may hold two unpublished copies of one message. So each instance reserves the keys that it
+    has in flight, and leaves the keys of other instances alone.
+
+    Every method raises ProviderError if the store cannot be used.
+    """
+
+    def __contains__(self, key: str) -> bool:
+        """Tells whether this client knows that a message of this key was published. Cheap."""
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Remembers keys that this client, or a dead one, has published."""
+
+    def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
+        """Reserves ``keys`` for publication. Returns the keys that another client has in flight.
+
+        Afterwards the window has all keys that other clients published before they released a key.
+
+        Args:
+            keys: to be published. Returned keys are not reserved.
+            held: keys that were reserved before and are not settled yet. All others are released.
+        """
+
+    def release(self, client_id: str | None = None) -> None:
+        """Releases all reserved keys of this client.
+
+        If no client takes over from a dead client, the end of the dead client releases its keys. The messages
+        have gone back, and another client has to publish them.
+
+        Args:
+            client_id: releases the keys of this dead client instead. Reads its published keys first.
+        """
+
+
+class HeldInstance(Protocol):
+    """The name of one instance, held for the life of the process."""
+
+    name: str
+
+    def note(self, values: Mapping[str, Any]) -> None:
+        """Replaces the noted values of this instance (:meth:`StateStore.instances`).
+
+        The values need not survive a power cut. Never raises.
+        """
+
+    def close(self) -> None:
+        """Releases the name. Repeatable."""
+
+
+class StateStore(Protocol):
+    """The state of the instances of one ApplicationName. For one thread."""
+
+    def instance(self, wanted: str | None) -> HeldInstance:
+        """Returns the name of this instance, held until closed.
+
+        Args:
+            wanted: the configured name. None = the host's name, with a number if several run.
+
+        Raises:
+            ProviderError: a living process has the configured name, or the store cannot be used.
+        """
+
+    def instances(self) -> Sequence[InstanceNote]:
+        """Returns the instances that run or have run, by name. Changes nothing, never raises."""
+
+    def journals(self, client_id: str, instance: str) -> ClientJournals:
+        """Returns the journals of one client of an instance. Makes nothing."""
+
+    def window(self, client_id: str, size: int) -> PublishedIds:
+        """Returns the duplicate window.
+
+        Args:
+            client_id: owner of the keys in flight.
+            size: number of keys to remember, at least.
+
+        Raises:
+            ProviderError: the store cannot be used.
+        """
+
+
+class BrokerJournals(ClientJournals, Protocol):
+    """The journals of a client at a broker, which does not show the claims of a dead client."""
+
+    def note_claims(self, batch: int, claims: Mapping[int, tuple[str, str]]) -> None:
+        """Records input destination and identity of the claims of a batch, by sequence.
+
+        Raises:
+            ProviderError: the store cannot be used.
+        """
+
+    def open_claims(self) -> Set[str]:
+        """Returns the identities of all recorded claims of batches that are not settled."""
+
+
+@dataclass(slots=True)
+class RedeliveryNote:
+    """An entry of :class:`RedeliveryRecord`.
+
+    Args:
+        identity: of the message.
+        origin: the claim whose transaction was rolled back, as ``client/cycle/sequence``.
+        holder: the claim of an open transaction that has the message now. Empty = the message is awaited.
+        since: time of the rollback, in seconds since 1970.
+        values: of the adapter, for JSON.
+    """
+
+    identity: str
+    origin: str
+    holder: str
+    since: float
+    values: list[Any]
+
+    def to_list(self) -> list[Any]:
+        """Returns the fields in their order."""
+        return [self.identity, self.origin, self.holder, self.since, self.values]
+
+
+class RedeliveryRecord(Protocol):
+    """The messages that a broker delivers again, for all instances of an application.
+
+    Every method raises ProviderError if the store cannot be used.
+    """
+
+    def read(self) -> Sequence[RedeliveryNote]:
+        """Returns the entries, the oldest first. Cheap, and not to be changed."""
+
+    def change(self) -> AbstractContextManager[list[RedeliveryNote]]:
+        """Returns a context with the entries, in which no other client changes them.
+
+        The changed list is written at the end of the context.
+        """
+
+
+class BrokerStateStore(StateStore, Protocol):
+    """The state of the instances of an application at a broker.
+
+    A commit is *pending* from the moment before it until its answer. If the answer is lost, the commit stays
+    pending until somebody finds out whether it has happened. Its published keys are in flight so long.
+    """
+
+    def dead_clients(self, instance: str, client_id: str) -> Mapping[str, BrokerJournals]:
+        """Returns the journals of ended clients, by client.
+
+        These are clients of this instance, and of instances that do not run.
+
+        Args:
+            instance, client_id: the caller, who lives.
+        """
+
+    def journals(self, client_id: str, instance: str) -> BrokerJournals:
+        """See :meth:`StateStore.journals`."""
+
+    def identity(self) -> str:
+        """Returns the id of this state, made at the first call. Raises ProviderError if that fails."""
+
+    def claims_of_others(self, client_id: str) -> Set[str]:
+        """Returns the identities of claims of all other clients whose transactions are not settled."""
+
+    def redeliveries(self) -> RedeliveryRecord:
+        """Returns the record of redelivered messages."""
+
+    def pending(self) -> Sequence[tuple[str, int]]:
+        """Returns client and cycle of the pending commits of clients without journals."""
+
+    def pending_of(self, client_id: str) -> Set[int]:
+        """Returns the cycles of the pending commits of one client."""
+
+    def confirm(self, client_id: str, cycle: int) -> None:
+        """Ends a pending commit that has happened. Its published keys get into the window."""
+
+    def drop(self, client_id: str, cycle: int) -> None:
+        """Ends a pending commit that has not happened. Repeatable."""
+
+    def hold_pending(self, client_id: str) -> bool:
+        """Releases the keys of an ended client, but for those of pending commits.
+
+        Returns whether a commit is pending.
+        """

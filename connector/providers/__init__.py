@@ -1,1 +1,0 @@
-"""Where messages live. One folder a provider; none knows another."""

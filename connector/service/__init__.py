@@ -1,0 +1,1 @@
+"""The adapter: its parts, its two connections, and the loop of a service."""

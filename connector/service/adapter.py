@@ -1,0 +1,394 @@
+"""The adapter: the parts of a deployment, and their life from start to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from connector.businessobjects.instance import BusinessObject
+from connector.config.loading import Configuration, load
+from connector.errors import ProviderError
+from connector.events.drain import drain
+from connector.events.inbound import Inbound
+from connector.events.report import CycleReport
+from connector.events.summary import Summary
+from connector.lazy_property import lazy_property
+from connector.messaging.provider_kind import AdapterProvider
+from connector.requests.result import RequestResult
+from connector.service.assembly import make_provider, make_requests, spark_section
+from connector.service.inbound_connection import InboundConnection, LaunchedWorkers
+from connector.service.restarts import Restarts
+from connector.service.stopping import StopRequest
+from connector.sinks.lazy_requests import LazyRequests
+from connector.sinks.requesting import Requests
+from connector.spark.pipeline import SparkPipeline
+from connector.status import ReturnCode
+
+if TYPE_CHECKING:
+    from connector.requests.spec import RequestClientSpec
+    from connector.spark.session import SparkSession
+
+_log = logging.getLogger("connector.adapter")
+
+_NOTE_INTERVAL: Final = 1.0
+
+
+class Adapter:
+    """An adapter, which makes requests and processes events. A context manager, whose end stops both.
+
+    Each half begins when it is first needed. :meth:`request` and :meth:`request_async` connect, and need no
+    Spark. :meth:`start` connects the inbound half and starts Spark. The first :meth:`poll`, :meth:`drain` or
+    :meth:`serve` calls :meth:`start` if necessary. Without InputDestination there is no inbound half.
+    The methods of the inbound half belong to one thread. All other methods are for any thread.
+
+    A program calls :meth:`poll` or :meth:`drain`. :class:`connector.service.loop.Service` calls
+    :meth:`serve`, :meth:`settle_ended` and :meth:`finish` instead.
+
+    Args:
+        configuration: of the deployment.
+        spark: a ``SparkSession`` of the process, which runs the events and goes on afterwards.
+        output: called with each line that workers print.
+        debug: whether the tracebacks of user code that workers log have all frames.
+        recovery_interval: seconds between two looks for dead instances.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        spark: SparkSession | None = None,
+        output: Callable[[str], None] | None = None,
+        debug: bool = False,
+        recovery_interval: float = 10.0,
+    ) -> None:
+        self._session = spark
+        self.recovery_interval: Final = recovery_interval
+        self.configuration = configuration
+        settings = configuration.connector
+        directory = str(configuration.directory)
+        self.requests: Requests = LazyRequests(lambda: self._requests_spec, directory)
+        self.summary = Summary([str(entry.destination) for entry in settings.inputs])
+        self._provider = self._make_provider()
+        self._stop = StopRequest(settings.stop_timeout, self.abort)
+        self._connection = InboundConnection(
+            configuration,
+            self._provider,
+            lambda: self._make_pipeline(output),
+            lambda: self._requests_spec,
+            self.summary,
+            self._stop,
+            debug=debug,
+        )
+        self._restarts = Restarts(
+            settings.restart_retry_count,
+            settings.restart_retry_interval * 60,
+            self._wait_to_restart,
+            lambda: self._stop.is_made,
+        )
+        self._noted_at = float("-inf")
+        self._working_since: float | None = None
+        self._started = False
+        self._ended = False
+
+    @classmethod
+    def from_file(cls, path: str | Path = "adapter.yaml", *, spark: SparkSession | None = None) -> Adapter:
+        """Returns the adapter of a deployment.
+
+        Args:
+            path: of ``adapter.yaml``.
+            spark: as in the constructor.
+
+        Raises:
+            ConfigurationError: with every mistake.
+        """
+        return cls(load(path, thorough=True), spark=spark)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        """Makes a request (see :meth:`connector.sinks.requesting.Requests.request`)."""
+        return self.requests.request(name, data, timeout=timeout)
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        """Makes a request without waiting. The future never fails."""
+        return self.requests.request_async(name, data, timeout=timeout)
+
+    # -- life --------------------------------------------------------------------------------------
+
+    def start(self, *, waits: bool = False) -> None:
+        """Connects, starts Spark, checks every worker, and takes over from dead instances.
+
+        Without InputDestination only logs a warning.
+
+        Args:
+            waits: whether a provider that is away is waited for, and a lost Spark is started anew, as
+                RestartRetryCount and RestartRetryInterval say. :meth:`request_stop` ends the wait, and this
+                method then returns without a connection.
+
+        Raises:
+            PipelineError: Spark cannot be started, or a worker lacks something. The text names both.
+            ProviderError: the provider cannot be used.
+            CapabilityError: the provider cannot do an operation that the configuration needs.
+            ClientIdError, SubscriptionError: a subscription of an input belongs to another application, or
+                another instance uses it differently.
+            InDoubtAtStartup: InDoubtEvents is FailOnStartup and a message is in doubt.
+        """
+        self._started, self._ended = True, False
+        try:
+            self._working_since = time.monotonic()
+            if waits:
+                self._restarts.start(self._connection.start)
+            else:
+                self._connection.start()
+        except BaseException:
+            self._started = False
+            with contextlib.suppress(ProviderError, OSError):  # the first error counts
+                self._connection.stop()
+            raise
+        finally:
+            self._working_since = None
+
+    def stop(self) -> None:
+        """Ends requests, events and Spark, and leaves no process behind. Repeatable.
+
+        Requests in flight have ``stop_timeout``, which counts from an earlier :meth:`request_stop`.
+        """
+        self._started, self._ended = False, True
+        try:
+            self.requests.stop(self.time_to_stop)
+        finally:
+            self._connection.stop()
+
+    def request_stop(self) -> None:
+        """Stops claiming. Events and requests in flight have ``stop_timeout`` to finish.
+
+        For any thread, and for a signal handler.
+        """
+        self._stop.make()
+        self._connection.request_stop()
+        self._stop.start_timer()
+
+    def abort(self) -> None:
+        """Ends the running tasks. Journalled outcomes are settled, and all other claims are given back."""
+        self._connection.abort()
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether there is an InputDestination. If not, the adapter is for requests only."""
+        return bool(self.configuration.connector.inputs)
+
+    @property
+    def time_to_stop(self) -> float:
+        """Seconds of ``stop_timeout`` that are left for events and requests in flight."""
+        return self._stop.time_left
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_made
+
+    @property
+    def working_for(self) -> float:
+        """Seconds since the oldest running work of a service began: the start, a poll, a recovery or a batch.
+
+        0 without running work. The pause before a further attempt to reconnect is no work. For any thread.
+        """
+        inbound = self._connection.inbound
+        batch = inbound.running_since if inbound is not None else None
+        since = min((one for one in (self._working_since, batch) if one is not None), default=None)
+        return 0.0 if since is None else time.monotonic() - since
+
+    def wait_to_stop(self, seconds: float | None) -> None:
+        """Waits until the adapter is told to stop, ``seconds`` at most. None = without limit."""
+        self._stop.wait(seconds)
+
+    def wait(self, seconds: float, *, listens: bool) -> bool:
+        """Waits until a batch has ended, a message has come, or the adapter is told to stop.
+
+        Args:
+            seconds: longest wait.
+            listens: whether a message that has come since the begin of the last poll ends the wait.
+                Without effect with ``wake: false``, or if the provider cannot report messages.
+
+        Returns:
+            whether a message has come.
+        """
+        inbound = self._connection.inbound
+        if inbound is None:
+            self._stop.wait(seconds)
+            return False
+        # request_stop sets the flag before it wakes the wait. So the flag is seen here, or ends the wait.
+        return not self._stop.is_made and inbound.wait(seconds, listens=listens)
+
+    # -- work --------------------------------------------------------------------------------------
+
+    def poll(self) -> CycleReport:
+        """Polls once, and runs all claims to their end.
+
+        The report tells a failure of the provider. The connection is not restarted.
+        """
+        return self._work(self._poll_and_finish)
+
+    def drain(self, after_batch: Callable[[CycleReport], None] | None = None) -> CycleReport:
+        """Polls until the inputs are empty, and otherwise works like :meth:`poll`.
+
+        Args:
+            after_batch: called with the report of each batch.
+        """
+        return self._work(lambda inbound: self._drain_and_prune(inbound, after_batch))
+
+    def serve(self, *, polls: bool = True, ahead: bool = False) -> CycleReport:
+        """Does one step of a service: recovery if it is due, then a poll. Waits for no batch.
+
+        Reconnects a failed provider once the running batches have ended.
+
+        Args:
+            polls: False = no poll.
+            ahead: whether destinations with unsettled events are polled, too.
+
+        Raises:
+            ProviderError: no attempt of ``RestartRetryCount`` was successful.
+            PipelineError: the adapter was not started before, and Spark cannot be started.
+        """
+        return self._serve(lambda inbound: self._recover_and_poll(inbound, polls=polls, ahead=ahead))
+
+    def settle_ended(self) -> CycleReport:
+        """Settles the batches of a service that have ended. Reconnects a failed provider.
+
+        Raises:
+            ProviderError, PipelineError: as in :meth:`serve`.
+        """
+        return self._serve(lambda inbound: self._noted(inbound.settle_ended()))
+
+    def finish(self) -> CycleReport:
+        """Ends a service: settles running batches after their end, and gives waiting claims back."""
+        self.request_stop()
+        return self._guarded(Inbound.finish) if self._connection.inbound is not None else CycleReport()
+
+    def _serve(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
+        self._working_since = time.monotonic()
+        try:
+            return self._restarted(self._work(work))
+        finally:
+            self._working_since = None
+
+    def _restarted(self, report: CycleReport) -> CycleReport:
+        if report.provider_failed and not self._stop.is_made:
+            self._restarts.run(self._connection.reconnect, report.reason)
+        elif report.settled or self._is_idle():
+            self._restarts.note_good_poll()
+        return report
+
+    def _is_idle(self) -> bool:
+        """Whether no batch runs."""
+        return self._connection.inbound is not None and not self._connection.inbound.is_running
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    @lazy_property
+    def _requests_spec(self) -> RequestClientSpec:
+        return make_requests(self.configuration, self._provider)
+
+    def _work(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
+        """Starts the adapter if necessary, and does the work. Without inputs does nothing."""
+        if not self.has_inputs:
+            return CycleReport()
+        if not self._started and not self._ended:
+            self.start()
+        return self._guarded(work)
+
+    def _guarded(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
+        inbound = self._connection.inbound
+        if inbound is None:
+            raise ProviderError("the adapter has no connection: start it first")
+        try:
+            return work(inbound)
+        except (
+            ProviderError,
+            OSError,
+        ) as error:  # a bare OSError comes from the provider, too: nothing else opens files here
+            _log.error("the provider failed", extra={"reason": str(error)})
+            self._connection.abandon()
+            return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True)
+        except BaseException:  # after any exception claims may be open, and recovery settles them
+            self._connection.abandon()
+            raise
+
+    def _poll_and_finish(self, inbound: Inbound) -> CycleReport:
+        report = inbound.poll()
+        report.add(inbound.finish())
+        return self._noted(report)
+
+    def _drain_and_prune(
+        self, inbound: Inbound, after_batch: Callable[[CycleReport], None] | None
+    ) -> CycleReport:
+        def after(report: CycleReport) -> None:
+            self._noted(report)
+            if after_batch is not None:
+                after_batch(report)
+
+        report = self._noted(drain(inbound, after))
+        while not inbound.prune() and not self.stopping:
+            pass
+        return report
+
+    def _recover_and_poll(self, inbound: Inbound, *, polls: bool, ahead: bool) -> CycleReport:
+        recovered = self._recover_if_due(inbound)
+        if not polls or recovered.code is not ReturnCode.SUCCEED:
+            return recovered
+        waiter = inbound.waiter
+        if waiter is not None:
+            waiter.begin()
+        return self._noted(inbound.poll(ahead=ahead, patient=True))
+
+    def _noted(self, report: CycleReport) -> CycleReport:
+        """Publishes the time of a good poll, at most once a second.
+
+        After a good poll all events are settled, or no event waits.
+        """
+        now = time.monotonic()
+        is_over = report.settled or (self._is_idle() and not report.claimed)
+        if report.code is ReturnCode.SUCCEED and is_over and now - self._noted_at >= _NOTE_INTERVAL:
+            self._noted_at = now
+            self._connection.note({"last_good_poll": round(time.time(), 3)})
+        return report
+
+    def _recover_if_due(self, inbound: Inbound) -> CycleReport:
+        """Takes over from dead instances and removes old copies, at most once in ``recovery_interval``."""
+        if time.monotonic() - self._connection.recovered_at < self.recovery_interval:
+            return CycleReport()
+        inbound.prune()
+        return self._connection.recover(inbound, at_start=False)
+
+    def _make_provider(self) -> AdapterProvider:
+        return make_provider(self.configuration)
+
+    def _make_pipeline(self, output: Callable[[str], None] | None) -> LaunchedWorkers:
+        spark = spark_section(self.configuration)
+        return SparkPipeline(
+            spark,
+            self.configuration.directory,
+            self.configuration.connector.application_name,
+            session=self._session,
+            ship=spark.ship,
+            output=output,
+        )
+
+    def _wait_to_restart(self, seconds: float) -> None:
+        self._working_since = None
+        self._stop.wait(seconds)
+        self._working_since = time.monotonic()

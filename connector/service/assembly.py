@@ -1,0 +1,317 @@
+"""Turns a configuration into the parts of an adapter: provider, settings of tasks, requests and events."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from connector.businessobjects.rules import StaticMetaObject
+from connector.config.loading import Configuration, place_of
+from connector.config.model import Connector, InputEntry
+from connector.events.recovery import InDoubtPolicy
+from connector.events.settings import EventSettings, Input
+from connector.events.settling import CopyDestinations
+from connector.events.task_settings import TaskSettings
+from connector.formats.catalogue import discover, spec_for_class
+from connector.formats.handlers import Handlers, HandlerSpec, normal_mime_type
+from connector.log import LogSettings
+from connector.messaging.access import AccessSpec
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Provider
+from connector.messaging.provider_kind import AcceptedRoot, AdapterProvider, installed_providers
+from connector.messaging.retention import Retention
+from connector.messaging.subscription import TopicSubscription
+from connector.sinks.subscription_model import PreparedEntry
+from connector.spark.section import Spark
+from connector.trace import Trace
+
+if TYPE_CHECKING:
+    from connector.requests.spec import RequestClientSpec
+    from connector.service.database_check import DatabaseFinding
+    from connector.workbench.explain import Explainer
+
+
+def make_provider(configuration: Configuration) -> AdapterProvider:
+    """Returns the provider of a deployment.
+
+    Raises:
+        ConnectorError: the package of the provider cannot be imported.
+    """
+    section = configuration.provider
+    return installed_providers()[section.type].make(section, configuration.paths)
+
+
+def with_poll_quantity(configuration: Configuration, messages: int) -> Configuration:
+    """Returns a configuration for a client that takes at most ``messages``, and fetches no more ahead."""
+    connector = configuration.connector.model_copy(update={"poll_quantity": messages})
+    return dataclasses.replace(configuration, connector=connector)
+
+
+def accept_root(configuration: Configuration) -> AcceptedRoot | None:
+    """Accepts the present root of the provider. Returns None if the deployment records no root.
+
+    Raises:
+        ProviderError: the root cannot be made or recorded.
+    """
+    section = configuration.provider
+    return installed_providers()[section.type].kind().accept_root(section, configuration.paths)
+
+
+def make_task_settings(
+    configuration: Configuration,
+    provider: Provider,
+    access: AccessSpec,
+    requests: RequestClientSpec | None = None,
+    *,
+    client_id: str = "",
+    debug: bool = False,
+) -> TaskSettings:
+    """Returns the settings of the tasks of a deployment.
+
+    Args:
+        requests: lets business processes make requests. None = they cannot.
+        client_id: of the adapter's connection.
+        debug: whether the tracebacks that workers log have all frames.
+
+    Raises:
+        ConfigurationError: a data handler is missing or its options are wrong.
+    """
+    settings = configuration.connector
+    in_progress = settings.in_progress_destination
+    return TaskSettings(
+        application=settings.application_name,
+        definitions=configuration.metaobjects.definitions,
+        rules=_rules(configuration),
+        # the same objects as in the requests: the settings travel with every job, and have them once
+        handlers=requests.settings.handlers if requests is not None else _handler_specs(configuration),
+        default_handler=_default_handler(settings),
+        subscriptions=tuple(entry.subscription() for entry in configuration.subscriptions),
+        default_verb=settings.default_verb or None,
+        use_defaults=settings.use_defaults,
+        max_body=settings.max_body,
+        max_attempts=settings.max_attempts,
+        convert_timeout=settings.convert_timeout,
+        worker_memory=settings.worker_memory,
+        worker_events=settings.worker_events,
+        format_property=settings.message_format_property,
+        access=access,
+        rerun=in_progress is None or settings.in_doubt_events == InDoubtPolicy.REPROCESS.value,
+        stop_timeout=settings.stop_timeout,
+        persistent=provider.capabilities.reliable,
+        managed=settings.container_managed_events,
+        result_property=settings.message_response_result_property,
+        matching=(settings.reply_matching.request, settings.reply_matching.reply),
+        requests=requests,
+        logging=LogSettings(configuration.logging.level, configuration.logging.format, debug),
+        trace=Trace(settings.agent_trace_level),
+        databases=configuration.databases,
+        client_id=client_id,
+    )
+
+
+def make_handlers(configuration: Configuration) -> tuple[Handlers, str]:
+    """Returns the data handlers of a deployment, and the MIME type or class of the default one.
+
+    Raises:
+        ConfigurationError: a data handler is missing or its options are wrong.
+    """
+    definitions = configuration.metaobjects.definitions
+    handlers = Handlers(_handler_specs(configuration), definitions, configuration.directory)
+    return handlers, _default_handler(configuration.connector)
+
+
+def make_explainer(configuration: Configuration) -> Explainer:
+    """Returns the explainer of a deployment.
+
+    Raises:
+        ConfigurationError: a data handler or a sink cannot be made.
+    """
+    from connector.workbench.explain import Explainer  # most commands explain nothing
+
+    prepared = [entry.name for entry in configuration.subscriptions if isinstance(entry, PreparedEntry)]
+    return Explainer(
+        make_task_settings(configuration, make_provider(configuration), _NO_ACCESS),
+        _copies(configuration.connector),
+        str(configuration.directory),
+        prepared,
+    )
+
+
+_NO_ACCESS: Any = None  # an explainer reads no stored message
+
+
+def check_databases(configuration: Configuration, *, makes: bool) -> Iterator[DatabaseFinding]:
+    """Checks the databases of a deployment (see :func:`connector.service.database_check.check_databases`).
+
+    The problem of a table begins with the place of its subscription in adapter.yaml.
+    """
+    if not configuration.databases:
+        return
+    from connector.service.database_check import check_databases  # SQLAlchemy, which most adapters never need
+
+    subscriptions = [entry.subscription() for entry in configuration.subscriptions]
+    definitions = configuration.metaobjects.definitions
+    for found in check_databases(configuration.databases, subscriptions, definitions, makes=makes):
+        if found.problem and found.subscription is not None:
+            place = place_of(configuration.file, ("subscriptions", found.subscription, "table"))
+            yield found._replace(problem=f"{place}: {found.problem}")
+        else:
+            yield found
+
+
+def make_requests(configuration: Configuration, provider: Provider | None = None) -> RequestClientSpec:
+    """Returns the recipe by which a driver, a command or a Spark worker makes requests.
+
+    Args:
+        provider: the provider of an adapter in this process. None = a new provider. A provider of one process
+            only works in this process.
+
+    Raises:
+        ConfigurationError: a data handler is missing or its options are wrong.
+    """
+    # imported here, because most commands make no requests
+    from connector.requests.settings import Matching, RequestSettings
+    from connector.requests.spec import RequestClientSpec
+
+    settings = configuration.connector
+    late = {
+        "error": settings.error_destination,
+        "archive": settings.archive_destination,
+        "discard": None,
+    }
+    if provider is None:
+        provider = make_provider(configuration)
+    request_settings = RequestSettings(
+        definitions=configuration.metaobjects.definitions,
+        rules=_rules(configuration),
+        handlers=_handler_specs(configuration),
+        default_handler=_default_handler(settings),
+        use_defaults=settings.use_defaults,
+        format_property=settings.message_format_property,
+        persistent=provider.capabilities.reliable,
+        reply_to=settings.reply_to_destination,
+        result_property=settings.message_response_result_property,
+        pool_size=settings.session_pool_size_for_requests,
+        pool_timeout=settings.pool_timeout,
+        matching=Matching(settings.reply_matching.request, settings.reply_matching.reply),
+        quoting=settings.response_selector_quoting,
+        late_replies=late[settings.late_replies],
+        max_body=settings.max_body,
+        convert_timeout=settings.convert_timeout,
+        worker_memory=settings.worker_memory,
+        trace=Trace(settings.agent_trace_level),
+    )
+    # requests are local to the adapter, for inputs with no_local
+    origin = make_event_settings(configuration, provider, "").client_id
+    return RequestClientSpec(
+        request_settings, functools.partial(provider.connect, origin=origin), provider.capabilities
+    )
+
+
+def _rules(configuration: Configuration) -> StaticMetaObject | None:
+    name = configuration.connector.configuration_meta_object
+    return configuration.metaobjects.static[name] if name else None
+
+
+def _default_handler(settings: Connector) -> str:
+    return settings.data_handler_class_name or normal_mime_type(settings.data_handler_mime_type)
+
+
+def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
+    """Returns every data handler that an event or a request can ask for."""
+    settings = configuration.connector
+    directory = configuration.directory
+    catalogue = discover(directory, configuration.datahandlers)
+    options = configuration.metaobjects.handler_options
+    found: dict[tuple[str, str], HandlerSpec] = {}
+    if settings.data_handler_class_name:
+        found[settings.data_handler_class_name, ""] = spec_for_class(
+            settings.data_handler_class_name, directory
+        )
+    for mime_type in catalogue.mime_types:
+        given = options.get(settings.data_handler_config_mo, {}).get(mime_type)
+        found[mime_type, ""] = catalogue.spec(mime_type, given)
+    for config, given_by_type in options.items():  # a dynamic meta-object may name any of these
+        for mime_type in catalogue.mime_types:
+            found[mime_type, config] = catalogue.spec(mime_type, given_by_type.get(mime_type), config)
+    for static in configuration.metaobjects.static.values():
+        for properties in (static.defaults, *(rule.properties for rule in static.rules)):
+            class_name = properties.get("DataHandlerClassName", "").strip()
+            if class_name:
+                found[class_name, ""] = spec_for_class(class_name, directory)
+    return tuple(found.values())
+
+
+def spark_section(configuration: Configuration) -> Spark:
+    """Returns the section of Spark, the pipeline of an adapter."""
+    assert isinstance(configuration.spark, Spark)
+    return configuration.spark
+
+
+def make_event_settings(configuration: Configuration, provider: Provider, instance: str) -> EventSettings:
+    """Returns the settings of the inbound side."""
+    settings = configuration.connector
+    client_id = settings.application_name if provider.capabilities.shares_client_ids else ""
+    return EventSettings(
+        application=settings.application_name,
+        instance=instance,
+        inputs=tuple(_input(entry, settings.application_name, client_id) for entry in settings.inputs),
+        copies=_copies(settings),
+        in_progress=settings.in_progress_destination,
+        policy=InDoubtPolicy(settings.in_doubt_events),
+        duplicate_window=settings.duplicate_window if settings.duplicate_event_elimination else 0,
+        quantity=settings.poll_quantity,
+        order=settings.order,
+        max_attempts=settings.max_attempts,
+        max_jobs=spark_section(configuration).max_jobs,
+        stop_timeout=settings.stop_timeout,
+        retentions=_retentions(settings),
+        wake=settings.wake,
+        trace=Trace(settings.agent_trace_level),
+    )
+
+
+def _copies(settings: Connector) -> CopyDestinations:
+    return CopyDestinations(
+        settings.archive_destination, settings.error_destination, settings.unsubscribed_destination
+    )
+
+
+def _retentions(settings: Connector) -> tuple[Retention, ...]:
+    """Returns how long copies are kept. In a queue with two roles the longer time counts."""
+    kept: dict[Destination, float] = {}
+    for destination, seconds in (
+        (settings.archive_destination, settings.keep_archive),
+        (settings.error_destination, settings.keep_error),
+        (settings.unsubscribed_destination, settings.keep_unsubscribed),
+    ):
+        if destination is not None and destination.is_queue:  # a topic keeps no copies
+            longest = math.inf if seconds is None else seconds
+            kept[destination] = max(kept.get(destination, 0.0), longest)
+    return tuple(Retention(one, seconds) for one, seconds in kept.items() if seconds != math.inf)
+
+
+def _input(entry: InputEntry, application: str, shared_client_id: str) -> Input:
+    """Returns an input.
+
+    Args:
+        shared_client_id: of the subscriptions of all instances. Empty = a client id belongs to one
+            connection. Then a subscription without no_local is shared, and has no client id.
+    """
+    if entry.subscription is None:
+        return Input(entry.destination, entry.selector or "")
+    is_shared = entry.shared or not (shared_client_id or entry.no_local)
+    return Input(
+        TopicSubscription(
+            entry.destination,
+            entry.subscription,
+            client_id=shared_client_id if is_shared else application,
+            durable=True,
+            shared=is_shared,
+            selector=entry.selector or "",
+            no_local=entry.no_local,
+        )
+    )

@@ -1,0 +1,90 @@
+"""Checks the databases of transactional sinks: the table of outcomes, and the tables of business objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from connector.businessobjects.definition import Definitions
+from connector.databases.database import Database, DatabaseUnreachable
+from connector.databases.settings import DatabaseSettings
+from connector.errors import DatabaseProblem
+from connector.sinks.subscriptions import Subscription
+from connector.sinks.table.rows import WrongTable
+from connector.sinks.table.sink import TableSpec
+
+
+class DatabaseFinding(NamedTuple):
+    """What a check has found about a database or a table.
+
+    Args:
+        name: of the database or the table, in words.
+        problem: with the remedy. Empty = it can be used.
+        is_unreachable: whether the database cannot be reached now.
+        text: details of a database that can be used.
+        subscription: position of the subscription with the table. None = the finding is about a database.
+    """
+
+    name: str
+    problem: str = ""
+    is_unreachable: bool = False
+    text: str = ""
+    subscription: int | None = None
+
+
+def check_databases(
+    databases: Sequence[DatabaseSettings],
+    subscriptions: Sequence[Subscription],
+    definitions: Definitions,
+    *,
+    makes: bool,
+) -> Iterator[DatabaseFinding]:
+    """Connects to each database, and checks the table of outcomes and the tables of all subscriptions.
+
+    Args:
+        databases: of the deployment.
+        subscriptions: of the deployment.
+        definitions: the business objects.
+        makes: whether a missing table of outcomes is made.
+
+    Yields:
+        a finding for each database and each table.
+    """
+    for settings in databases:
+        name = f"database {settings.name}"
+        try:
+            database = Database(settings)
+        except DatabaseProblem as error:
+            yield DatabaseFinding(name, str(error))
+            continue
+        try:
+            yield _prepared(database, name, makes=makes)
+            for number, one in enumerate(subscriptions):
+                if isinstance(one.sink, TableSpec) and one.sink.database == settings.name:
+                    yield _table(database, one.sink, definitions)._replace(subscription=number)
+        except DatabaseUnreachable as error:
+            yield DatabaseFinding(name, str(error), is_unreachable=True)
+        finally:
+            database.close()
+
+
+def _prepared(database: Database, name: str, *, makes: bool) -> DatabaseFinding:
+    try:
+        database.prepare(makes=makes)
+    except DatabaseProblem as error:
+        return DatabaseFinding(name, str(error))
+    return DatabaseFinding(name, text=database.title)
+
+
+def _table(database: Database, spec: TableSpec, definitions: Definitions) -> DatabaseFinding:
+    name = f"table {spec.database}.{spec.mapping.name} for {spec.object}"
+    try:
+        with database.connect() as connection:
+            spec.rows(connection, definitions).check_conflicts(connection, spec.on_conflict)
+    except WrongTable as error:
+        return DatabaseFinding(name, str(error))
+    except SQLAlchemyError as error:
+        raise database.unreachable(error) from None
+    return DatabaseFinding(name)

@@ -1,0 +1,316 @@
+"""Spark and the connection for the events of an adapter, from start to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from connector.config.loading import Configuration
+from connector.errors import DatabaseProblem, PipelineError, ProviderError
+from connector.events.early_ends import EarlyEnds
+from connector.events.inbound import Inbound
+from connector.events.job import CHECK, Workers
+from connector.events.pauses import InputPauses
+from connector.events.probe import differences
+from connector.events.report import CycleReport
+from connector.events.summary import Summary
+from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.state_store import HeldInstance, StateStore
+from connector.service.assembly import (
+    check_databases,
+    make_event_settings,
+    make_task_settings,
+    spark_section,
+)
+from connector.service.stopping import StopRequest
+from connector.status import VERSION
+from connector.trace import DETAILS
+
+if TYPE_CHECKING:
+    from connector.requests.spec import RequestClientSpec
+
+_log = logging.getLogger("connector.adapter")
+
+
+class LaunchedWorkers(Workers, Protocol):
+    """Workers whose start can begin early."""
+
+    def launch(self) -> None:
+        """Begins the start and returns at once. ``start`` goes on with it. Raises nothing."""
+
+
+class InboundConnection:
+    """Spark, the instance of the adapter, and its connection, which can be made anew.
+
+    :meth:`abort` and :meth:`request_stop` are for any thread, all other methods for one thread.
+
+    Args:
+        configuration: of the deployment.
+        provider: of the messages.
+        make_pipeline: makes the pipeline. Called again when the pipeline has died.
+        requests: lets a process make requests.
+        summary: counts outcomes.
+        stop: whether the adapter is told to stop.
+        debug: as in :class:`connector.service.adapter.Adapter`.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        provider: AdapterProvider,
+        make_pipeline: Callable[[], LaunchedWorkers],
+        requests: Callable[[], RequestClientSpec],
+        summary: Summary,
+        stop: StopRequest,
+        *,
+        debug: bool,
+    ) -> None:
+        self.inbound: Inbound | None = None
+        """None before the start, and between a failure and the next connection."""
+        self.recovered_at = 0.0
+        """End of the last recovery by the monotonic clock."""
+        self.state: StateStore | None = None
+        self.pipeline = make_pipeline()
+        self._configuration = configuration
+        self._provider = provider
+        self._make_pipeline = make_pipeline
+        self._requests = requests
+        self._summary = summary
+        self._stop = stop
+        self._debug = debug
+        self._instance: HeldInstance | None = None
+        self._settings = make_event_settings(configuration, provider, "")
+        self._polls = itertools.count(1)
+        self._pauses = InputPauses((configuration.connector.poll_frequency or 0) / 1000)
+        self._early_ends = EarlyEnds()
+        self._began: float | None = None
+        self._is_checked = False
+
+    def start(self) -> None:
+        """See :meth:`connector.service.adapter.Adapter.start`. A call after a failed call goes on from there.
+
+        The provider comes before Spark. So a wrong password is known before Spark has started, and no Spark
+        runs while a provider is waited for.
+        """
+        settings = self._configuration.connector
+        if not settings.inputs:
+            self._provider.check()
+            self._log_start(settings.instance)
+            _log.warning("InputDestination is not set, so the adapter only makes requests")
+            self._log_ready(seconds=0.0)
+            return
+        self._began = self._began or time.monotonic()
+        if self._provider.capabilities.transactions:
+            self._provider.check()
+        if self._instance is None:
+            self.state = self._provider.state(settings.application_name)
+            self._instance = self.state.instance(settings.instance)
+            self._log_start(self._instance.name)
+            self._settings = make_event_settings(self._configuration, self._provider, self._instance.name)
+        self._connect_and_start(at_start=True)
+
+    def stop(self) -> None:
+        """Ends Spark and the connection. Repeatable."""
+        inbound, self.inbound = self.inbound, None
+        try:
+            if inbound is not None:
+                _close(inbound)
+        finally:
+            self.pipeline.stop()
+            self._stop.cancel_timer()
+            if self._instance is not None:
+                self._instance.close()
+
+    def request_stop(self) -> None:
+        """Stops claiming, and ends the wait of other threads."""
+        inbound = self.inbound
+        if inbound is not None:
+            inbound.stopping = True
+            inbound.wake()
+
+    def abort(self) -> None:
+        """Ends the running tasks."""
+        inbound = self.inbound
+        if inbound is not None:
+            inbound.jobs.cancel()
+        else:
+            self.pipeline.cancel()
+
+    def reconnect(self) -> None:
+        """Connects anew, with a new Spark if Spark has died."""
+        self._connect_and_start(at_start=False)
+
+    def _connect_and_start(self, *, at_start: bool) -> None:
+        self._close_failed()
+        starts = not self._is_checked
+        if not starts and not self.pipeline.alive:
+            self.pipeline.stop()
+            self.pipeline = self._make_pipeline()
+            starts = True
+        self._connect()
+        if starts:
+            self._start_pipeline()
+        if at_start:
+            assert self.inbound is not None
+            assert self._began is not None
+            self.inbound.connection.check()  # Spark has taken a while
+            self._log_ready(seconds=time.monotonic() - self._began, tasks=self.pipeline.parallelism)
+        self._recover_after_connecting(at_start=at_start)
+
+    def _start_pipeline(self) -> None:
+        try:
+            self.pipeline.launch()  # Java starts meanwhile
+            if not self._is_checked:
+                self._check_databases()
+            self.pipeline.start()
+            if not self._is_checked:
+                self._check_workers()
+        except BaseException:
+            self.pipeline.stop()
+            raise
+        self._is_checked = True
+
+    def abandon(self) -> None:
+        """Ends the connection with open claims, which recovery settles."""
+        inbound, self.inbound = self.inbound, None
+        if inbound is not None:
+            inbound.abandon()
+
+    def recover(self, inbound: Inbound, *, at_start: bool) -> CycleReport:
+        """See :meth:`connector.events.inbound.Inbound.recover`."""
+        report = inbound.recover(at_start=at_start)
+        self.recovered_at = time.monotonic()
+        return report
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Publishes facts about this instance."""
+        if self._instance is not None:
+            self._instance.note(facts)
+
+    def _close_failed(self) -> None:
+        """Ends a failed connection.
+
+        A connection without unsettled claims is closed, so that a stop before the next connection leaves
+        nothing behind. Otherwise the connection is abandoned.
+        """
+        inbound, self.inbound = self.inbound, None
+        if inbound is not None:
+            with contextlib.suppress(ProviderError, OSError):
+                _close(inbound)
+
+    def _connect(self) -> None:
+        assert self.state is not None
+        settings = self._settings
+        connection = self._provider.connect(
+            settings.application, settings.instance, client_id=settings.client_id
+        )
+        try:
+            task_settings = make_task_settings(
+                self._configuration,
+                self._provider,
+                connection.access(),
+                self._requests(),
+                client_id=connection.client_id,
+                debug=self._debug,
+            )
+            self.inbound = Inbound(
+                connection,
+                self.state,
+                task_settings,
+                self.pipeline,
+                self._settings,
+                self._summary,
+                self._polls,
+                self._pauses,
+                self._early_ends,
+                transactions=self._provider.capabilities.transactions,
+            )
+        except BaseException:
+            connection.close()
+            raise
+        if self._stop.is_made:
+            self.inbound.stopping = True
+
+    def _recover_after_connecting(self, *, at_start: bool) -> None:
+        assert self.inbound is not None
+        try:
+            self.recover(self.inbound, at_start=at_start)
+        except BaseException:
+            if self.inbound.has_events or self._provider.capabilities.transactions:
+                self.abandon()  # the next recovery settles the adopted claims
+            else:
+                self._close_failed()  # leaves no dead client behind with each attempt
+            raise
+
+    def _check_databases(self) -> None:
+        """Checks the databases of transactional sinks. A database that is out of reach is no error now.
+
+        Raises:
+            DatabaseProblem: a database or a table does not fit the configuration.
+        """
+        wrong: list[str] = []
+        for finding in check_databases(self._configuration, makes=True):
+            if finding.is_unreachable:
+                _log.warning("a database cannot be used now", extra={"reason": finding.problem})
+            elif finding.problem:
+                wrong.append(f"{finding.name}: {finding.problem}")
+        if wrong:
+            raise DatabaseProblem("\n".join(wrong))
+
+    def _check_workers(self) -> None:
+        """Checks that each worker can load processes and handlers, and sees the root.
+
+        Also compares the packages of each worker with the driver's packages.
+
+        Raises:
+            PipelineError: a worker cannot process events.
+            ProviderError: the provider is out of reach.
+        """
+        assert self.inbound is not None
+        wrong = differences(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
+        if wrong:
+            self.inbound.connection.check()  # no worker can use a provider that is away
+            raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
+
+    def _log_start(self, instance: str | None) -> None:
+        """Logs the parts that start, and with AgentTraceLevel 5 also their properties."""
+        configuration = self._configuration
+        master = spark_section(configuration).master if configuration.connector.inputs else None
+        _log.info(
+            "starting",
+            extra={
+                "version": VERSION,
+                "application": configuration.connector.application_name,
+                "instance": instance,
+                "provider": configuration.provider.type,
+                "inputs": [str(entry) for entry in configuration.connector.inputs],
+                "spark_master": master,
+            },
+        )
+        trace = self._settings.trace
+        if trace.level >= DETAILS:
+            from connector.config.resolved import resolved  # imported here, because only a trace needs it
+
+            for section, values in resolved(configuration).items():
+                trace(DETAILS, "properties", section=section, values=values)
+
+    def _log_ready(self, *, seconds: float, tasks: int | None = None) -> None:
+        if not self._stop.is_made:
+            _log.info("ready", extra={"tasks": tasks, "seconds": round(seconds, 3)})
+
+
+def _close(inbound: Inbound) -> None:
+    """Closes a connection. Abandons the connection if its events cannot be settled.
+
+    Raises:
+        ProviderError: the connection is abandoned.
+    """
+    try:
+        inbound.close()
+    except (ProviderError, OSError):
+        inbound.abandon()
+        raise

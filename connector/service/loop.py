@@ -1,0 +1,223 @@
+"""The adapter as a service: polls until it is told to stop.
+
+A poll claims and waits for no batch. Batches run side by side, and each is settled when it has ended.
+
+``PollFrequency`` counts from the end of a poll to the start of the next. While batches run, the end of a poll
+is the end of its claims. Otherwise the end of a poll is the end of the last batch. A poll that
+``PollFrequency`` begins takes nothing from a destination with unsettled events. All waiting is by the
+monotonic clock, so a change of the system's time neither delays polls nor hurries them. Only the daily window
+of PollStartTime and PollEndTime goes by local time.
+
+With ``wake``, ``PollFrequency`` is the longest wait: a new message begins a poll. A poll may take all that
+``PollQuantity`` allows of a destination. Then the next poll follows as soon as that destination may be polled
+again. The next poll always waits after a failed poll, and after a message went back to its queue. The
+obstacle would still be there.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from apscheduler.triggers.cron import CronTrigger
+
+from connector.errors import ConnectorError
+from connector.events.report import CycleReport
+from connector.events.summary import Summary
+from connector.local_time import LOCAL
+from connector.service.adapter import Adapter
+from connector.status import ReturnCode
+
+_log = logging.getLogger("connector.service")
+
+_MINUTE: Final = 60.0
+_WINDOW_CHECK: Final = 30.0
+"""Seconds until a closed poll window is checked again, because local time may have been set."""
+_BURST: Final = 0.001
+"""Seconds between the first new message and the poll, so that messages of a burst share a job."""
+
+
+class Clock(Protocol):
+    """The clock of a service."""
+
+    def monotonic(self) -> float:
+        """Returns seconds that only go forward."""
+
+    def local(self) -> datetime.datetime:
+        """Returns local time with the zone."""
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def local(self) -> datetime.datetime:
+        return datetime.datetime.now(LOCAL)
+
+
+class PollWindow:
+    """The daily time in which polls begin, by local time. The window may cross midnight.
+
+    Args:
+        start, end: PollStartTime and PollEndTime. None for both = always.
+    """
+
+    def __init__(self, start: datetime.time | None, end: datetime.time | None) -> None:
+        self._start = start
+        self._end = end
+
+    def opens_in(self, now: datetime.datetime) -> float:
+        """Returns the seconds until a poll may begin, or 0 while the window is open.
+
+        Args:
+            now: local time, with the zone.
+        """
+        opens = self.opens_at(now)
+        return 0.0 if opens is None else max(0.0, opens.timestamp() - now.timestamp())
+
+    def opens_at(self, now: datetime.datetime) -> datetime.datetime | None:
+        """Returns the local time at which the window opens. None while it is open.
+
+        Args:
+            now: local time, with the zone.
+        """
+        if self._start is None or self._end is None or self._start == self._end:
+            return None
+        moment = now.time()
+        if self._start < self._end:
+            is_open = self._start <= moment < self._end
+        else:
+            is_open = moment >= self._start or moment < self._end
+        if is_open:
+            return None
+        # The trigger knows the days on which the clocks are changed.
+        daily = CronTrigger(
+            hour=self._start.hour, minute=self._start.minute, second=self._start.second, timezone=now.tzinfo
+        )
+        opens: datetime.datetime = daily.get_next_fire_time(None, now)
+        return opens
+
+
+class Service:
+    """Polls until stopped.
+
+    Args:
+        adapter: started. Without InputDestination there is nothing to poll, and other threads make its
+            requests.
+        clock: of the service. None = the clocks of this machine.
+    """
+
+    def __init__(self, adapter: Adapter, clock: Clock | None = None) -> None:
+        settings = adapter.configuration.connector
+        self._adapter = adapter
+        self._clock = clock if clock is not None else SystemClock()
+        self._frequency = settings.poll_frequency
+        self._wake = settings.wake
+        self._window = PollWindow(settings.poll_start_time, settings.poll_end_time)
+        self._failure: str | None = None
+        self._is_closed = False
+
+    def run(self) -> str | None:
+        """Polls in the calling thread until :meth:`stop`, or until the adapter cannot go on.
+
+        Returns:
+            why the adapter cannot go on. None after a stop.
+        """
+        if not self._adapter.has_inputs:
+            self._adapter.wait_to_stop(None)
+            return None
+        poll_at = self._clock.monotonic()
+        counted = _Minutes(self._adapter.summary, poll_at)
+        recover_at = poll_at + self._adapter.recovery_interval
+        listens = ahead = False
+        while self._failure is None and not self._adapter.stopping:
+            now = self._clock.monotonic()
+            counted.look(now)
+            if self._frequency is not None and now >= poll_at:
+                closed = self._closed_for()
+                if closed:
+                    pause, listens = min(closed, _WINDOW_CHECK), False
+                else:
+                    report = self._work(lambda: self._adapter.serve(ahead=ahead))  # noqa: B023, called at once
+                    listens = self._wake and _is_good(report)
+                    ahead = listens and report.more
+                    pause = 0.0 if ahead else self._frequency / 1000
+                poll_at = self._clock.monotonic() + pause
+            elif now >= recover_at:
+                listens = _is_good(self._work(lambda: self._adapter.serve(polls=False))) and listens
+                recover_at = self._clock.monotonic() + self._adapter.recovery_interval
+            else:
+                due = recover_at if self._frequency is None else min(poll_at, recover_at)
+                if self._adapter.wait(due - now, listens=listens):
+                    self._adapter.wait_to_stop(_BURST)
+                    poll_at, ahead = self._clock.monotonic(), True
+            report = self._work(self._adapter.settle_ended)
+            if listens and report.more and _is_good(report):
+                poll_at, ahead = self._clock.monotonic(), True
+            elif not _is_good(report) or (report.idle and not ahead):
+                listens = listens and _is_good(report)
+                ahead = ahead and listens
+                poll_at = self._clock.monotonic() + (self._frequency or 0) / 1000
+        self._work(self._adapter.finish)
+        return self._failure
+
+    def stop(self) -> None:
+        """Lets the running poll finish, and begins no other. For any thread or signal handler."""
+        self._adapter.request_stop()
+
+    def _closed_for(self) -> float:
+        """Returns the seconds until the daily window opens, or 0 while it is open. Logs a closed window."""
+        now = self._clock.local()
+        opens = self._window.opens_at(now)
+        if opens is None:
+            self._is_closed = False
+            return 0.0
+        if not self._is_closed:
+            _log.info("polls wait for the daily window", extra={"opens": opens.isoformat()})
+            self._is_closed = True
+        return max(0.0, opens.timestamp() - now.timestamp())
+
+    def _work(self, work: Callable[[], CycleReport]) -> CycleReport:
+        """Does a piece of work. Notes an error after which the service cannot go on."""
+        try:
+            return work()
+        except ConnectorError as error:
+            self._failure = self._failure or str(error)
+        except Exception as error:
+            _log.exception("the service failed with an unexpected exception")
+            self._failure = self._failure or f"{type(error).__name__}: {error}"
+        return CycleReport(ReturnCode.FAIL, reason=self._failure or "")
+
+
+def _is_good(report: CycleReport) -> bool:
+    """Whether nothing has failed or gone back to its queue."""
+    return report.code is ReturnCode.SUCCEED and not report.returned
+
+
+class _Minutes:
+    """Logs the counts of each minute. Logs nothing for a minute without events.
+
+    Args:
+        summary: of the adapter.
+        now: monotonic seconds.
+    """
+
+    def __init__(self, summary: Summary, now: float) -> None:
+        self._summary = summary
+        self._since = now
+        self._before = summary.total.as_dict()
+
+    def look(self, now: float) -> None:
+        """Logs the last minute if that minute is over."""
+        if now - self._since < _MINUTE:
+            return
+        counts = self._summary.total.as_dict()
+        new = {key: number - self._before[key] for key, number in counts.items()}
+        if any(new.values()):
+            _log.info("summary", extra={**new, "seconds": round(now - self._since, 3)})
+        self._since, self._before = now, counts

@@ -1,0 +1,1 @@
+"""Subscriptions, and the sinks that deliver published business objects."""

@@ -1,0 +1,57 @@
+"""Calls external sinks: repeats a call after a TemporaryFailure, and limits the time of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import TemporaryFailure
+from connector.sinks.contract import CallTimer, Event
+
+Deliver = Callable[[BusinessObject, Event], object]
+"""A call with the arguments of :meth:`connector.sinks.contract.ExternalSink.deliver`."""
+
+
+def guarded(
+    deliver: Deliver, subscription: str, *, retries: int = 0, timeout: float | None = None, timer: CallTimer
+) -> Deliver:
+    """Returns ``deliver`` with the retries and the time limit of a subscription.
+
+    Args:
+        deliver: calls the sink. Returned unchanged without retries and timeout.
+        subscription: the name of the subscription.
+        retries: calls after the first call, for TemporaryFailure only. The wait between two calls doubles
+            from 0.1 s to 10 s at most.
+        timeout: seconds that one call may take. None = no limit.
+        timer: ends this worker when a call takes longer.
+    """
+    if timeout is not None:
+        deliver = _timed(deliver, subscription, timeout, timer)
+    return _retried(deliver, retries) if retries else deliver
+
+
+def _timed(deliver: Deliver, subscription: str, timeout: float, timer: CallTimer) -> Deliver:
+    def timed(bo: BusinessObject, event: Event) -> object:
+        timer.arm(timeout, subscription)
+        try:
+            return deliver(bo, event)
+        finally:
+            timer.disarm()
+
+    return timed
+
+
+def _retried(deliver: Deliver, retries: int) -> Deliver:
+    import tenacity  # most subscriptions have no retries
+
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(TemporaryFailure),
+        stop=tenacity.stop_after_attempt(retries + 1),
+        wait=tenacity.wait_exponential(multiplier=0.1, max=10.0) + tenacity.wait_random(0.0, 0.1),
+        reraise=True,
+    )
+
+    def retried(bo: BusinessObject, event: Event) -> object:
+        return retrying(deliver, bo, event)
+
+    return retried

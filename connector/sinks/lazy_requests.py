@@ -1,0 +1,83 @@
+"""A request client that is opened by the first request."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import CapabilityError, SessionStateError
+from connector.requests.result import RequestResult
+from connector.sinks.requesting import Requests, RequestsSpec
+
+
+class LazyRequests:
+    """A :class:`~connector.sinks.requesting.Requests` that costs nothing before the first request.
+
+    Args:
+        spec: returns the recipe of the client, when the first request is made. None = requests are not
+            possible here.
+        deployment: directory that plug-in paths count from.
+
+    The methods also raise:
+        CapabilityError: there is no recipe.
+        SessionStateError: this process was forked from the process that made this object.
+        ConfigurationError: a data handler cannot be made.
+    """
+
+    def __init__(self, spec: Callable[[], RequestsSpec] | None, deployment: str) -> None:
+        self._spec = spec
+        self._deployment = deployment
+        self._lock = threading.Lock()
+        self._client: Requests | None = None
+        self._stopped = False
+        self._pid = os.getpid()
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        """See :meth:`connector.sinks.requesting.Requests.request`."""
+        return self._opened().request(name, data, timeout=timeout)
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        """See :meth:`connector.sinks.requesting.Requests.request_async`."""
+        return self._opened().request_async(name, data, timeout=timeout)
+
+    def refuse(self) -> None:
+        """See :meth:`connector.sinks.requesting.Requests.refuse`."""
+        with self._lock:
+            self._stopped = True
+            client = self._client
+        if client is not None:
+            client.refuse()
+
+    def stop(self, timeout: float = 0.0) -> None:
+        """See :meth:`connector.sinks.requesting.Requests.stop`. Repeatable."""
+        with self._lock:
+            self._stopped = True
+            client = self._client
+        if client is not None:
+            client.stop(timeout)
+
+    def _opened(self) -> Requests:
+        if self._spec is None:
+            raise CapabilityError(
+                "no requests can be made here; run the deployment with connector run, or with "
+                "connector.testing.deployment, or give a test's Event its requests="
+            )
+        if os.getpid() != self._pid:
+            raise SessionStateError(
+                "a forked process cannot make requests: make the request in the process that made the "
+                "adapter or got the event"
+            )
+        with self._lock:
+            if self._client is None:
+                self._client = self._spec().open(self._deployment)
+                if self._stopped:
+                    self._client.refuse()  # the client then answers every new request with a refusal
+            return self._client

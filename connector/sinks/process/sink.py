@@ -1,0 +1,122 @@
+"""The sink ``process``: calls a Python function with the object and the event."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import ConnectorError
+from connector.modules import load_module
+from connector.sinks.contract import Event, ExternalSink, SinkContext, TransactionalSink
+from connector.tracebacks import failure_text
+
+_log: Final = logging.getLogger("connector.events")
+_FAILED: Final = "a business process has failed"
+
+
+class ProcessNotFound(ConnectorError):
+    """The module or function of a business process cannot be loaded. The text gives the reason."""
+
+
+def load_process(reference: str, deployment: str) -> Callable[..., Any]:
+    """Returns the function of ``reference``, ``module:function``.
+
+    Args:
+        reference: as in ``process:`` of a subscription.
+        deployment: the directory of ``adapter.yaml``, or the directory that the deployment was unpacked to.
+
+    Raises:
+        ProcessNotFound: no such module or function, or importing the module raised.
+    """
+    module_name, separator, path = reference.partition(":")
+    if not separator or not module_name or not path:
+        raise ProcessNotFound(f"process {reference!r} is not module:function")
+    try:
+        module = load_module(module_name, deployment)
+    except (Exception, SystemExit) as error:
+        raise ProcessNotFound(
+            f"process {reference}: importing {module_name} raised {failure_text(error, None, deployment)}"
+        ) from error
+    target: Any = module
+    for part in path.split("."):
+        target = getattr(target, part, None)
+    if not callable(target):
+        raise ProcessNotFound(f"process {reference}: {module_name} has no function {path}")
+    return target  # type: ignore[no-any-return]  # callable() has just said so
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """Recipe for a :class:`ProcessSink`.
+
+    Args:
+        process: ``module:function``.
+        replies: whether the return value of the function is the reply.
+        database: whose transaction the function gets. None = it gets none.
+    """
+
+    process: str
+    replies: bool = False
+    database: str | None = None
+
+    def open(self, context: SinkContext) -> ProcessSink | TransactionalProcessSink:
+        """Loads the function.
+
+        Raises:
+            ProcessNotFound: there is no such module or function, or importing the module raised.
+        """
+        function = load_process(self.process, context.deployment)
+        if self.database is not None:
+            return TransactionalProcessSink(function, context.subscription, self.database)
+        return ProcessSink(function, context.subscription, replies=self.replies)
+
+
+class _Process:
+    """Calls a Python function ``f(bo, event)``.
+
+    Args:
+        function: the process.
+        subscription: the name of the subscription.
+        replies: whether the return value of the function is the reply.
+    """
+
+    def __init__(self, function: Callable[..., Any], subscription: str, *, replies: bool = False) -> None:
+        self.__wrapped__ = function  # a traceback without a frame of the user's module points here
+        self._subscription = subscription
+        self._has_warned = replies
+
+    def deliver(self, bo: BusinessObject, event: Event) -> object:
+        """Calls the function. Warns once when the function returns a value that nothing uses."""
+        returned = self.__wrapped__(bo, event)
+        if returned is not None and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "a process returned a value, but its subscription does not set reply: true",
+                extra={"subscription": self._subscription, "message_id": event.id},
+            )
+        return returned
+
+
+class ProcessSink(_Process, ExternalSink):
+    """A sink that calls a Python function. The arguments are those of the class above."""
+
+    failed: ClassVar[str] = _FAILED
+
+
+class TransactionalProcessSink(_Process, TransactionalSink):
+    """A sink that calls a Python function with an open transaction.
+
+    Args:
+        function: the process.
+        subscription: the name of the subscription.
+        database: whose transaction the function gets.
+    """
+
+    failed: ClassVar[str] = _FAILED
+
+    def __init__(self, function: Callable[..., Any], subscription: str, database: str) -> None:
+        super().__init__(function, subscription)
+        self.database = database

@@ -1,0 +1,229 @@
+"""Replies: the answer of a business process to a request (WBI Adapter for JMS, tables 5 and 6).
+
+Here the process is the application on the other side of a request. The answer becomes a message for the
+JMSReplyTo of the request. The message is prepared while the event is processed. The commit that settles the
+event sends the message.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.rules import JMS_TYPE, set_format
+from connector.errors import DestinationError, MalformedData
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+from connector.sinks.contract import write_body
+
+SUCCESS: Final = "SUCCESS"
+VALCHANGE: Final = "VALCHANGE"
+FAIL: Final = "FAIL"
+OBJECT_STATUSES: Final = (SUCCESS, VALCHANGE, "MULTIPLE_HITS")
+"""A reply with one of these statuses may carry a business object."""
+ERROR_STATUSES: Final = (
+    FAIL,
+    "FAIL_RETRIEVE_BY_CONTENT",
+    "BO_DOES_NOT_EXIST",
+    "UNABLE_TO_LOGIN",
+    "VALDUPES",
+    "APPRESPONSETIMEOUT",
+)
+"""A reply with one of these statuses may carry an error text."""
+
+LATE: Final = 60_000
+"""Milliseconds that a reply outlives its request. A late reply stays visible for this time."""
+
+MAX_TEXT: Final = 8192
+"""Bytes of an exception's text in a reply, at most."""
+
+_log = logging.getLogger("connector.events")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with a status, for a business process whose subscription has ``reply: true``.
+
+    ::
+
+        return connector.Reply("BO_DOES_NOT_EXIST", f"there is no customer {customer['CustomerId']}")
+
+    Args:
+        status: SUCCESS, VALCHANGE, MULTIPLE_HITS, FAIL, FAIL_RETRIEVE_BY_CONTENT, BO_DOES_NOT_EXIST,
+            UNABLE_TO_LOGIN, VALDUPES or APPRESPONSETIMEOUT.
+        value: with the first three statuses a business object, or a mapping with attributes of the request's
+            type. With the others an error text. None = an empty body.
+
+    Raises:
+        ValueError: there is no such status.
+        TypeError: the value does not fit the status.
+    """
+
+    status: str
+    value: BusinessObject | Mapping[str, Any] | str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.status in OBJECT_STATUSES:
+            fits, expected = isinstance(self.value, BusinessObject | Mapping), "an object or a mapping"
+        elif self.status in ERROR_STATUSES:
+            fits, expected = isinstance(self.value, str), "a text"
+        else:
+            there_are = ", ".join((*OBJECT_STATUSES, *ERROR_STATUSES))
+            raise ValueError(f"{self.status!r} is no status of a reply; there are {there_are}")
+        if not fits and self.value is not None:
+            found = type(self.value).__name__
+            raise TypeError(f"a reply with the status {self.status} carries {expected}, not a {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyHeaders:
+    """The part of a reply that the request decides.
+
+    Args:
+        destination: where the answer is awaited.
+        message: the headers that repeat the request's, without status and body.
+    """
+
+    destination: Destination
+    message: Message
+
+
+class Replies:
+    """Makes the replies of one adapter.
+
+    Args:
+        definitions: for the mappings that business processes return.
+        result_property: MessageResponseResultProperty, which holds the status.
+        matching: two places, each JMSMessageID, JMSCorrelationID or the name of a property. The first
+            identifies a request. The second is where the reply repeats that identifier.
+        format_property: MessageFormatProperty, the place for the format of a reply. When the reply
+            repeats the identifier in the same place, the reply names no format. Otherwise the reply would not
+            be found.
+        use_defaults: whether an attribute's default satisfies ``required``.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        *,
+        result_property: str,
+        matching: tuple[str, str],
+        format_property: str = JMS_TYPE,
+        use_defaults: bool = False,
+    ) -> None:
+        self._definitions = definitions
+        self._result_property = result_property
+        self._request_id, self._reply_id = matching
+        self._format_property = format_property
+        self._use_defaults = use_defaults
+
+    def reply_headers(self, request: Message) -> ReplyHeaders | None:
+        """Returns the beginning of a reply to a message. None when the message has no usable JMSReplyTo.
+
+        A JMSReplyTo that is not a destination is logged. The message is processed as an event all the same.
+        """
+        if not request.reply_to:
+            return None
+        try:
+            destination = parse_destination(request.reply_to)
+        except DestinationError as error:
+            _log.warning(
+                "a request gets no reply",
+                extra={"message_id": request.message_id, "reason": f"its JMSReplyTo: {error}"},
+            )
+            return None
+        message = Message(
+            delivery_mode=request.delivery_mode,
+            priority=request.priority,
+            expiration=request.expiration + LATE if request.expiration else 0,
+        )
+        self._identify(request, message)
+        return ReplyHeaders(destination, message)
+
+    def _identify(self, request: Message, reply: Message) -> None:
+        """Copies the request's identifier into the reply. JMSMessageID replaces a missing identifier."""
+        value: bool | int | float | str | None = request.message_id
+        kind = "string"
+        if self._request_id == "JMSCorrelationID":
+            value = request.correlation_id or value
+        elif self._request_id in request.properties:
+            value = request.properties[self._request_id]
+            kind = request.property_types[self._request_id]
+        if value is None:
+            return
+        if self._reply_id == "JMSCorrelationID":
+            reply.correlation_id = str(value).lower() if isinstance(value, bool) else str(value)
+        else:
+            reply.set_property(self._reply_id, value, kind)
+
+    def answer(
+        self,
+        reply_headers: ReplyHeaders,
+        bo: BusinessObject,
+        answered: object,
+        to_body: Callable[[BusinessObject], bytes | str],
+        format_of: Callable[[str, str], str | None],
+    ) -> Message:
+        """Returns the reply that a process has answered with.
+
+        Args:
+            bo: the business object of the request.
+            answered: the return value of the process: None, an object, a mapping or a :class:`Reply`.
+            to_body: writes the object of the reply.
+            format_of: returns the format of the reply, by object and verb.
+
+        Raises:
+            MalformedData: the answer cannot be sent.
+        """
+        if answered is None:
+            answered = Reply(SUCCESS)
+        elif isinstance(answered, BusinessObject | Mapping):
+            answered = Reply(VALCHANGE, answered)
+        elif not isinstance(answered, Reply):
+            raise MalformedData(
+                f"what the process returned is no reply: found {type(answered).__name__}, expected None, a "
+                "business object, a mapping or connector.Reply"
+            )
+        value = answered.value
+        if isinstance(value, Mapping):
+            value = BusinessObject(self._definitions, bo.type, bo.verb, value)
+            finish(value, use_defaults=self._use_defaults)
+        if isinstance(value, BusinessObject):
+            message_class, body = write_body(to_body, value)
+            about = value
+        else:
+            message_class, body = "T", (value or "").encode("utf-8", "backslashreplace")
+            about = bo
+        message = self._filled(reply_headers, answered.status, message_class, body)
+        self._set_format(message, format_of(about.type, about.verb or ""))
+        return message
+
+    def failure(self, reply_headers: ReplyHeaders, text: str, message_format: str | None = None) -> Message:
+        """Returns the reply to a request that has failed. ``text`` is the reason."""
+        body = text.encode("utf-8", "backslashreplace")
+        if len(body) > MAX_TEXT:
+            body = body[: MAX_TEXT - 3].decode("utf-8", "ignore").encode() + b"..."
+        message = self._filled(reply_headers, FAIL, "T", body)
+        self._set_format(message, message_format)
+        return message
+
+    def _set_format(self, message: Message, message_format: str | None) -> None:
+        is_taken = self._format_property in (self._reply_id, self._result_property)
+        if message_format is not None and not is_taken:
+            set_format(message, message_format, self._format_property)
+
+    def _filled(self, reply_headers: ReplyHeaders, status: str, message_class: str, body: bytes) -> Message:
+        begun = reply_headers.message
+        message = replace(
+            begun,
+            body=body,
+            message_class=message_class,
+            properties=dict(begun.properties),
+            property_types=dict(begun.property_types),
+        )
+        message.set_property(self._result_property, status, "string")
+        return message

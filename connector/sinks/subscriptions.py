@@ -1,0 +1,69 @@
+"""Subscriptions: which subscriber wants which business object. Every match gets the event."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connector.businessobjects.rules import StaticMetaObject
+from connector.sinks.contract import SinkSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """An entry of ``subscriptions``. ``timeout`` and later arguments are for external sinks only.
+
+    Args:
+        name: unique. Reasons and ``connector_delivered`` contain the name.
+        object: the name of a business object, or a pattern: ``Order*``, ``*``.
+        verbs: None = every verb.
+        sink: opens the sink that the object is delivered to.
+        timeout: seconds that one delivery may take. None = no limit.
+        retries: how often the sink is called again, in place, after a TemporaryFailure.
+        reply: whether the return value of the sink answers the message (:mod:`connector.sinks.replying`).
+        mime_type: format of the reply. None = the format of the request.
+        format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
+            the rule.
+    """
+
+    name: str
+    object: str
+    verbs: tuple[str, ...] | None
+    sink: SinkSpec
+    timeout: float | None = None
+    retries: int = 0
+    reply: bool = False
+    mime_type: str | None = None
+    format: str | None = None
+
+    def wants(self, object_name: str, verb: str) -> bool:
+        if self.verbs is not None and verb not in self.verbs:
+            return False
+        return fnmatch.fnmatchcase(object_name, self.object)
+
+    def output_format(self, rules: StaticMetaObject | None, object_name: str, verb: str) -> str | None:
+        """Returns the format of a reply: the subscription's, else OutputFormat of the static meta-object."""
+        if self.format is not None or rules is None:
+            return self.format
+        return rules.properties(object_name, verb).get("OutputFormat")
+
+
+class Broker:
+    """Finds the subscriptions of an object and verb. Remembers each result.
+
+    Args:
+        subscriptions: in the order of the configuration, which is the order of delivery.
+    """
+
+    def __init__(self, subscriptions: Sequence[Subscription]) -> None:
+        self._subscriptions = tuple(subscriptions)
+        self._found: dict[tuple[str, str], tuple[Subscription, ...]] = {}
+
+    def subscribers(self, object_name: str, verb: str) -> tuple[Subscription, ...]:
+        key = (object_name, verb)
+        found = self._found.get(key)
+        if found is None:
+            found = tuple(s for s in self._subscriptions if s.wants(object_name, verb))
+            self._found[key] = found
+        return found

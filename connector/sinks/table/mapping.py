@@ -1,0 +1,94 @@
+"""Which values of a business object go into which columns of a table, as adapter.yaml says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from jmespath.exceptions import JMESPathError
+
+from connector.businessobjects.definition import Attribute, Definition
+from connector.businessobjects.expressions import compile_expression
+from connector.businessobjects.instance import BusinessObject
+from connector.text.names import did_you_mean
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class WrongExpression(ValueError):
+    """An expression names no attribute, or is no JMESPath expression."""
+
+
+class Source(NamedTuple):
+    """Where the value of a column comes from.
+
+    Args:
+        text: the name of an attribute, or a JMESPath expression, for texts.
+        attribute: of the business object. None = an expression.
+        value: returns the value. None = not set.
+    """
+
+    text: str
+    attribute: Attribute | None
+    value: Callable[[BusinessObject], Any]
+
+
+def source_of(text: str, definition: Definition) -> Source:
+    """Returns the source that a text names: an attribute of a simple type, or a JMESPath expression.
+
+    Raises:
+        WrongExpression: the text is neither.
+    """
+    attribute = definition.attributes.get(text)
+    if attribute is not None and attribute.is_list:
+        raise WrongExpression(
+            f"{text} is a list of values ({attribute.type}), and a column holds a single value"
+        )
+    if attribute is not None and not attribute.is_child:
+        return Source(text, attribute, lambda bo: bo[text])
+    if attribute is not None:
+        raise WrongExpression(f"{text} is a {attribute.type}, not a single value")
+    if _NAME.match(text):
+        near = did_you_mean(text, definition.attributes)
+        raise WrongExpression(f"{definition.name} has no attribute {text!r}{near}")
+    try:
+        expression = compile_expression(text)
+    except JMESPathError as error:
+        raise WrongExpression(f"{text!r} is no JMESPath expression: {' '.join(str(error).split())}") from None
+
+    def value(bo: BusinessObject) -> Any:
+        try:
+            return expression.search(bo.as_dict())
+        except JMESPathError as error:
+            raise ValueError(f"the expression {text!r} cannot be used: {error}") from None
+
+    return Source(text, None, value)
+
+
+@dataclass(frozen=True, slots=True)
+class TableMapping:
+    """A table, and the sources of its columns.
+
+    Args:
+        name: TABLE or SCHEMA.TABLE.
+        columns: column and source. None = all attributes of simple types, by their names.
+        key: column and source in the parent, for the table of a child.
+        children: attribute and table.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str], ...] | None = None
+    key: tuple[tuple[str, str], ...] = ()
+    children: tuple[tuple[str, TableMapping], ...] = ()
+
+
+def default_columns(definition: Definition) -> list[str]:
+    """Returns the attributes that have columns of their names: all of simple types but meta-objects."""
+    left_out = definition.metaobject_attributes
+    return [
+        name
+        for name, attribute in definition.attributes.items()
+        if not attribute.is_child and name not in left_out
+    ]

@@ -1,0 +1,315 @@
+"""A table of a database with its mapping: checks the columns, and writes objects as rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, Literal, NamedTuple
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    MetaData,
+    Table,
+    and_,
+    delete,
+    exists,
+    insert,
+    inspect,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.sql.elements import ColumnElement
+
+from connector.businessobjects.definition import Definition, Definitions
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import ObjectRefused
+from connector.sinks.table.creation import create_statement, tables_there
+from connector.sinks.table.mapping import (
+    Source,
+    TableMapping,
+    WrongExpression,
+    default_columns,
+    source_of,
+)
+from connector.sinks.table.values import converter, fits
+from connector.text.decimals import plain
+from connector.text.names import did_you_mean
+
+OnConflict = Literal["error", "ignore", "update"]
+Operation = Literal["insert", "update", "delete"]
+_INSERTS: Final[Mapping[str, Callable[..., Any]]] = {
+    "postgresql": postgresql.insert,
+    "sqlite": sqlite.insert,
+}
+Row = dict[str, Any]
+
+
+class WrongTable(ObjectRefused):
+    """A table does not fit its mapping. The text has all mistakes, one a line."""
+
+
+class _Target(NamedTuple):
+    """A column and the source of its values."""
+
+    column: Column[Any]
+    source: Source
+    convert: Callable[[Any], Any]
+
+
+class TableRows:
+    """Writes the rows of one business object.
+
+    Args:
+        connection: the table is read through this connection.
+        mapping: of the table.
+        definition: of the object.
+        definitions: of its children.
+        parent: definition of the parent, for the table of a child.
+
+    Raises:
+        WrongTable: the table does not exist, or does not fit.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        mapping: TableMapping,
+        definition: Definition,
+        definitions: Definitions,
+        parent: Definition | None = None,
+    ) -> None:
+        self._definition = definition
+        self._dialect = connection.dialect.name
+        self._name = mapping.name
+        self._problems: list[str] = []
+        self._table = _reflected(connection, mapping, definition, parent)
+        pairs = mapping.columns
+        if pairs is None:
+            pairs = tuple((name, name) for name in default_columns(definition))
+        self._targets = [target for pair in pairs if (target := self._target(*pair, definition)) is not None]
+        self._parent_key = [
+            target
+            for pair in mapping.key
+            if parent is not None and (target := self._target(*pair, parent)) is not None
+        ]
+        self._key = [
+            one for one in self._targets if one.source.attribute is not None and one.source.attribute.is_key
+        ]
+        self._check_needed()
+        self._children: dict[str, TableRows] = {}
+        for name, child in mapping.children:
+            attribute = definition.attributes[name]
+            try:
+                self._children[name] = TableRows(
+                    connection, child, definitions[attribute.type], definitions, definition
+                )
+            except WrongTable as error:
+                self._problems += str(error).splitlines()
+        if self._problems:
+            raise WrongTable("\n".join(self._problems))
+
+    def _target(self, name: str, text: str, definition: Definition) -> _Target | None:
+        column = _column(self._table, name)
+        if column is None:
+            near = did_you_mean(name, self._table.columns.keys())
+            has = f"; it has {', '.join(self._table.columns.keys())}" if not near else ""
+            self._problems.append(
+                f"the table {self._name} has no column {name!r} for {definition.name}.{text}{near}{has}"
+            )
+            return None
+        try:
+            source = source_of(text, definition)
+        except WrongExpression as error:
+            self._problems.append(f"{self._name}.{column.name}: {error}")
+            return None
+        attribute = source.attribute
+        if attribute is not None and not fits(attribute.type, column.type):
+            self._problems.append(
+                f"{definition.name}.{attribute.name} is {attribute.type}, but the column {column.name} of "
+                f"{self._name} is {column.type}"
+            )
+        return _Target(column, source, converter(column.type, self._dialect))
+
+    def _check_needed(self) -> None:
+        """Reports columns that need a value and get none."""
+        mapped = {one.column.name for one in (*self._targets, *self._parent_key)}
+        for column in self._table.columns:
+            is_needed = not column.nullable and column.server_default is None and column.identity is None
+            is_numbered = column is self._table.autoincrement_column
+            if is_needed and not is_numbered and column.computed is None and column.name not in mapped:
+                self._problems.append(
+                    f"the column {column.name} of {self._name} needs a value, and no attribute of "
+                    f"{self._definition.name} goes there"
+                )
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The columns of the key attributes."""
+        return [one.column.name for one in self._key]
+
+    def check_conflicts(self, connection: Connection, on_conflict: OnConflict) -> None:
+        """Checks that the database can do what an insert has to do with a row that is there.
+
+        Raises:
+            WrongTable: the database or the table cannot do that.
+        """
+        if on_conflict == "error":
+            return
+        if connection.dialect.name not in _INSERTS:
+            raise WrongTable(f"on_conflict: {on_conflict} needs PostgreSQL or SQLite")
+        if on_conflict == "update" and not self._is_unique(connection, set(self.key_columns)):
+            raise WrongTable(
+                f"on_conflict: update needs a primary key or a unique index of {self._name} with exactly the "
+                f"columns of the key attributes: {', '.join(self.key_columns)}"
+            )
+
+    def _is_unique(self, connection: Connection, columns: set[str]) -> bool:
+        look, table = inspect(connection), self._table
+        indexes = look.get_indexes(table.name, table.schema)
+        constraints = look.get_unique_constraints(table.name, table.schema)
+        known = [set(table.primary_key.columns.keys())]
+        known += [set(filter(None, one["column_names"])) for one in indexes if one["unique"]]
+        known += [set(one["column_names"]) for one in constraints]
+        return columns in known
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def write(
+        self, connection: Connection, bo: BusinessObject, operation: Operation, on_conflict: OnConflict
+    ) -> None:
+        """Writes an object with its children.
+
+        Raises:
+            ObjectRefused: an update found no row, or a value does not fit its column, or a key is not set.
+            sqlalchemy.exc.SQLAlchemyError: the database refuses the row.
+        """
+        if operation == "insert":
+            if self._insert(connection, bo, on_conflict):
+                self._replace_children(connection, bo, deletes=on_conflict == "update")
+            return
+        where = self._where(bo)
+        if operation == "delete":
+            for child in self._children.values():
+                child._delete_of(connection, bo)
+            connection.execute(delete(self._table).where(where))
+            return
+        self._update(connection, bo, where)
+        self._replace_children(connection, bo, deletes=True)
+
+    def _insert(self, connection: Connection, bo: BusinessObject, on_conflict: OnConflict) -> bool:
+        """Inserts the row of an object. False = the row was there and is left as it is."""
+        row = self._row(bo)
+        if on_conflict == "error":
+            connection.execute(insert(self._table), row)
+            return True
+        statement = _INSERTS[connection.dialect.name](self._table).values(row)
+        keys = self.key_columns
+        changed = {name: statement.excluded[name] for name in row if name not in keys}
+        if on_conflict == "update" and changed:
+            connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed))
+            return True
+        # a count of rows is not reliable here: drivers do not have one for each form of INSERT
+        made = statement.on_conflict_do_nothing().returning(literal(1))
+        return connection.execute(made).first() is not None or on_conflict == "update"
+
+    def _update(self, connection: Connection, bo: BusinessObject, where: ColumnElement[bool]) -> None:
+        keys = self.key_columns
+        row = {name: value for name, value in self._row(bo).items() if name not in keys}
+        if row:
+            is_there = connection.execute(update(self._table).where(where).values(row)).rowcount > 0
+        else:
+            is_there = bool(connection.execute(select(exists().where(where))).scalar())
+        if not is_there:
+            raise ObjectRefused(
+                f"the table {self._name} has no row with {self._described(bo)}: nothing to update"
+            )
+
+    def _replace_children(self, connection: Connection, bo: BusinessObject, *, deletes: bool) -> None:
+        for name, child in self._children.items():
+            objects = bo[name]
+            if objects is None:
+                continue
+            if deletes:
+                child._delete_of(connection, bo)
+            child._insert_of(connection, bo, objects if isinstance(objects, list) else [objects])
+
+    def _delete_of(self, connection: Connection, parent: BusinessObject) -> None:
+        """Deletes the rows of the children of an object."""
+        values = self._values(self._parent_key, parent)
+        where = and_(*(self._table.columns[name] == value for name, value in values.items()))
+        connection.execute(delete(self._table).where(where))
+
+    def _insert_of(
+        self, connection: Connection, parent: BusinessObject, objects: Sequence[BusinessObject]
+    ) -> None:
+        """Inserts the rows of the children of an object."""
+        key = self._values(self._parent_key, parent)
+        rows = [{**self._row(one), **key} for one in objects]
+        for _, alike in itertools.groupby(rows, key=list):  # a default for what is not set
+            connection.execute(insert(self._table), list(alike))
+
+    def _row(self, bo: BusinessObject) -> Row:
+        return self._values(self._targets, bo, only_set=True)
+
+    def _where(self, bo: BusinessObject) -> ColumnElement[bool]:
+        values = self._values(self._key, bo)
+        return and_(*(self._table.columns[name] == value for name, value in values.items()))
+
+    def _values(self, targets: Iterable[_Target], bo: BusinessObject, *, only_set: bool = False) -> Row:
+        """Returns values by column.
+
+        Raises:
+            ObjectRefused: a value does not fit, or is not set and has to be.
+        """
+        row: Row = {}
+        for column, source, convert in targets:
+            try:
+                value = source.value(bo)
+            except ValueError as error:
+                raise ObjectRefused(f"{bo.type}: {error}") from None
+            if value is None:
+                if only_set:
+                    continue
+                raise ObjectRefused(f"{bo.type}: {source.text} is not set, and is a key of {self._name}")
+            try:
+                row[column.name] = convert(value)
+            except ValueError as error:
+                raise ObjectRefused(
+                    f"{bo.type}: {source.text}: {error}, for the column {column.name} of {self._name}"
+                ) from None
+        return row
+
+    def _described(self, bo: BusinessObject) -> str:
+        values = self._values(self._key, bo).items()
+        return " and ".join(
+            f"{name} = {plain(value) if isinstance(value, Decimal) else repr(value)}"
+            for name, value in values
+        )
+
+
+def _reflected(
+    connection: Connection, mapping: TableMapping, definition: Definition, parent: Definition | None
+) -> Table:
+    schema, _, table = mapping.name.rpartition(".")
+    try:
+        return Table(table, MetaData(), schema=schema or None, autoload_with=connection)
+    except NoSuchTableError:
+        known = inspect(connection).get_table_names(schema or None)
+        statement = create_statement(connection.dialect, mapping, definition, parent)
+        raise WrongTable(
+            f"there is no table {mapping.name}{did_you_mean(table, known)}; {tables_there(known)}. An "
+            f"administrator can make it so: {statement}"
+        ) from None
+
+
+def _column(table: Table, name: str) -> Column[Any] | None:
+    """Returns a column. Upper and lower case count only if two columns differ in nothing else."""
+    if name in table.columns:
+        return table.columns[name]
+    found = [column for column in table.columns if column.name.casefold() == name.casefold()]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,89 @@
+"""The sink ``table``: writes business objects into tables, in the transaction of the event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import ObjectRefused
+from connector.sinks.contract import Event, SinkContext, TransactionalSink
+from connector.sinks.table.mapping import TableMapping
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from connector.sinks.table.rows import OnConflict, Operation, TableRows
+
+OPERATIONS: Final[dict[str, Operation]] = {"Create": "insert", "Update": "update", "Delete": "delete"}
+"""The operations of the verbs that need no ``operation``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """Recipe for a :class:`TableSink`.
+
+    Args:
+        database: a key of ``databases:``.
+        object: name of the business object.
+        mapping: of the table.
+        on_conflict: what an insert does when the row is there.
+        operation: for every verb. None = by the verb (:data:`OPERATIONS`).
+    """
+
+    database: str
+    object: str
+    mapping: TableMapping
+    on_conflict: OnConflict = "error"
+    operation: Operation | None = None
+
+    def open(self, context: SinkContext) -> TableSink:
+        """Makes the sink. The first delivery reads the table."""
+        return TableSink(self, context.definitions)
+
+    def rows(self, connection: Connection, definitions: Definitions) -> TableRows:
+        """Reads the table, and checks that the table fits.
+
+        Raises:
+            WrongTable: the text has all mistakes.
+        """
+        from connector.sinks.table.rows import TableRows
+
+        return TableRows(connection, self.mapping, definitions[self.object], definitions)
+
+
+class TableSink(TransactionalSink):
+    """A sink that writes business objects into a table.
+
+    Args:
+        spec: the configuration of the subscription.
+        definitions: the business objects.
+    """
+
+    def __init__(self, spec: TableSpec, definitions: Definitions) -> None:
+        self.database = spec.database
+        self._spec = spec
+        self._definitions = definitions
+        self._rows: TableRows | None = None
+
+    def deliver(self, bo: BusinessObject, event: Event) -> None:
+        """Writes the object.
+
+        Raises:
+            ObjectRefused: the table or the database refuses the object.
+        """
+        from sqlalchemy.exc import SQLAlchemyError
+
+        from connector.databases.urls import reason_of
+
+        operation = self._spec.operation or OPERATIONS.get(bo.verb or "")
+        if operation is None:
+            raise ObjectRefused(f"the verb {bo.verb} has no operation on a table: set operation")
+        connection = event.transaction.sqlalchemy
+        try:
+            if self._rows is None:
+                self._rows = self._spec.rows(connection, self._definitions)
+            self._rows.write(connection, bo, operation, self._spec.on_conflict)
+        except SQLAlchemyError as error:
+            raise ObjectRefused(f"the table {self._spec.mapping.name}: {reason_of(error)}") from error

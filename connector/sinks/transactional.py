@@ -1,0 +1,86 @@
+"""Calls transactional sinks, each in a transaction with the outcome of its event."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import tenacity
+
+from connector.businessobjects.instance import BusinessObject
+from connector.databases.database import Database, TransactionConflict
+from connector.databases.handle import Transaction
+from connector.databases.outcomes import OutcomeRow
+from connector.databases.settings import EventKey
+from connector.sinks.contract import Event, TransactionalSink
+
+_CONFLICTS: Final = 10
+"""Transactions that may end in a conflict before the event has a TemporaryFailure."""
+
+
+class TransactionalCalls:
+    """The calls of one transactional sink.
+
+    Args:
+        sink: to call.
+        database: of the sink.
+        application: ApplicationName.
+        subscription: name of the subscription.
+    """
+
+    def __init__(
+        self, sink: TransactionalSink, database: Database, application: str, subscription: str
+    ) -> None:
+        self._sink = sink
+        self._database = database
+        self._row = functools.partial(OutcomeRow, application, subscription)
+        self._key = EventKey("", "", "", 0)
+        self._check: Callable[[], None] = lambda: None
+        self.taken_over: OSError | None = None
+        """Why the event of the last call may not be delivered by this worker any more. None = it may."""
+        self._retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(TransactionConflict),
+            stop=tenacity.stop_after_attempt(_CONFLICTS),
+            wait=tenacity.wait_random_exponential(multiplier=0.02, max=1.0),
+            reraise=True,
+        )
+
+    def begin(self, key: EventKey, check: Callable[[], None]) -> None:
+        """Names the event of the next calls.
+
+        Args:
+            key: of the event.
+            check: raises OSError if this worker may not deliver the event any more.
+        """
+        self._key, self._check, self.taken_over = key, check, None
+
+    def _fence(self) -> None:
+        try:
+            self._check()
+        except OSError as error:
+            self.taken_over = error
+            raise
+
+    def deliver(self, bo: BusinessObject, event: Event) -> object:
+        """Calls the sink in a transaction, and commits. Does nothing if this subscription has the event.
+
+        Raises:
+            DatabaseUnreachable: the event has to be given back.
+            TransactionConflict: all repetitions ended in a conflict.
+            Exception: of the sink.
+        """
+
+        def work(transaction: Transaction) -> object:
+            event.transaction = transaction
+            try:
+                return self._sink.deliver(bo, event)
+            finally:
+                event.transaction = None
+
+        call = self._row(self._key), self._fence, work
+        try:
+            return self._database.run(*call)
+        except TransactionConflict:
+            returned: Any = self._retrying(self._database.run, *call)
+            return returned

@@ -1,0 +1,1 @@
+"""Local providers: one engine, and one store each. No store knows another."""

@@ -1,0 +1,35 @@
+"""The objects that the parts of one client share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connector.stores.dropbox.committer import Committer
+from connector.stores.dropbox.file_names import FileNames
+from connector.stores.dropbox.headers import HeaderStore
+from connector.stores.dropbox.heartbeat import Heartbeat
+from connector.stores.dropbox.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class ClientContext:
+    """One client of one root.
+
+    Args:
+        layout, headers: of the root.
+        names: makes the file names.
+        committer: makes the commits.
+        client_id: names the owner in claims. Empty for a client that only looks.
+        durable: whether sent messages and commits are synced.
+        keep: whether ``processed/`` and ``expired/`` keep files.
+        heartbeat: knows whether the client is alive to others. None = the client only looks.
+    """
+
+    layout: Layout
+    headers: HeaderStore
+    names: FileNames
+    committer: Committer
+    client_id: str
+    durable: bool
+    keep: bool
+    heartbeat: Heartbeat | None

@@ -1,0 +1,98 @@
+"""New file names after an edit of headers and properties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from connector.messaging.message import PropertyValue, natural_type
+from connector.messaging.settlement import HISTORY
+from connector.stores.dropbox import codec
+from connector.stores.dropbox.claims import WAITS, DropboxClaim, owned_name
+from connector.stores.dropbox.headers import HeaderStore
+from connector.stores.engine.changes import Edit
+from connector.stores.engine.headers import ORIGIN, counted_anew
+
+_COPIES_LACK: Final = (
+    *(f"{name}{letter}=" for name in HISTORY for letter in codec.LETTER_TYPES),
+    codec.DELIVERY_COUNT,
+    codec.OWNER,
+)
+"""Properties that a copy does not inherit from the claimed message."""
+
+
+class FileNames:
+    """Makes the file names of one client.
+
+    Args:
+        headers: of the root. Holds headers that are too long for a name.
+    """
+
+    def __init__(self, headers: HeaderStore) -> None:
+        self._headers = headers
+        self._pairs: dict[int, tuple[Mapping[str, PropertyValue], str]] = {}
+
+    def copy(self, claim: DropboxClaim, edit: Edit) -> str:
+        """Returns the name of a copy that a settlement makes.
+
+        A copy has the history of that settlement only.
+        """
+        pairs = self.pairs(edit.properties)
+        name = claim.name
+        if codec.HEADER_KEY in name:
+            full = self._headers.full(name)
+            if "connector_" in full or codec.DELIVERY_COUNT in full or codec.OWNER in full:
+                name = full  # the sidecar has properties that the copy must not inherit
+        if "connector_" in name or codec.DELIVERY_COUNT in name or codec.OWNER in name:
+            name = codec.without_properties(name, _COPIES_LACK)
+        if claim.folders.copy_tag:
+            # Two subscriptions may hold the same file. The copy of each has its own name.
+            pairs = f"{pairs}&{claim.folders.copy_tag}" if pairs else claim.folders.copy_tag
+        return self._headers.fit(codec.add_properties(name, pairs))
+
+    def requeued(self, claim: DropboxClaim) -> str:
+        """Returns the name of a message that is new again, and otherwise unchanged."""
+        return self._headers.fit(codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,)))
+
+    def returned(self, claim: DropboxClaim, edit: Edit, *, stays: bool) -> str:
+        """Returns the name of a message that is given back, or left to wait in an in-progress destination."""
+        full = name = claim.name
+        if codec.HEADER_KEY in name:
+            full = self._headers.full(name)
+        returned = full
+        if claim.owner is not None and stays:
+            returned = owned_name(full, WAITS, claim.destination)
+        elif claim.owner is not None and claim.in_progress:
+            returned = codec.without_properties(full, (codec.OWNER, ORIGIN))
+        deliveries = claim.delivery_count if edit.deliveries is None else edit.deliveries
+        if deliveries != claim.delivery_count or edit.properties:
+            pairs = []
+            if deliveries > 0:
+                pairs.append(f"{codec.DELIVERY_COUNT}I={deliveries + 1}")
+            if edit.properties:
+                pairs.append(self.pairs(edit.properties))
+            dropped = [f"{pair.partition('=')[0]}=" for pair in "&".join(pairs).split("&")]
+            returned = codec.without_properties(returned, (codec.DELIVERY_COUNT, *dropped))
+            if pairs:
+                returned = codec.add_properties(returned, "&".join(pairs))
+        return name if returned == full else self._headers.fit(returned)
+
+    def put_aside(self, name: str) -> str:
+        """Returns the full name of a message that was delivered too often."""
+        edit = counted_anew(codec.decode(name, readable_only=True)[0])
+        dropped = [f"{key}{letter}=" for key in edit.properties for letter in codec.LETTER_TYPES]
+        name = codec.without_properties(name, (codec.DELIVERY_COUNT, *dropped))
+        return codec.add_properties(name, self.pairs(edit.properties))
+
+    def pairs(self, properties: Mapping[str, PropertyValue]) -> str:
+        """Returns the encoded pairs. A batch has few pairs and shares them, so they are encoded once."""
+        known = self._pairs.get(id(properties))
+        if known is not None and known[0] is properties:
+            return known[1]
+        text = "&".join(
+            codec.encode_property(name, natural_type(value), value) for name, value in properties.items()
+        )
+        if len(self._pairs) > 1000:
+            self._pairs.clear()
+        self._pairs[id(properties)] = (properties, text)
+        return text

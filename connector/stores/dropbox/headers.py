@@ -1,0 +1,221 @@
+"""Headers too long for a file name: in a sidecar under ``dropboxmq/headers/``.
+
+The sidecar holds the full name, of any length. The file gets a short name with priority, class, expiration,
+and the key of the sidecar as a property. So the sidecar is found after a plain ``mv`` into another queue. The
+key is unique to the copy, and ends with a digest of the sidecar. Keys of earlier versions have no digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from connector.errors import MalformedData, ProviderError
+from connector.stores.dropbox import codec, files
+
+_PREFIX: Final = f"{codec.HEADER_KEY}S="
+_DIGEST: Final = re.compile(r"_([0-9a-f]{10})\Z").search
+"""The digest in a key. No client id has a ``_``."""
+_MOST: Final = 1 << 26
+"""Bytes of the largest sidecar that is read."""
+
+
+class HeaderStore:
+    """The sidecars of one root.
+
+    Args:
+        directory: ``<root>/dropboxmq/headers``.
+        client_id: makes the keys of this client unique.
+        sync: whether a sidecar is durable before its file is visible.
+    """
+
+    def __init__(self, directory: str, client_id: str, *, sync: bool) -> None:
+        self._directory = directory
+        self._client_id = client_id
+        self._sync = sync
+        self._numbers = itertools.count(1)
+
+    def fit(self, name: str, room: int = codec.NAME_MAX) -> str:
+        """Returns ``name`` if it has at most ``room`` bytes, else a short name with a new sidecar.
+
+        Raises:
+            OSError: the sidecar cannot be written.
+            ProviderError: an existing sidecar cannot be read.
+        """
+        if len(name) <= room and (name.isascii() or len(os.fsencode(name)) <= room):
+            return name
+        full = self.full(name)
+        fields = codec.split(full)
+        if fields is None:
+            full = codec.structure_bare(full)
+            fields = codec.split(full)
+            assert fields is not None
+        content = os.fsencode(full)
+        key = f"{self._client_id}-{next(self._numbers)}_{_digest(content)}"
+        files.write_new(self.path(key), content, sync=self._sync)
+        short = _shortened(fields, key, keys_of(full))
+        # The sidecar names a lost sidecar too. So a short name without room for both loses nothing.
+        return short if len(short) <= room else _shortened(fields, key)
+
+    def full(self, name: str) -> str:
+        """Returns the same as :meth:`expand`. If a sidecar is lost, returns all known headers and its key.
+
+        Raises:
+            ProviderError: no sidecar can be read.
+        """
+        return name if codec.HEADER_KEY not in name else self.look(name)[0]
+
+    def expand(self, name: str) -> str:
+        """Returns the full name of a message. Later properties of the short name follow those of the sidecar.
+
+        Raises:
+            MalformedData: the sidecar is missing, damaged, or may not be read.
+            ProviderError: no sidecar can be read.
+        """
+        if codec.HEADER_KEY not in name:  # most names have no sidecar
+            return name
+        full, lost = self.look(name)
+        if lost:
+            raise MalformedData(lost)
+        return full
+
+    def look(self, name: str) -> tuple[str, str]:
+        """Returns the full name as far as known, and why the rest is lost. Empty = nothing is lost.
+
+        A sidecar that was written while another sidecar was lost names the lost sidecar, which may be back
+        now.
+
+        Raises:
+            ProviderError: no sidecar can be read.
+        """
+        seen = set()
+        while (key := key_of(name)) is not None:
+            try:
+                full = self._read(name, key)
+            except MalformedData as error:
+                return name, str(error)
+            if key in seen:
+                return name, f"the headers of the message are damaged: {self.path(key)} refers to itself"
+            seen.add(key)
+            gained = _gained(name)
+            if gained:
+                full = codec.without_properties(full, [f"{pair.partition('=')[0]}=" for pair in gained])
+                full = codec.add_properties(full, "&".join(gained))
+            name = full
+        return name, ""
+
+    def _read(self, name: str, key: str) -> str:
+        """Returns the full name in a sidecar, checked against the short name.
+
+        Raises:
+            MalformedData: the sidecar is missing, damaged, or may not be read.
+            ProviderError: no sidecar can be read.
+        """
+        path = self.path(key)
+        try:
+            content, _ = files.read_regular(path, _MOST)
+        except FileNotFoundError:
+            raise MalformedData(f"the headers of the message are missing: there is no file {path}") from None
+        except MalformedData:
+            raise MalformedData(
+                f"the headers of the message are damaged: {path} is no regular file of at most {_MOST} bytes"
+            ) from None
+        except OSError as error:
+            if files.is_of_one_file(error, self._directory):
+                raise MalformedData(
+                    f"the headers of the message cannot be read: {error.strerror}: {path}"
+                ) from None
+            raise ProviderError(f"cannot read the headers {path}: {error.strerror}") from error
+        full = os.fsdecode(content)
+        digest = _DIGEST(key)
+        if digest and digest[1] != _digest(content):
+            raise MalformedData(f"the headers of the message are damaged: {path} was changed")
+        short, fields = codec.split(name), codec.split(full)
+        if short is None or fields is None or _facts(short) != _facts(codec.split(_shortened(fields, key))):
+            raise MalformedData(
+                f"the headers of the message are damaged: {path} does not belong to the file name"
+            )
+        return full
+
+    def remove(self, name: str, *, keep: str = "") -> None:
+        """Removes the sidecars of a file that is removed or renamed.
+
+        A sidecar that this user may not remove stays, because no message needs it any more.
+
+        Args:
+            name: of the file.
+            keep: the other name of the file. The sidecars named there stay.
+        """
+        for key in keys_of(name):
+            if key not in keys_of(keep):
+                try:
+                    files.remove(self.path(key))
+                except OSError as error:
+                    if not files.is_of_one_file(error, self._directory):
+                        raise
+
+    def path(self, key: str) -> str:
+        return os.path.join(self._directory, key)
+
+
+def key_of(name: str) -> str | None:
+    """Returns the first key of a sidecar in a file name. None if there is no key."""
+    return next(iter(keys_of(name)), None)
+
+
+def keys_of(name: str) -> list[str]:
+    """Returns the keys of the sidecars in a file name: the own sidecar, then a lost sidecar."""
+    if codec.HEADER_KEY not in name:
+        return []
+    fields = codec.split(name)
+    if fields is None:
+        return []
+    keys = [
+        codec.decode_field(pair[len(_PREFIX) :])
+        for pair in codec.split_properties(fields.properties)
+        if pair.startswith(_PREFIX)
+    ]
+    # Keys become paths. So even the keys of a foreign name have to stay inside the directory.
+    return [key for key in keys if key and "/" not in key and "\0" not in key and not key.startswith(".")]
+
+
+def _shortened(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:
+    """Returns the short name of a message.
+
+    Args:
+        fields: of the full name.
+        key: of the sidecar that holds the full name.
+        lost: keys of sidecars that the full name itself names.
+    """
+    kept = [f"{_PREFIX}{one}" for one in (key, *lost)]
+    if codec.is_bare(fields.properties):
+        kept.append(codec.BARE)
+    return codec.Fields(
+        fields.priority,
+        fields.id if len(fields.id) <= 60 else key,
+        fields.message_class,
+        fields.expiration if len(fields.expiration) < 20 else "",  # a longer number is no time
+        properties="&".join(kept),
+    ).name()
+
+
+def _facts(fields: codec.Fields | None) -> tuple[object, ...]:
+    """Returns the facts that a short name repeats from the full name."""
+    assert fields is not None  # a short name is structured
+    return (*fields[:4], codec.is_bare(fields.properties))
+
+
+def _gained(name: str) -> list[str]:
+    """Returns the properties that were added to a short name later."""
+    fields = codec.split(name)
+    assert fields is not None  # only a structured name has properties
+    pairs = codec.split_properties(fields.properties)
+    return [pair for pair in pairs if not pair.startswith(_PREFIX) and pair != codec.BARE]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=5).hexdigest()

@@ -1,0 +1,70 @@
+"""The answers to an operator while clients work.
+
+Makes nothing, and leaves out files that vanish meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+
+from connector.messaging.destination import Destination
+from connector.messaging.notes import BatchNote, WaitingNote
+from connector.messaging.subscription import TopicSubscription
+from connector.stores.dropbox.claims import DropboxClaim
+from connector.stores.dropbox.files import names_in
+from connector.stores.dropbox.headers import HeaderStore
+from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.listing import rank
+from connector.stores.dropbox.open_claims import claims_by_owner
+from connector.stores.dropbox.subscription_files import directory_name
+
+
+def open_batches(layout: Layout, headers: HeaderStore, in_progress: Destination | None) -> list[BatchNote]:
+    """Returns the open claims of all clients, by client and batch.
+
+    Raises:
+        ProviderError: this user may not look.
+    """
+    found = []
+    for client_id, claims in claims_by_owner(layout, headers, None, in_progress).items():
+        for number, batch in groupby(claims, key=lambda claim: claim.cycle):
+            by_sequence = {claim.sequence: claim for claim in batch}
+            found.append(BatchNote(client_id, number, _claimed_at(layout, by_sequence), by_sequence))
+    return found
+
+
+def _claimed_at(layout: Layout, claims: dict[int, DropboxClaim]) -> float:
+    """Returns the time of the first remaining claim, in seconds: a rename changes the ctime of the file."""
+    for claim in claims.values():
+        try:
+            return os.lstat(layout.absolute(claim.path)).st_ctime
+        except OSError:
+            continue
+    return 0.0
+
+
+def look_at_waiting(layout: Layout, source: Destination | TopicSubscription) -> WaitingNote:
+    """Returns the number of waiting messages of a source, and the time of the oldest message.
+
+    Raises:
+        ProviderError: this user may not look.
+    """
+    if isinstance(source, TopicSubscription):
+        folder = layout.subscription(source.topic, directory_name(source)).target
+    else:
+        folder = layout.queue(source).target
+    names = [name for name in names_in(folder) if name[0] != "."]
+    ages = [age for name in names if (age := _sent_at(folder, name)) is not None]
+    return WaitingNote(len(names), min(ages) / 1e6 if ages else None)
+
+
+def _sent_at(folder: str, name: str) -> int | None:
+    """Returns microseconds since 1970. None if the file is gone."""
+    age = rank(name)[1]
+    if age is not None:
+        return age
+    try:
+        return os.lstat(f"{folder}/{name}").st_mtime_ns // 1000
+    except OSError:
+        return None

@@ -1,0 +1,89 @@
+"""The claims under a root, according to the file names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from connector.messaging.destination import Destination
+from connector.stores.dropbox import codec
+from connector.stores.dropbox.claims import DropboxClaim, in_progress_origin, split_tag
+from connector.stores.dropbox.files import names_in
+from connector.stores.dropbox.headers import HeaderStore
+from connector.stores.dropbox.layout import VIEW_LETTERS, Layout, QueueFolders
+from connector.stores.dropbox.transaction_log import sources_left
+from connector.stores.engine.channel import Channel, Part
+
+_PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+
+
+def claims_by_owner(
+    layout: Layout, headers: HeaderStore, client_ids: Collection[str] | None, in_progress: Destination | None
+) -> dict[str, list[DropboxClaim]]:
+    """Returns the claims under the root by the client in the file name, in the order of taking.
+
+    Args:
+        layout, headers: of the root.
+        client_ids: of the clients. None = all clients.
+        in_progress: include this in-progress destination.
+    """
+    found: dict[str, list[DropboxClaim]] = {}
+    settled = sources_left(layout)
+    for folders, key in _places(layout):
+        relative = layout.relative(folders.processing)
+        for name in names_in(folders.processing):
+            short, tag = split_tag(name)
+            if tag is None or (client_ids is not None and tag.owner.client_id not in client_ids):
+                continue
+            if f"{relative}/{name}" in settled:
+                continue
+            home, part = folders, Part.MAIN
+            if tag.view:
+                view = VIEW_LETTERS[tag.view]
+                home = layout.queue(Destination("queue", f"{folders.destination.name}~{view}"))
+                part = _PARTS[view]
+            channel = Channel(folders.destination, key, part)
+            claim = DropboxClaim(layout, headers, home, channel, short, f"{relative}/{name}", *tag.owner)
+            found.setdefault(tag.owner.client_id, []).append(claim)
+    for claim in in_progress_claims(layout, headers, in_progress) if in_progress is not None else ():
+        if claim.owner is not None and (client_ids is None or claim.owner.client_id in client_ids):
+            found.setdefault(claim.owner.client_id, []).append(claim)
+    for claims in found.values():
+        claims.sort(key=lambda claim: (claim.cycle, claim.sequence))
+    return found
+
+
+def _places(layout: Layout) -> Iterator[tuple[QueueFolders, str]]:
+    """Yields all folders of messages, each with the key of its subscription."""
+    for folders in layout.everywhere():
+        yield folders, os.path.basename(folders.base) if folders.copy_tag else ""
+
+
+def in_progress_claims(
+    layout: Layout, headers: HeaderStore, in_progress: Destination
+) -> Iterator[DropboxClaim]:
+    """Yields the messages in an in-progress destination, as claims."""
+    folders = layout.queue(in_progress)
+    relative = layout.relative(folders.target)
+    try:
+        with os.scandir(folders.target) as entries:
+            names = sorted(e.name for e in entries if e.is_file(follow_symlinks=False) and e.name[0] != ".")
+    except FileNotFoundError:
+        return
+    settled = sources_left(layout)
+    for name in names:
+        if f"{relative}/{name}" in settled:
+            continue
+        owner, origin = in_progress_origin(name if codec.OWNER in name else headers.full(name))
+        home = layout.queue(origin) if origin is not None else folders
+        yield DropboxClaim(
+            layout,
+            headers,
+            home,
+            Channel(home.destination),
+            name,
+            f"{relative}/{name}",
+            *(owner or ()),
+            in_progress=True,
+        )

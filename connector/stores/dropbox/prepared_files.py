@@ -1,0 +1,58 @@
+"""Prepared messages: files in ``working/`` with the tag of a client that has not sent them yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from connector.stores.dropbox import files
+from connector.stores.dropbox.claims import split_tag
+from connector.stores.dropbox.clients import living_clients
+from connector.stores.dropbox.layout import Layout
+
+
+def prepared_files(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Yields the client and the path of each prepared message under a root."""
+    for folders in layout.everywhere():
+        for name in files.names_in(folders.working):
+            tag = split_tag(name)[1]
+            if tag is not None:
+                yield tag.owner.client_id, f"{folders.working}/{name}"
+
+
+def owners_of_prepared(layout: Layout) -> set[str]:
+    """Returns the clients that have prepared messages, living or not."""
+    return {client_id for client_id, _ in prepared_files(layout)}
+
+
+def remove_prepared(layout: Layout, client_id: str) -> None:
+    """Removes the prepared messages of a client.
+
+    A file that this user may not remove stays.
+
+    Raises:
+        OSError: files cannot be removed.
+    """
+    for owner, path in prepared_files(layout):
+        if owner == client_id:
+            _remove(layout, path)
+
+
+def remove_forgotten(layout: Layout) -> None:
+    """Removes the prepared messages of clients that have no file any more. No recovery looks for these.
+
+    Raises:
+        OSError: files cannot be removed.
+    """
+    found = list(prepared_files(layout))
+    living = living_clients(layout.clients)  # after the files: a client has its file before it prepares
+    for owner, path in found:
+        if owner not in living:
+            _remove(layout, path)
+
+
+def _remove(layout: Layout, path: str) -> None:
+    try:
+        files.remove(path)
+    except OSError as error:
+        if not files.is_stuck(error, layout.clients):
+            raise

@@ -1,0 +1,293 @@
+"""The clients of a root, and their shared records: :class:`connector.stores.engine.registry.Registry`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Final
+
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.subscription import TopicSubscription
+from connector.stores.dropbox import files
+from connector.stores.dropbox.claims import remove_messages
+from connector.stores.dropbox.client_context import ClientContext
+from connector.stores.dropbox.clients import (
+    ClientFile,
+    ClientLock,
+    DeadClientLock,
+    dead_clients,
+    holds_lock,
+    info_of,
+    is_alive,
+    living_clients,
+)
+from connector.stores.dropbox.codec import NAME_MAX, encode_field
+from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.lock_files import CONSUMERS, LockFile, exclusive, living
+from connector.stores.dropbox.open_claims import claims_by_owner
+from connector.stores.dropbox.prepared_files import owners_of_prepared
+from connector.stores.dropbox.subscription_files import (
+    DELETED,
+    NEW,
+    checked,
+    directory_name,
+    find_subscription,
+    read_subscription,
+    write_subscription,
+)
+from connector.stores.engine.channel import Channel
+from connector.stores.engine.client import CLIENT_ID, CONSUMER, SUBSCRIPTION
+from connector.stores.engine.registry import ClientInfo, Record
+
+_FRESH_NS: Final = 10_000_000
+"""A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
+
+
+def client_info(client_id: str, file: ClientFile) -> ClientInfo:
+    """Returns a client in the form of the engine."""
+    return ClientInfo(
+        client_id,
+        file.application,
+        file.instance,
+        file.origin,
+        file.declared_dead,
+        who=f"process {file.pid} on {file.host}",
+    )
+
+
+class DropboxDead:
+    """See :class:`connector.stores.engine.registry.DeadClientLock`."""
+
+    def __init__(self, registry: DropboxRegistry, info: ClientInfo, dead: DeadClientLock | None) -> None:
+        self.info = info
+        self._registry = registry
+        self._dead = dead
+
+    def remove(self) -> None:
+        """See :meth:`connector.stores.engine.registry.DeadClientLock.remove`."""
+        if self._dead is not None:
+            self._dead.remove()
+        self._registry.sweep()
+
+    def release(self) -> None:
+        """See :meth:`connector.stores.engine.registry.DeadClientLock.release`."""
+        if self._dead is not None:
+            self._dead.release()
+
+
+class DropboxRegistry:
+    """See :class:`connector.stores.engine.registry.Registry`.
+
+    Args:
+        context: of the client.
+        client_lock: of the client. None = the client only looks.
+        file: content of the file of the client.
+        lease: seconds after which a client that does not run counts as dead. None = never.
+        end: removes the prepared messages of the client.
+    """
+
+    def __init__(
+        self,
+        context: ClientContext,
+        client_lock: ClientLock | None,
+        file: ClientFile,
+        lease: float | None,
+        end: Callable[[], None],
+    ) -> None:
+        self.info = client_info(context.client_id, file)
+        self._context = context
+        self._layout: Layout = context.layout
+        self._client_lock = client_lock
+        self._file = file
+        self._lease = lease
+        self._end = end
+        self._numbers = itertools.count(1)
+        self._lock_files: dict[tuple[str, Channel | str, str], LockFile] = {}
+        self._known: dict[Destination, tuple[int, Sequence[Record]]] = {}
+        self._lock = threading.RLock()
+        self._depth = 0
+
+    def check(self) -> None:
+        """See :meth:`connector.stores.engine.registry.Registry.check`. A root that is gone looks drained."""
+        if self._context.heartbeat is not None:
+            self._context.heartbeat.assert_ours()
+        if not os.path.exists(os.path.join(self._layout.clients, self._context.client_id)):
+            raise ProviderError(
+                f"the root {self._layout.root} is not the one that this adapter uses any more "
+                "(moved, removed or not mounted): mount it again, or move it back"
+            )
+
+    def living(self, client_id: str) -> ClientInfo | None:
+        """See :meth:`connector.stores.engine.registry.Registry.living`."""
+        if client_id != self._context.client_id:
+            if not (holds_lock(self._layout.clients, client_id) and self._is_alive(client_id)):
+                return None
+            file = info_of(self._layout.clients, client_id)
+            return client_info(client_id, file) if file is not None else None
+        return self.info
+
+    def _is_alive(self, client_id: str) -> bool:
+        return is_alive(self._layout.clients, client_id, self._context.client_id, self._lease)
+
+    def knows(self, client_id: str) -> bool:
+        """See :meth:`connector.stores.engine.registry.Registry.knows`."""
+        return os.path.lexists(os.path.join(self._layout.clients, client_id))
+
+    def dead(self, *, at_start: bool) -> Iterator[DropboxDead]:
+        """See :meth:`connector.stores.engine.registry.Registry.dead`."""
+        found = dead_clients(self._layout.clients, self._context.client_id, self._lease)
+        for dead in found:
+            yield DropboxDead(self, client_info(dead.client_id, dead.info), dead)
+        if at_start:
+            for client_id in self._unknown():
+                yield DropboxDead(self, ClientInfo(client_id, is_known=False), None)
+
+    def _unknown(self) -> list[str]:
+        """Returns the clients whose file was removed, but not their claims, commits or prepared messages."""
+        names = sorted(os.listdir(self._layout.committing))
+        claims = claims_by_owner(self._layout, self._context.headers, None, None)
+        prepared = owners_of_prepared(self._layout)
+        living = living_clients(
+            self._layout.clients
+        )  # after the names: a client has its file before a record
+        return sorted(({name.partition("-")[0] for name in names} | set(claims) | prepared) - living)
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def lock(self) -> AbstractContextManager[object]:
+        """See :meth:`connector.stores.engine.registry.Registry.lock`."""
+        return self._locked()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            with exclusive(self._layout.lock):
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
+
+    def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
+        """See :meth:`connector.stores.engine.registry.Registry.records`."""
+        if kind == SUBSCRIPTION:
+            assert isinstance(of, Channel)
+            return self._subscriptions(of.destination)
+        holders = living(self._directory(kind, of), self._is_alive, tidy=self._depth > 0)
+        return [
+            Record(kind, of, name, owner=client_info(name.partition("-")[0], file)) for name, file in holders
+        ]
+
+    def _subscriptions(self, topic: Destination) -> Sequence[Record]:
+        directory = self._layout.subscriptions(topic)
+        try:
+            changed = os.stat(directory).st_mtime_ns
+        except FileNotFoundError:
+            return ()
+        known = self._known.get(topic)
+        if known is not None and known[0] == changed:
+            return known[1]
+        is_fresh = time.time_ns() - changed < _FRESH_NS
+        found = tuple(
+            checked(record, folders.base)
+            for folders in self._layout.subscriptions_of(topic)
+            if (record := read_subscription(topic, folders)) is not None
+        )
+        if not is_fresh:
+            self._known[topic] = changed, found
+        return found
+
+    def _directory(self, kind: str, of: Channel | str) -> str:
+        """Returns the directory of the lock files of one kind."""
+        if kind == CLIENT_ID:
+            assert isinstance(of, str)
+            folder = encode_field(of)
+            if len(folder) > NAME_MAX:
+                digest = hashlib.blake2b(of.encode("utf-8", "surrogateescape"), digest_size=16)
+                folder = f"~{digest.hexdigest()}"
+            return os.path.join(self._layout.client_ids, folder)
+        assert kind == CONSUMER
+        assert isinstance(of, Channel)
+        if of.subscription:
+            base = self._layout.subscription(of.destination, of.subscription).base
+        else:
+            base = self._layout.queue(of.destination).base
+        return os.path.join(base, CONSUMERS)
+
+    def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
+        """See :meth:`connector.stores.engine.registry.Registry.subscription`."""
+        return find_subscription(self._layout, client_id, name, durable=durable)
+
+    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
+        """See :meth:`connector.stores.engine.registry.Registry.subscription_key`."""
+        return directory_name(details, unique)
+
+    def write(self, record: Record) -> None:
+        """See :meth:`connector.stores.engine.registry.Registry.write`."""
+        if record.kind == SUBSCRIPTION:
+            assert isinstance(record.of, Channel)
+            unique = f"{self._context.client_id}-{next(self._numbers)}"
+            write_subscription(self._layout, record, unique, durable=self._context.durable)
+            self._known.pop(record.of.destination, None)
+            return
+        number = next(self._numbers)
+        lock_file = LockFile(
+            self._directory(record.kind, record.of), self._context.client_id, number, self._file
+        )
+        self._lock_files[record.kind, record.of, record.key] = lock_file
+
+    def remove(self, record: Record) -> None:
+        """See :meth:`connector.stores.engine.registry.Registry.remove`."""
+        lock_file = self._lock_files.pop((record.kind, record.of, record.key), None)
+        if lock_file is not None:
+            lock_file.close()
+
+    def sweep(self) -> None:
+        """Removes the remains of clients that died while making or removing a subscription or destination."""
+        with self._locked():
+            for topic in self._layout.topics():
+                self._sweep_hidden(self._layout.subscriptions(topic), (NEW, DELETED))
+            for directory in (self._layout.root, self._layout.topic_root):
+                self._sweep_hidden(directory, (DELETED,))
+
+    def _sweep_hidden(self, directory: str, prefixes: Sequence[str]) -> None:
+        for name in files.names_in(directory):
+            for prefix in prefixes:
+                if name.startswith(prefix):
+                    owner = name[len(prefix) :].removeprefix("temporary-").partition("-")[0]
+                    if owner == self._context.client_id or not self._is_alive(owner):
+                        remove_messages(self._context.headers, os.path.join(directory, name))
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def close(self, *, abandoned: bool) -> None:
+        """See :meth:`connector.stores.engine.registry.Registry.close`."""
+        while self._lock_files:
+            _, lock_file = self._lock_files.popitem()  # another thread may make a file meanwhile
+            if abandoned:
+                lock_file.abandon()
+            else:
+                lock_file.close()
+        if self._context.heartbeat is not None:
+            self._context.heartbeat.stop()
+        if self._client_lock is None:
+            return
+        if not abandoned:
+            try:
+                self._end()
+            except (OSError, ProviderError):  # another client removes them
+                abandoned = True
+        if abandoned:
+            self._client_lock.abandon()
+        else:
+            self._client_lock.close()

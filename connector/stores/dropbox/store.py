@@ -1,0 +1,461 @@
+"""The store of the ``dropbox`` provider (see :class:`connector.stores.engine.store.Store`)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from connector.core.message_state import order_key
+from connector.errors import (
+    ClaimLost,
+    MalformedData,
+    ProviderError,
+    SettlementError,
+    UnknownDestination,
+    remedy,
+)
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.retention import Pruned, Retention
+from connector.stores.dropbox import codec, files
+from connector.stores.dropbox.changes import Changes
+from connector.stores.dropbox.claims import (
+    TAG,
+    DropboxClaim,
+    owned_name,
+    owner_text,
+    remove_messages,
+    split_tag,
+)
+from connector.stores.dropbox.client_context import ClientContext
+from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
+from connector.stores.dropbox.layout import QueueFolders
+from connector.stores.dropbox.listing import rank
+from connector.stores.dropbox.open_claims import claims_by_owner, in_progress_claims
+from connector.stores.dropbox.prepared_files import remove_prepared
+from connector.stores.dropbox.pruning import Pruner
+from connector.stores.dropbox.reader import DropboxReader
+from connector.stores.dropbox.subscription_files import DELETED
+from connector.stores.dropbox.tasks import DropboxTaskSpec, without_owner
+from connector.stores.dropbox.transaction_log import Move
+from connector.stores.engine.changes import Change, Edit, GivenBack
+from connector.stores.engine.channel import Channel, Owner, Part
+from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.store import Counts, Judge, Unreadable
+
+_log: Final = logging.getLogger("connector.dropbox")
+_NO_LIMIT: Final = 1 << 62
+_VIEWS: Final = {Part.EXPIRED: "EXPIRED", Part.ERROR: "REJECT-ERROR"}
+
+
+class DropboxStore:
+    """See :class:`connector.stores.engine.store.Store`.
+
+    Args:
+        context: of the client.
+        pruner: removes messages whose retention is over.
+    """
+
+    has_foreign = True
+
+    def __init__(self, context: ClientContext, pruner: Pruner) -> None:
+        self.title = context.layout.root
+        self.context = context
+        self.layout = context.layout
+        self.headers = context.headers
+        self._fan_out = FanOutFiles(context.layout, context.headers, durable=context.durable)
+        self.changes = Changes(context, self._fan_out)
+        self._pruner = pruner
+        self._readers: list[DropboxReader] = []
+        self._numbers = itertools.count(1)
+        self._tag = f"{TAG}{context.client_id}-0-0"
+        self._has_tasks = False
+
+    # -- channels ----------------------------------------------------------------------------------
+
+    def destinations(self) -> list[Destination]:
+        """See :meth:`connector.stores.engine.store.Store.destinations`."""
+        return [*self.layout.queues(), *self.layout.topics()]
+
+    def has(self, channel: Channel) -> bool:
+        """See :meth:`connector.stores.engine.store.Store.has`."""
+        if channel.subscription:
+            return os.path.isdir(self._folders(channel).base)
+        return self.layout.exists(channel.destination)
+
+    def create(self, channel: Channel) -> None:
+        """See :meth:`connector.stores.engine.store.Store.create`."""
+        folders = self.layout.queue(channel.destination)
+        if not folders.whole:
+            self.layout.ensure(channel.destination)
+            return
+        self.layout.make_new(folders)
+        outbox = self.layout.outbox(channel.destination)
+        if not os.path.isdir(outbox.base):
+            self.layout.make_new(outbox)
+
+    def remove(self, channel: Channel, *, claimed: bool) -> None:
+        """See :meth:`connector.stores.engine.store.Store.remove`."""
+        if not channel.subscription:
+            path = self.layout.directory(channel.destination)
+        else:
+            folders = self._folders(channel)
+            path = folders.base
+            if not claimed and any(split_tag(name)[1] for name in files.names_in(folders.processing)):
+                self.empty(channel)
+                return
+        hidden = self._hide(path)
+        remove_messages(self.headers, hidden)
+
+    def _hide(self, path: str) -> str:
+        """Gives a directory a hidden name, so that no client sees it any more. Returns the name.
+
+        Raises:
+            ProviderError: the directory cannot be renamed.
+        """
+        hidden = os.path.join(
+            os.path.dirname(path), f"{DELETED}{self.context.client_id}-{next(self._numbers)}"
+        )
+        try:
+            os.rename(path, hidden)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise ProviderError(f"cannot remove {path}: {error.strerror}") from error
+        return hidden
+
+    def empty(self, channel: Channel) -> None:
+        """See :meth:`connector.stores.engine.store.Store.empty`."""
+        folders = self._folders(channel)
+        for name in files.names_in(folders.target):
+            files.remove(f"{folders.target}/{name}")
+            self.headers.remove(name)
+
+    def count(self, channel: Channel) -> Counts:
+        """See :meth:`connector.stores.engine.store.Store.count`."""
+        folders = self._folders(channel)
+        return Counts(
+            files.count(folders.target),
+            files.count(folders.processing),
+            files.count(folders.expired),
+            files.count(folders.error),
+            files.count(folders.processed),
+        )
+
+    def _folders(self, channel: Channel) -> QueueFolders:
+        if channel.subscription:
+            return self.layout.subscription(channel.destination, channel.subscription)
+        if channel.part is Part.MAIN:
+            return self.layout.queue(channel.destination)
+        return self.layout.queue(Destination("queue", f"{channel.destination.name}~{_VIEWS[channel.part]}"))
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def scan(
+        self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
+    ) -> Iterator[Message]:
+        """See :meth:`connector.stores.engine.store.Store.scan`."""
+        folders = self._folders(channel)
+        found = []
+        for folder in (*([folders.target] if waiting else ()), *([folders.processing] if claimed else ())):
+            for name in _names(folder):
+                seen = self._look(folder, name)
+                if seen is not None:
+                    key, message, lost = seen
+                    found.append((key, f"{folder}/{name}", message, lost))
+        found.sort(key=lambda entry: entry[0])
+        for _, path, message, lost in found:
+            reason = ""
+            try:
+                message.body, _ = files.read_regular(path, _NO_LIMIT)
+            except (FileNotFoundError, MalformedData):
+                continue  # taken meanwhile, or no message
+            except OSError as error:
+                reason = f"{error.strerror}: {path}"
+            if unreadable is not None and (reason or lost):
+                unreadable(message, reason or lost)
+            if not reason:
+                yield message
+
+    def _look(self, folder: str, name: str) -> tuple[tuple[int, int, str], Message, str] | None:
+        """Returns the sort key of a file, the headers, and why headers are lost.
+
+        None if the file is gone or no message.
+        """
+        short = split_tag(name)[0]
+        try:
+            status = os.lstat(f"{folder}/{name}")
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        full, lost = short, ""
+        try:
+            full, lost = self.headers.look(short)
+            full = without_owner(full, keep_origin=True)
+        except (MalformedData, ProviderError) as error:
+            lost = lost or str(error)
+        try:
+            message, _ = codec.decode(full)
+        except MalformedData as error:
+            lost = lost or str(error)
+            message, _ = codec.decode(full, readable_only=True)
+        if not message.timestamp:
+            message.timestamp = status.st_mtime_ns // 1_000_000
+        priority, age = rank(short)
+        key = order_key(priority, status.st_mtime_ns // 1000 if age is None else age, short)
+        return key, message, lost
+
+    def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
+        """See :meth:`connector.stores.engine.store.Store.in_progress_claims`."""
+        return list(in_progress_claims(self.layout, self.headers, channel.destination))
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def reader(
+        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+    ) -> DropboxReader:
+        """See :meth:`connector.stores.engine.store.Store.reader`."""
+        folders = self._folders(channel) if channel.subscription else self.layout.queue(destination)
+        moved_to = self.layout.queue(into.destination) if into is not None else None
+        reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._remove_reader)
+        self._readers.append(reader)
+        return reader
+
+    def _remove_reader(self, reader: DropboxReader) -> None:
+        with contextlib.suppress(ValueError):  # two threads may close the reader
+            self._readers.remove(reader)
+
+    def directories(self) -> Iterator[str]:
+        """Yields the directories in which messages for the open readers arrive."""
+        for reader in tuple(self._readers):
+            yield reader.directory
+
+    def set_return_listener(self, returns: Callable[[str], object]) -> None:
+        """Sets a function that gets the future path of each message that is given back."""
+        self.changes.returns = returns
+
+    def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> DropboxClaim | None:
+        """See :meth:`connector.stores.engine.store.Store.set_owner`."""
+        assert isinstance(claim, DropboxClaim)
+        name = claim.full_name
+        if edit.deliveries is not None:
+            name = codec.with_delivery_count(name, edit.deliveries + 1)
+        if owner is not None:
+            name = owned_name(name, owner_text(*owner), claim.destination)
+        else:
+            name = codec.without_properties(name, (codec.OWNER,))
+        fitted = claim.name
+        try:
+            fitted = self.headers.fit(name)
+            path = f"{claim.path.rpartition('/')[0]}/{fitted}"
+            os.rename(self.layout.absolute(claim.path), self.layout.absolute(path))
+        except FileNotFoundError:
+            self.headers.remove(fitted, keep=claim.name)
+            return None
+        except OSError as error:
+            self.headers.remove(fitted, keep=claim.name)
+            if files.is_stuck(error, self.layout.clients):
+                extra = {"file": ascii(self.layout.absolute(claim.path)), "reason": error.strerror}
+                _log.warning("a message cannot be taken now and stays in its directory", extra=extra)
+                return None
+            raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
+        self.headers.remove(claim.name, keep=fitted)
+        return DropboxClaim(
+            self.layout,
+            self.headers,
+            claim.folders,
+            claim.home,
+            fitted,
+            path,
+            *(owner or ()),
+            in_progress=True,
+        )
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
+        """See :meth:`connector.stores.engine.store.Store.put`."""
+        wanted = [one for one in messages if one[1]]
+        if not wanted:
+            return
+        destination = wanted[0][1][0].destination
+        folders = self.layout.outbox(destination)
+        names: list[str] = []
+        written: list[str] = []
+        try:
+            try:
+                for message, _ in wanted:
+                    names.append(self.headers.fit(codec.encode(message)))
+                    identity = (message.message_id or "").removeprefix("ID:")
+                    working = f"{folders.working}/{identity}{self._tag}"
+                    written.append(working)
+                    self.layout.write(folders, working, message.body)
+                if self.context.durable:
+                    files.sync_files(written)
+                if destination.is_queue:
+                    self._show(folders, written, names)
+                else:
+                    self._distribute([channels for _, channels in wanted], written, names)
+            except ProviderError as error:
+                if isinstance(error, SettlementError | ClaimLost | UnknownDestination):
+                    self._unmake(written, names)
+                raise
+            except BaseException:
+                self._unmake(written, names)
+                raise
+        except (OSError, SettlementError) as failure:
+            error_ = failure if isinstance(failure, OSError) else failure.__cause__
+            what = str(failure)
+            if isinstance(error_, OSError):
+                where = f": {error_.filename!r}" if error_.filename else ""
+                what = f"{error_.strerror}{where}{remedy(error_)}"
+            raise ProviderError(f"cannot send to {destination}: {what}; nothing was sent") from failure
+
+    def _show(self, folders: QueueFolders, written: Sequence[str], names: Sequence[str]) -> None:
+        """Makes messages visible in a queue: one by a rename, several by one commit record."""
+        if len(written) > 1:
+            target, relative = folders.relative_target, self.layout.relative
+            self.context.committer.commit(
+                [
+                    Move("sent", relative(source), f"{target}/{name}")
+                    for source, name in zip(written, names, strict=True)
+                ]
+            )
+            return
+        target = f"{folders.target}/{names[0]}"
+        try:
+            os.rename(written[0], target)
+        except FileNotFoundError:
+            self.layout.make(folders)
+            os.rename(written[0], target)
+        if self.context.durable:
+            self.context.committer.sync(folders.target)
+
+    def _distribute(
+        self, channels: Sequence[Sequence[Channel]], written: Sequence[str], names: Sequence[str]
+    ) -> None:
+        fan_out = FanOut()
+        try:
+            moves: list[Move] = []
+            for places, source, name in zip(channels, written, names, strict=True):
+                moves += self._fan_out.add(
+                    fan_out, places, source, os.path.basename(source), name, moved=True
+                )
+            self._fan_out.sync(fan_out)
+        except BaseException:
+            self._fan_out.undo(fan_out)
+            raise
+        try:
+            self.context.committer.commit(moves)
+        except (SettlementError, ClaimLost):
+            self._fan_out.undo(fan_out)
+            raise
+
+    def _unmake(self, written: Sequence[str], names: Sequence[str]) -> None:
+        """Removes messages that were not sent, and their sidecars."""
+        for path in written:
+            files.remove(path)
+        for name in names:
+            self.headers.remove(name)
+
+    # -- settling ----------------------------------------------------------------------------------
+
+    def prepared(self, handle: tuple[str, str]) -> Message | None:
+        """See :meth:`connector.stores.engine.store.Store.prepared`."""
+        if not self.changes.is_there(handle[0]):
+            self.context.committer.assert_ours()
+            return None
+        return codec.decode(self.headers.full(handle[1].rpartition("/")[2]), readable_only=True)[0]
+
+    def check_writable(self, destination: Destination) -> None:
+        """See :meth:`connector.stores.engine.store.Store.check_writable`."""
+        folders = self.layout.outbox(destination)
+        if not os.path.isdir(folders.target):
+            try:
+                self.layout.make(folders)
+            except (ProviderError, UnknownDestination) as error:
+                raise ProviderError(f"{destination} cannot be written: {error}") from error
+        if not os.access(folders.target, os.W_OK | os.X_OK):
+            raise ProviderError(
+                f"{destination} cannot be written: {folders.target}: permission denied; give this user the "
+                "right to write there"
+            )
+
+    def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
+        """See :meth:`connector.stores.engine.store.Store.apply`."""
+        if self.context.heartbeat is not None:
+            self.context.heartbeat.check()
+        self.changes.apply(changes, fenced=fenced)
+        for change in changes:
+            if isinstance(change, GivenBack):
+                self.refresh()
+                break
+
+    def refresh(self) -> None:
+        """Makes every reader see messages that came back."""
+        for reader in tuple(self._readers):
+            reader.refresh()
+
+    # -- recovery ----------------------------------------------------------------------------------
+
+    def claims(
+        self, client_ids: Collection[str], in_progress: Channel | None
+    ) -> Mapping[str, Sequence[LocalClaim]]:
+        """See :meth:`connector.stores.engine.store.Store.claims`."""
+        queue = in_progress.destination if in_progress is not None else None
+        return claims_by_owner(self.layout, self.headers, client_ids, queue)
+
+    def finish(self, client_id: str) -> None:
+        """See :meth:`connector.stores.engine.store.Store.finish`."""
+        prefix = f"{client_id}-"
+        # Uncommitted records first. If a late owner commits meanwhile, the loop below sees that record.
+        for name in os.listdir(self.layout.associated):
+            if name.startswith(prefix):
+                files.remove(os.path.join(self.layout.associated, name))
+        for name in sorted(os.listdir(self.layout.committing)):
+            if name.startswith(prefix):
+                _log.info("finishing a commit record of a dead client", extra={"record": name})
+                self.context.committer.finish_record(os.path.join(self.layout.committing, name))
+
+    def discard_prepared(self, client_id: str) -> None:
+        """See :meth:`connector.stores.engine.store.Store.discard_prepared`."""
+        remove_prepared(self.layout, client_id)
+
+    def end(self) -> None:
+        """Removes the prepared messages of this client, which ends. Its tasks have ended."""
+        if self._has_tasks:
+            remove_prepared(self.layout, self.context.client_id)
+
+    def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
+        """See :meth:`connector.stores.engine.store.Store.prune`. Moves settled messages that were left."""
+        with contextlib.suppress(ProviderError):  # they are left for another time
+            self.context.committer.finish_left()
+        return self._pruner.step(retentions, seconds)
+
+    def tasks(self) -> DropboxTaskSpec:
+        """See :meth:`connector.stores.engine.store.Store.tasks`."""
+        layout, context = self.layout, self.context
+        self._has_tasks = True
+        return DropboxTaskSpec(
+            layout.root, layout.incoming, layout.outgoing, context.client_id, context.durable
+        )
+
+
+def _names(folder: str) -> list[str]:
+    """Returns names that may be messages. Empty if a foreign program has not made the folder.
+
+    Raises:
+        ProviderError: the folder cannot be read.
+    """
+    try:
+        return [name for name in os.listdir(folder) if not name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise files.unreadable(folder, error) from error

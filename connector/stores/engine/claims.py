@@ -1,0 +1,82 @@
+"""Claims of a local provider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.stores.engine.channel import Channel, Owner
+
+
+class LocalClaim:
+    """See :class:`connector.messaging.claim.Claim`. A store may have a subclass.
+
+    Args:
+        reference: finds the message in a task. Picklable.
+        message: headers and properties, never changed.
+        home: the part of a channel that the message goes back to.
+        owner: the owner. None = no owner.
+        destination: where the message was taken from. None = the destination of ``home``.
+        in_progress: whether the message lies in an in-progress destination.
+        waits: whether the message was left there to wait.
+    """
+
+    __slots__ = (
+        "_client_id",
+        "_message",
+        "cycle",
+        "destination",
+        "home",
+        "in_progress",
+        "reference",
+        "sequence",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        reference: Any,
+        message: Message,
+        home: Channel,
+        owner: Owner | None,
+        destination: Destination | None = None,
+        *,
+        in_progress: bool = False,
+        waits: bool = False,
+    ) -> None:
+        self.reference = reference
+        self.home = home
+        self.destination = destination or home.destination
+        self._client_id, self.cycle, self.sequence = owner or ("", 0, 0)
+        self.in_progress = in_progress
+        self.waits = waits
+        self._message = message
+
+    @property
+    def owner(self) -> Owner | None:
+        """The owner. None = no owner."""
+        return Owner(self._client_id, self.cycle, self.sequence) if self._client_id else None
+
+    @property
+    def delivery_count(self) -> int:
+        return self._message.delivery_count - 1
+
+    @property
+    def message_id(self) -> str:
+        return self._message.message_id or ""
+
+    @property
+    def group_id(self) -> str | None:
+        return self._message.group_id
+
+    @property
+    def duplicate_key(self) -> str:
+        source = str(self.destination)
+        if self.home.subscription:
+            source = f"{source} {self.home.subscription}"
+        return f"{source}|{self.message_id}".replace("\n", "%0A")
+
+    def headers(self) -> Message:
+        """See :meth:`connector.messaging.claim.Claim.headers`. Returns a copy."""
+        return self._message.copy()

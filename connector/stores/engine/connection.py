@@ -1,0 +1,376 @@
+"""The connection of a local provider (see :class:`connector.messaging.provider.Connection`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from connector.core.message_state import check_in_progress
+from connector.core.subscriptions import check
+from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.polling import Waiter
+from connector.messaging.retention import Pruned, Retention
+from connector.messaging.selector import compile_selector, selector_text
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+from connector.stores.engine.access import LocalAccessSpec
+from connector.stores.engine.channel import Channel, Part, temporary_owner
+from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.client import Client, check_sendable, hold_client_id
+from connector.stores.engine.headers import Stamp
+from connector.stores.engine.poller import LocalPoller
+from connector.stores.engine.recovery import LocalLeftover, LocalRecovery
+from connector.stores.engine.registry import Record, Registry
+from connector.stores.engine.rules import DeliveryRules
+from connector.stores.engine.settlement import LocalSettler
+from connector.stores.engine.store import Store, Unreadable, Watch
+from connector.stores.engine.subscriptions import Subscription, Subscriptions
+from connector.stores.engine.temporary import TemporaryDestinations
+from connector.stores.engine.topics import ForeignMessages
+
+_PARTS = {"": Part.MAIN, "EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+"""Name of a virtual destination -> the part of the queue."""
+
+
+class LocalConnection:
+    """A client of a local provider.
+
+    Args:
+        store, registry, watch: made for this client. ``store`` stays an attribute, for code that knows its
+            class.
+        limit: deliveries begun after which a message is put aside. None = no limit.
+        client_id: of JMS, held as long as the connection lives. Empty = none.
+        virtual_destinations: whether the provider has them. Otherwise the store need not keep messages that
+            are put aside.
+
+    Raises:
+        ClientIdError: another client holds the client id.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        watch: Watch,
+        *,
+        limit: int | None,
+        client_id: str = "",
+        virtual_destinations: bool = True,
+    ) -> None:
+        self.client_id = registry.info.client_id
+        self._client = client = Client(store, registry, watch, limit, Stamp(self.client_id))
+        self.store = store
+        self._registry = registry
+        self._watch = watch
+        self._has_views = virtual_destinations
+        self._subscriptions = Subscriptions(client)
+        self._temporaries = TemporaryDestinations(client, self._subscriptions)
+        self._foreign = ForeignMessages(client, self._subscriptions)
+        self._settler = LocalSettler(client, self._subscriptions, self._temporaries)
+        self._recovery = LocalRecovery(client, self._subscriptions, self._temporaries)
+        self._queues: dict[Destination, tuple[Channel]] = {}
+        """Queues that were sent to and are not temporary. They need no further check."""
+        self._pollers: dict[LocalPoller, None] = {}
+        self._leftovers: list[LocalLeftover] = []
+        self._closed = False
+        self._ending = threading.RLock()
+        if client_id:
+            try:
+                hold_client_id(client, client_id)
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def sent_ids(self) -> str:
+        """See :meth:`connector.messaging.provider.Connection.sent_ids`."""
+        return self._client.stamp.pattern
+
+    def _check_open(self, error: type[ProviderError] = ProviderError) -> None:
+        """Raises ``error`` if the connection has ended."""
+        if self._closed:
+            raise error(f"the connection {self.client_id} is closed, nothing was done: connect anew")
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        *,
+        selector: str = "",
+        by_group: bool = False,
+    ) -> LocalPoller:
+        """See :meth:`connector.messaging.provider.Connection.poller`."""
+        self._check_open()
+        if not isinstance(source, TopicSubscription):
+            poller = self._queue_poller(source, in_progress, selector, by_group=by_group)
+        elif in_progress is not None or selector:
+            raise CapabilityError(
+                f"a subscription of {source.topic} has a selector of its own and no in-progress destination"
+            )
+        else:
+            poller = self._subscription_poller(source, by_group=by_group)
+        self._pollers[poller] = None
+        return poller
+
+    def _queue_poller(
+        self, source: Destination, in_progress: Destination | None, selector: str, *, by_group: bool
+    ) -> LocalPoller:
+        if not source.is_queue:
+            raise CapabilityError(f"the topic {source} holds no messages itself: subscribe to the topic")
+        if source.view == "PROCESSING":
+            raise CapabilityError(f"{source} can only be browsed: its messages are claimed already")
+        check_in_progress(source, in_progress)
+        if source.view and not self._has_views:
+            raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
+        compiled = compile_selector(selector) if selector_text(selector) else None
+        channel = Channel(source.base, part=_PARTS[source.view])
+        on_close: Callable[[LocalPoller], None] = self._remove_poller
+        if channel.can_end:
+            with self._registry.lock():
+                self._temporaries.check_consumer(source.base)
+                consumer = self._subscriptions.consume(Channel(source.base))
+            on_close = partial(self._close_temporary, consumer)
+        else:
+            self.store.create(Channel(source.base))
+        if in_progress is not None:
+            self.store.create(Channel(in_progress))
+        judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view), by_group=by_group)
+        into = Channel(in_progress) if in_progress is not None else None
+        reader = self.store.reader(channel, judge, into, source)
+        return LocalPoller(self._client, channel, reader, source, on_close, may_end=channel.can_end)
+
+    def _subscription_poller(self, wanted: TopicSubscription, *, by_group: bool) -> LocalPoller:
+        check(wanted)
+        self._temporaries.check_consumer(wanted.topic)
+        self.store.create(Channel(wanted.topic))
+        self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
+        subscription, consumer = self._subscriptions.attach(wanted)
+        judge = DeliveryRules(self._client.limit, None, is_view=False, by_group=by_group)
+        reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
+        on_close = partial(self._close_subscription, subscription, consumer)
+        return LocalPoller(
+            self._client,
+            subscription.channel,
+            reader,
+            wanted.topic,
+            on_close,
+            may_end=True,
+            foreign=self._foreign,
+        )
+
+    def _remove_poller(self, poller: LocalPoller) -> None:
+        self._pollers.pop(poller, None)
+
+    def _close_temporary(self, consumer: Record, poller: LocalPoller) -> None:
+        self._remove_poller(poller)
+        with self._registry.lock():
+            self._registry.remove(consumer)
+
+    def _close_subscription(self, subscription: Subscription, consumer: Record, poller: LocalPoller) -> None:
+        self._remove_poller(poller)
+        self._subscriptions.detach(subscription, consumer)
+
+    def wait(self, seconds: float) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wait`. Returns at once if closed."""
+        self._watch.pause(lambda: any(poller.has_news() for poller in tuple(self._pollers)), seconds)
+
+    def waiter(self) -> Waiter | None:
+        """See :meth:`connector.messaging.provider.Connection.waiter`."""
+        self._check_open()
+        return self._watch if self._watch.can_tell else None
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+        self._watch.wake()
+
+    def check(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.check`."""
+        self._check_open()
+        self._registry.check()
+
+    # -- subscriptions and destinations ------------------------------------------------------------
+
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
+        """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+        self._check_open()
+        return self._subscriptions.unsubscribe(name, client_id)
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
+        self._check_open()
+        return self._subscriptions.information()
+
+    def names(self) -> list[Destination]:
+        """See :meth:`connector.messaging.provider.Connection.names`."""
+        self._check_open()
+        return sorted(self.store.destinations())
+
+    def destinations(self) -> list[DestinationInfo]:
+        """See :meth:`connector.messaging.provider.Connection.destinations`."""
+        self._check_open()
+        by_topic: dict[Destination, list[SubscriptionInfo]] = {}
+        for one in self._subscriptions.information():
+            by_topic.setdefault(one.subscription.topic, []).append(one)
+        found = []
+        for destination in sorted(self.store.destinations()):
+            if temporary_owner(destination) in (None, self.client_id):
+                counts = self.store.count(Channel(destination))
+                found.append(
+                    DestinationInfo(
+                        destination,
+                        counts.waiting,
+                        counts.claimed,
+                        counts.processed,
+                        counts.expired,
+                        counts.error,
+                        tuple(by_topic.get(destination, ())),
+                    )
+                )
+        return found
+
+    def temporary(self, kind: str) -> Destination:
+        """See :meth:`connector.messaging.provider.Connection.temporary`."""
+        self._check_open()
+        return self._temporaries.make(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
+        self._check_open()
+        self._temporaries.delete(destination)
+
+    # -- settling and recovery ---------------------------------------------------------------------
+
+    def settle(
+        self,
+        settlements: Sequence[Settlement | GroupSettlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
+    ) -> None:
+        """See :meth:`connector.messaging.provider.Connection.settle`."""
+        self._check_open(SettlementError)
+        self._settler.settle(settlements, sends, discards, fenced=fenced)
+
+    def access(self) -> LocalAccessSpec:
+        """See :meth:`connector.messaging.provider.Connection.access`."""
+        self._check_open()
+        return LocalAccessSpec(self.store.tasks())
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
+        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        self._check_open()
+        return self._take_over(in_progress, at_start=at_start)
+
+    def _take_over(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
+        for leftover in self._recovery.leftovers(in_progress, at_start=at_start):
+            self._leftovers.append(leftover)
+            yield leftover
+
+    def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
+        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        self._check_open()
+        return self._recovery.unowned(in_progress)
+
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> LocalClaim | None:
+        """See :meth:`connector.messaging.provider.Connection.adopt`."""
+        self._check_open()
+        assert isinstance(claim, LocalClaim)
+        return self._recovery.adopt(claim, cycle, sequence)
+
+    def leave_unowned(self, claim: Claim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
+        self._check_open()
+        assert isinstance(claim, LocalClaim)
+        self._recovery.leave_unowned(claim)
+
+    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
+        """See :meth:`connector.messaging.provider.Connection.prune`."""
+        self._check_open()
+        return self.store.prune(retentions if self._client.info.application else (), seconds)
+
+    # -- sending and looking -----------------------------------------------------------------------
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        """See :meth:`connector.messaging.provider.Connection.send`."""
+        self._check_open()
+        queue = self._queues.get(destination)
+        if queue is None:
+            check_sendable(destination)
+            self._temporaries.check_there(destination)
+            if destination.is_queue:
+                queue = (Channel(destination),)
+                if not queue[0].can_end:
+                    self._queues[destination] = queue
+        given = list(messages)
+        if len(given) > 1 and len(set(map(id, given))) < len(given):  # each message gets a separate id
+            given = [message.copy(message.body) for message in given]
+        if queue is None:
+            self.store.create(Channel(destination))
+        ids: list[str] = []
+        stored: list[tuple[Message, Sequence[Channel]]] = []
+        for message in given:
+            made = self._client.stamp.new(message)
+            ids.append(made.message_id or "")
+            stored.append((made, queue or self._subscriptions.channels_for(destination, made)))
+        self.store.put(stored)
+        return ids
+
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
+        """See :meth:`connector.messaging.provider.Connection.browse`. Yields nothing for a topic."""
+        self._check_open()
+        if not self.store.has(Channel(destination.base)):
+            lasting = [one for one in self.store.destinations() if not Channel(one).can_end]
+            known = ", ".join(str(one) for one in sorted(lasting))
+            raise UnknownDestination(
+                f"there is no {destination} in {self.store.title}" + (f"; there are {known}" if known else "")
+            )
+        return self._shown(destination, unreadable) if destination.is_queue else iter(())
+
+    def _shown(self, destination: Destination, unreadable: Unreadable | None) -> Iterator[Message]:
+        view = destination.view
+        channel = Channel(destination.base, part=_PARTS.get(view, Part.MAIN))
+        waiting, claimed = view != "PROCESSING", view in ("", "PROCESSING")
+        for message in self.store.scan(channel, waiting=waiting, claimed=claimed, unreadable=unreadable):
+            message.destination = str(destination)
+            yield message
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.close`."""
+        with self._ending:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                for poller in tuple(self._pollers):
+                    poller.close()
+                self._subscriptions.end_remaining()
+                self._temporaries.end_all()
+            finally:
+                self._end(abandoned=False)
+
+    def abandon(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.abandon`."""
+        with self._ending:
+            if self._closed:
+                return
+            self._closed = True
+            for poller in tuple(self._pollers):
+                poller.abandon()
+            self._end(abandoned=True)
+
+    def _end(self, *, abandoned: bool) -> None:
+        for leftover in self._leftovers:
+            leftover.release()
+        self._watch.close()  # First, so that a waiting thread does not find the store closed.
+        self._registry.close(abandoned=abandoned)

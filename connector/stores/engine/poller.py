@@ -1,0 +1,85 @@
+"""Pollers: take messages from one part of one channel."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.polling import Poller
+from connector.stores.engine.channel import Channel
+from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.client import Client
+from connector.stores.engine.store import Reader
+from connector.stores.engine.topics import ForeignMessages
+
+
+class LocalPoller(Poller):
+    """See :class:`connector.messaging.polling.Poller`.
+
+    Args:
+        client: the client that takes.
+        channel: the channel that is taken from, with its part.
+        reader: of that channel.
+        destination: as requested.
+        on_close: called once, when the poller is closed.
+        may_end: whether the channel can end before its consumers do.
+        foreign: distributes messages that other programs put into the topic of a subscription. None for a
+            queue.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        channel: Channel,
+        reader: Reader,
+        destination: Destination,
+        on_close: Callable[[LocalPoller], None],
+        *,
+        may_end: bool,
+        foreign: ForeignMessages | None = None,
+    ) -> None:
+        self.destination = destination
+        self.expired = 0
+        self._client = client
+        self._channel = channel
+        self._reader = reader
+        self._on_close = on_close
+        self._may_end = may_end
+        self._foreign = foreign
+        self._closed = False
+        self._ending = threading.RLock()  # the connection may close the poller from another thread
+
+    def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
+        """See :meth:`connector.messaging.polling.Poller.claim`."""
+        if self._closed:
+            raise ProviderError(f"the consumer of {self.destination} is closed: make another")
+        if self._foreign is not None:
+            self._foreign.distribute(self.destination, cycle)
+        claims = self._reader.claim(cycle, numbers)
+        self.expired = self._reader.expired
+        if not claims and self._may_end and not self._client.store.has(self._channel):
+            raise ProviderError(
+                f"{self.destination} has ended: it was temporary, or its subscription was removed"
+            )
+        return claims
+
+    def has_news(self) -> bool:
+        """Whether :meth:`claim` may find a message, or raise."""
+        if self._closed or self._reader.has_news():
+            return True
+        return self._foreign is not None and self._foreign.has_news(self.destination)
+
+    def close(self) -> None:
+        """See :meth:`connector.messaging.polling.Poller.close`."""
+        with self._ending:
+            if not self._closed:
+                self.abandon()
+                self._on_close(self)
+
+    def abandon(self) -> None:
+        """Closes the poller as a crash would, without a call of ``on_close``."""
+        with self._ending:
+            self._closed = True
+            self._reader.close()

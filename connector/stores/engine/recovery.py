@@ -1,0 +1,145 @@
+"""Recovery from dead clients: their claims, prepared messages and temporary destinations."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from connector.messaging.destination import Destination
+from connector.stores.engine.changes import Edit, GivenBack
+from connector.stores.engine.channel import Channel, Owner
+from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.client import Client
+from connector.stores.engine.registry import DeadClient
+from connector.stores.engine.subscriptions import Subscriptions
+from connector.stores.engine.temporary import TemporaryDestinations
+
+_log: Final = logging.getLogger("connector.core")
+
+
+class LocalLeftover:
+    """See :class:`connector.messaging.provider.Leftover`."""
+
+    def __init__(self, recovery: LocalRecovery, dead: DeadClient, claims: Sequence[LocalClaim]) -> None:
+        self._recovery = recovery
+        self._dead = dead
+        self.claims = claims
+        self._is_released = False
+        self.client_id = dead.info.client_id
+        self.application = dead.info.application
+        self.instance = dead.info.instance
+        self.declared_dead = dead.info.declared_dead
+
+    def forget(self) -> None:
+        """See :meth:`connector.messaging.provider.Leftover.forget`."""
+        if self._is_released:
+            return
+        self._recovery.end_client(self.client_id, self.claims)
+        self._dead.remove()
+        self._recovery.sweep()
+
+    def release(self) -> None:
+        """See :meth:`connector.messaging.provider.Leftover.release`."""
+        self._is_released = True
+        self._dead.release()
+
+
+class LocalRecovery:
+    """Takes over from dead clients, for a living client."""
+
+    def __init__(
+        self, client: Client, subscriptions: Subscriptions, temporaries: TemporaryDestinations
+    ) -> None:
+        self._client = client
+        self._subscriptions = subscriptions
+        self._temporaries = temporaries
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
+        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        store = self._client.store
+        found: list[DeadClient] = []
+        try:
+            for dead in self._client.registry.dead(at_start=at_start):
+                if dead.info.application in ("", self._client.info.application):
+                    found.append(dead)
+                    continue
+                if at_start:
+                    _log.warning(
+                        "the claims of a dead adapter wait until an adapter with its ApplicationName starts",
+                        extra={"application": dead.info.application, "client": dead.info.client_id},
+                    )
+                dead.release()
+            for dead in found:
+                store.finish(dead.info.client_id)
+            place = Channel(in_progress) if in_progress is not None else None
+            claims = store.claims([dead.info.client_id for dead in found], place) if found else {}
+            while found:
+                dead = found.pop(0)
+                left = self._not_distributed(claims.get(dead.info.client_id, ()))
+                if not dead.info.is_known:
+                    left = [claim for claim in left if not claim.in_progress]
+                    if not left:
+                        store.discard_prepared(dead.info.client_id)
+                        continue
+                    _log.warning(
+                        "the claims of an unknown client are given back to their queues",
+                        extra={"client": dead.info.client_id, "number": len(left)},
+                    )
+                yield LocalLeftover(self, dead, list(left))
+        finally:
+            for dead in found:
+                dead.release()
+
+    def _not_distributed(self, claims: Sequence[LocalClaim]) -> Sequence[LocalClaim]:
+        """Gives back messages that a client had claimed from topics to distribute. Returns the others."""
+        topics = [
+            claim for claim in claims if not (claim.home.subscription or claim.home.destination.is_queue)
+        ]
+        if not topics:
+            return claims
+        self._client.store.apply([GivenBack(claim) for claim in topics], fenced=False)
+        return [claim for claim in claims if claim not in topics]
+
+    def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
+        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        registry = self._client.registry
+        return [
+            claim
+            for claim in self._client.store.in_progress_claims(Channel(in_progress))
+            if claim.owner is None or not registry.knows(claim.owner.client_id)
+        ]
+
+    def adopt(self, claim: LocalClaim, cycle: int, sequence: int) -> LocalClaim | None:
+        """See :meth:`connector.messaging.provider.Connection.adopt`."""
+        owner = Owner(self._client.info.client_id, cycle, sequence)
+        return self._client.store.set_owner(claim, owner, _delivered_once_more(claim))
+
+    def leave_unowned(self, claim: LocalClaim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
+        self._client.store.set_owner(claim, None, _delivered_once_more(claim))
+
+    def end_client(self, client_id: str, claims: Sequence[LocalClaim]) -> None:
+        """Removes everything of a dead client. Messages of open claims come again, as one more delivery."""
+        back = [
+            GivenBack(claim, Edit(deliveries=claim.delivery_count + 1))
+            for claim in claims
+            if not claim.in_progress
+        ]
+        if back:
+            self._client.store.apply(back, fenced=False)
+        self._client.store.discard_prepared(client_id)
+        self._temporaries.end_of(client_id)
+
+    def sweep(self) -> None:
+        """Removes the subscriptions that have ended with their consumers."""
+        self._subscriptions.sweep()
+
+
+def _delivered_once_more(claim: LocalClaim) -> Edit:
+    """Returns an edit that counts a delivery.
+
+    Counts no delivery of a message that waits, or that was left, and so counted, before.
+    """
+    is_counted = claim.owner is None and claim.delivery_count > 0
+    return Edit(deliveries=claim.delivery_count + (0 if is_counted or claim.waits else 1))

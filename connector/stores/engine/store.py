@@ -1,0 +1,366 @@
+"""The contracts of a store, which holds messages under a local provider.
+
+The engine of this package knows the rules of messaging: subscriptions, selectors, expiry, the redelivery
+limit, temporary and virtual destinations, takeover. A store knows none of these rules. The engine tells the
+store what to do with a message. The store keeps all promises about crashes, other processes and durability.
+
+There are four contracts. :class:`Store` holds the messages as one client sees them. :class:`TaskStore` is the
+part for a task, in any process. :class:`~connector.stores.engine.registry.Registry` knows the clients and
+keeps small records. :class:`Watch` waits for messages.
+
+A store, its registry and its watch are made together for one client, because the watch knows the readers. One
+thread uses them. But any thread may close the connection, at any moment. So a second thread may call
+:meth:`Watch.wake`, :meth:`Reader.close`, :meth:`Store.remove` and every method of the registry while the
+first thread is in a call. A lock around each call is enough. After ``Registry.close`` every call raises
+ProviderError, and no message is claimed any more. Other threads use other clients. Other processes use other
+clients, too, if they can reach the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.polling import Waiter
+from connector.messaging.retention import Pruned, Retention
+from connector.stores.engine.changes import Change, Edit
+from connector.stores.engine.channel import Channel, Owner
+from connector.stores.engine.claims import LocalClaim
+
+
+class Counts(NamedTuple):
+    """Numbers of messages in a channel.
+
+    Args:
+        waiting, claimed: for delivery. ``claimed`` includes messages claimed from the other parts.
+        expired, error: put aside.
+        processed: settled without a copy, if the store keeps such messages.
+    """
+
+    waiting: int = 0
+    claimed: int = 0
+    expired: int = 0
+    error: int = 0
+    processed: int = 0
+
+
+class Verdict(Enum):
+    """The decision of the engine about a message before it is taken."""
+
+    TAKE = "take"
+    LEAVE = "leave"
+    """The message stays. A reader asks again only when the message changes or expires."""
+    EXPIRED = "expired"
+    """The store moves the message to :attr:`Part.EXPIRED`, unchanged. A store may also drop the message."""
+    EXHAUSTED = "exhausted"
+    """The store moves the message to :attr:`Part.ERROR`, edited by :func:`.headers.counted_anew`."""
+
+
+class Judge(Protocol):
+    """Decides about messages of one reader, by their headers.
+
+    A store may decide by the attributes, in its own language, if the answer is the same. In this order:
+
+    * EXPIRED: not ``is_view``, and ``0 < expiration <= now``.
+    * EXHAUSTED: not ``is_view``, and ``delivery_count > limit``. The count is 1 at the first delivery.
+    * LEAVE: ``selects``, and the selector rejects the message. Only the judge can tell.
+    * TAKE: all others.
+    """
+
+    limit: int | None
+    """Deliveries begun after which a message is EXHAUSTED. None = never."""
+    selects: bool
+    """Whether LEAVE is a possible answer."""
+    selector: str
+    """Text of the message selector. Empty = no selector, or a selector without a text."""
+    is_view: bool
+    """Whether the reader reads a virtual destination. Then the answer is TAKE or LEAVE."""
+    by_group: bool
+    """Whether the reader leaves held groups (see :meth:`connector.messaging.provider.Connection.poller`).
+
+    The store decides, not the judge. A store without the capability ``message_groups`` has no regard to it.
+    """
+
+    def __call__(self, headers: Message, now: int) -> Verdict:
+        """Returns the verdict about a message.
+
+        Args:
+            headers: headers and properties.
+            now: the store's clock, in milliseconds since 1970.
+        """
+
+
+class Reader(Protocol):
+    """Takes from one part of one channel: the highest priority first, then the oldest message."""
+
+    expired: int
+    """Messages that this reader has put aside as EXPIRED."""
+
+    def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
+        """Claims up to ``len(numbers)`` messages. The i-th claim has the sequence ``numbers[i]``.
+
+        Never waits for a message. Claims nothing if the channel has ended. A failure after the first claim
+        ends the list.
+
+        Raises:
+            ProviderError: the channel cannot be read.
+        """
+
+    def has_news(self) -> bool:
+        """Whether :meth:`claim` may find a message: False after it found none, until a message arrives.
+
+        Messages that the client itself gives back count as well. True if the channel has ended.
+        """
+
+    def close(self) -> None:
+        """Ends the reader. Repeatable, from any thread."""
+
+
+Unreadable = Callable[[Message, str], object]
+"""Called with a message that cannot be read, and with the reason."""
+
+
+class Store(Protocol):
+    """Channels and their messages, as one client sees them."""
+
+    title: str
+    """The store in error texts: ``memory``, or the path of a root."""
+    has_foreign: bool
+    """Whether other programs put messages into the channel of a topic, which the engine then distributes."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """Returns all queues and topics, in any order."""
+
+    def has(self, channel: Channel) -> bool:
+        """Whether the channel exists. For a topic without a subscription: whether the topic is known."""
+
+    def create(self, channel: Channel) -> None:
+        """Makes a queue, or makes a topic known. Does nothing if the channel exists.
+
+        Raises:
+            ProviderError: the channel cannot be made.
+        """
+
+    def remove(self, channel: Channel, *, claimed: bool) -> None:
+        """Removes a channel with its parts, its waiting messages, and the record of a subscription.
+
+        Args:
+            channel: a queue, a subscription, or a topic without subscriptions. A channel that is gone is
+                passed over.
+            claimed: also end the claims of the channel. Otherwise they can be settled, and a message that is
+                given back is removed. A store may keep a channel that has claims, emptied, until the next
+                ``remove``.
+        """
+
+    def empty(self, channel: Channel) -> None:
+        """Removes the messages that wait for delivery in a channel."""
+
+    def count(self, channel: Channel) -> Counts:
+        """Returns the numbers of a channel. All are 0 if the channel is missing."""
+
+    def scan(
+        self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
+    ) -> Iterator[Message]:
+        """Yields the messages in one part of a channel, in the order of taking, with their bodies.
+
+        A message that was claimed into an in-progress destination lies there. The message has the property
+        ``connector_origin_destination``. The caller may be slow: messages may come and go meanwhile.
+
+        Args:
+            channel: with its part.
+            waiting: yield waiting messages.
+            claimed: yield claimed messages, claimed from any part of the channel.
+            unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
+        """
+
+    def in_progress_claims(self, channel: Channel) -> Sequence[LocalClaim]:
+        """Returns all messages in an in-progress destination, of any origin.
+
+        All are :attr:`~LocalClaim.in_progress`. A message that was not claimed there has no owner. Such a
+        message goes back to :func:`.headers.origin_queue`, if that names a queue.
+        """
+
+    def reader(
+        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+    ) -> Reader:
+        """Returns a reader of a channel.
+
+        Args:
+            channel: with its part. Made before this call. A channel that has ended meanwhile is not made
+                again.
+            judge: asked before a message is taken.
+            into: the channel that a message is moved to in the same step (in-progress destination).
+            destination: of the claims.
+        """
+
+    def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
+        """Sends messages, all visible or none, durable first. Makes a queue that is missing.
+
+        A message never makes a channel that can end (:attr:`Channel.can_end`).
+
+        Args:
+            messages: all for one destination, each with its target channels. A message without channels is
+                dropped, and so is the copy for a subscription that is gone. Message id, time and delivery
+                count are set. The messages belong to the sender, which may change them afterwards.
+
+        Raises:
+            UnknownDestination: the queue is temporary and has ended (:func:`.client.has_ended`).
+            ProviderError: nothing was sent.
+        """
+
+    def prepared(self, handle: Any) -> Message | None:
+        """Returns the headers of a prepared message. None if the message is gone."""
+
+    def check_writable(self, destination: Destination) -> None:
+        """Checks that messages can be moved to a destination. Makes a destination that is missing.
+
+        Raises:
+            ProviderError: they cannot. The text gives the cause and the remedy.
+        """
+
+    def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
+        """Makes all changes, or none, in one durable step.
+
+        Args:
+            changes: of claims of this client, or of a client that it takes over from. A claim is lost after
+                any client has settled it, given it back, owned it, or finished its client. Unless ``fenced``,
+                changes of lost claims are passed over.
+            fenced: no claim may be lost.
+
+        Raises:
+            ClaimLost: nothing has happened. A claim is lost (``fenced``), or a message to be sent is gone.
+            SettlementError: nothing has happened, because the error came before the commit point.
+            ProviderError: the error came after the commit point. The client that recovers finishes the
+                changes.
+        """
+
+    def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
+        """Gives a message in an in-progress destination another owner. Returns None if the claim is lost.
+
+        The message is then :attr:`~LocalClaim.in_progress`, and does not wait.
+
+        Args:
+            claim: as :meth:`claims` or :meth:`in_progress_claims` returned it. The home and the destination
+                may differ: the message then has those of this claim.
+            owner: this client. None = no owner.
+            edit: of the message.
+
+        Raises:
+            ProviderError: the message cannot be changed.
+        """
+
+    def claims(
+        self, client_ids: Collection[str], in_progress: Channel | None
+    ) -> Mapping[str, Sequence[LocalClaim]]:
+        """Returns the claims of clients, each in the order of taking. A client without claims may be missing.
+
+        Args:
+            client_ids: of the clients.
+            in_progress: include claims in this in-progress destination. Claims in any other in-progress
+                destination are left out.
+        """
+
+    def finish(self, client_id: str) -> None:
+        """Finishes the commits of a dead client, and undoes a commit that it had only begun.
+
+        The prepared messages of the client stay until :meth:`discard_prepared`. Every earlier claim of the
+        client is lost: a process that was wrongly taken for dead settles none of them.
+
+        Raises:
+            ProviderError: a commit cannot be finished. A client tries again later.
+        """
+
+    def discard_prepared(self, client_id: str) -> None:
+        """Removes the messages that a client has prepared and not sent."""
+
+    def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
+        """See :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions."""
+
+    def tasks(self) -> TaskStoreSpec:
+        """Returns the recipe by which a task reads the claims of this client and prepares messages."""
+
+
+class TaskStoreSpec(Protocol):
+    """A picklable recipe for :class:`TaskStore`."""
+
+    def open(self) -> TaskStore:
+        """Opens the store for the calling process.
+
+        Raises:
+            CapabilityError: the messages cannot be reached from this process.
+            ProviderError: the store is gone.
+        """
+
+
+class TaskStore(Protocol):
+    """A store as a task sees it, for one thread. Never closed: open resources end with the object."""
+
+    client_id: str
+    """The client that the task works for."""
+
+    def check(self) -> None:
+        """Checks that this process sees the same store as the driver.
+
+        Raises:
+            ProviderError: the view differs. The text names the machine.
+        """
+
+    def is_there(self, destination: Destination, owner: str) -> bool:
+        """Whether a temporary destination has not ended, and the client that owns it lives.
+
+        The engine asks before :meth:`prepare`.
+        """
+
+    def read(self, reference: Any, max_body: int) -> Message:
+        """See :meth:`connector.messaging.access.MessageAccess.load`."""
+
+    def identity(self, reference: Any, message: Message) -> str:
+        """See :meth:`connector.messaging.access.MessageAccess.identity`."""
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> Any:
+        """Keeps a message where no client takes it. Returns a handle. The same key replaces the message.
+
+        The message need not be written before :meth:`write` or :meth:`sync`.
+
+        Args:
+            destination: decides where the message is kept. Nothing is sent.
+            message: with its id and its time. The message belongs to the sender, which may change it
+                afterwards.
+            key: of letters and digits, unique within the client.
+
+        Raises:
+            ProviderError: the message cannot be written, or the destination is refused.
+        """
+
+    def discard(self, handle: Any) -> None:
+        """Removes a prepared message. A message that is gone is passed over."""
+
+    def write(self) -> None:
+        """See :meth:`connector.messaging.access.MessageAccess.write`."""
+
+    def sync(self) -> None:
+        """See :meth:`connector.messaging.access.MessageAccess.sync`.
+
+        Raises:
+            ProviderError: also if the client was forgotten, because then no client would remove the messages.
+        """
+
+
+class Watch(Waiter, Protocol):
+    """Waits for messages that the open readers of a client may take."""
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether :meth:`begin` and :meth:`wait` work. If not, the connection has no waiter."""
+
+    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
+        """Waits ``seconds`` at most until ``has_news``, :meth:`wake` or the end of the client."""
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+
+    def close(self) -> None:
+        """Ends all waits of the client. Called before ``Registry.close``."""

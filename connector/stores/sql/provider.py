@@ -1,0 +1,211 @@
+"""The provider ``sql``: connections of clients, and the questions of operators."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import func, select, true, update
+from sqlalchemy.exc import OperationalError
+
+from connector.errors import ProviderError, ProviderMisconfigured
+from connector.messaging.destination import Destination
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.provider import Capabilities
+from connector.messaging.state_store import StateStore
+from connector.messaging.subscription import TopicSubscription
+from connector.stores.engine.channel import Channel, Part
+from connector.stores.engine.connection import LocalConnection
+from connector.stores.engine.registry import ClientInfo
+from connector.stores.sql.database import Database, DatabaseClient, Settings
+from connector.stores.sql.dialects import IDLE_SECONDS
+from connector.stores.sql.liveness import liveness_of
+from connector.stores.sql.messages import SqlClaim, channel_name
+from connector.stores.sql.reader import SqlReader
+from connector.stores.sql.registry import SqlRegistry, subscription_key
+from connector.stores.sql.schema import NOBODY, message, reference
+from connector.stores.sql.schema import client as clients
+from connector.stores.sql.state import PostgresState, SqliteState
+from connector.stores.sql.statements import IS_CLAIMED, IS_NEW, select_claims
+from connector.stores.sql.store import SqlStore
+from connector.stores.sql.watch import FileNews, News, SqlWatch
+
+_PATIENCE: Final = 5.0
+"""Seconds that an operator waits for a client in the middle of a claim."""
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+_PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+
+
+class SqlProvider:
+    """See :class:`connector.messaging.provider_kind.AdapterProvider`.
+
+    Args:
+        settings: of the database.
+        keep_processed: seconds that a message settled without a copy is kept. None = for ever.
+        redelivery_limit: deliveries of one message before it is put aside. None or 0 = no limit.
+        state_directory: for journals and instance locks. None = beside the SQLite file, or in the tables of
+            PostgreSQL.
+    """
+
+    capabilities = Capabilities(
+        topics=True,
+        selectors=True,
+        temporary_destinations=True,
+        virtual_destinations=True,
+        message_groups=True,
+    )
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        keep_processed: float | None = 7 * 86400.0,
+        redelivery_limit: int | None = None,
+        state_directory: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._keep_processed = keep_processed
+        self._redelivery_limit = redelivery_limit
+        self._state_directory = state_directory
+        self._opened: tuple[int, Database] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves the connections out. Another process opens its own."""
+        return {**self.__dict__, "_opened": None}
+
+    def _database(self, *, make: bool = True) -> Database:
+        """Returns the database, with connections of this process.
+
+        Raises:
+            ProviderError: the database cannot be reached, or has no tables and ``make`` is False.
+        """
+        if self._opened is None or self._opened[0] != os.getpid():
+            try:
+                self._opened = os.getpid(), Database(self._settings)
+            except ModuleNotFoundError as error:
+                raise ProviderMisconfigured(
+                    f"PostgreSQL needs the package {error.name}: pip install 'event-connector[postgresql]'"
+                ) from error
+        database = self._opened[1]
+        if not database.prepare(make=make):
+            raise ProviderError(f"there are no tables in {database.title} yet; run or send makes them")
+        return database
+
+    def state(self, application: str) -> StateStore:
+        return self._state(application, make=True)
+
+    def existing_state(self, application: str) -> StateStore:
+        return self._state(application, make=False)
+
+    def _state(self, application: str, *, make: bool) -> StateStore:
+        database = partial(self._database, make=make)
+        directory = self._state_directory
+        if directory is None:
+            if self._settings.file is None:
+                return PostgresState(self._settings, database, application)
+            directory = f"{self._settings.file}.state"
+        return SqliteState(os.fspath(directory), database, application)
+
+    def connect(
+        self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
+    ) -> LocalConnection:
+        own = f"s{secrets.token_hex(6)}"
+        info = ClientInfo(own, application, instance, origin or client_id or own)
+        return self._open(self._database(), info, client_id)
+
+    def existing(self) -> LocalConnection:
+        return self._open(self._database(make=False), ClientInfo(""), "")
+
+    def _open(self, database: Database, info: ClientInfo, client_id: str) -> LocalConnection:
+        db = DatabaseClient(database, info.client_id, info.application)
+        readers: dict[SqlReader, None] = {}
+        registry = SqlRegistry(db, info, liveness_of(self._settings))
+        news: News
+        if (file := self._settings.file) is not None:
+            news = FileNews(file)
+        else:
+            from connector.stores.sql.notices import Notices  # needs the extra postgresql
+
+            news = Notices.shared(self._settings)
+        store = SqlStore(db, readers, self._keep_processed, news.notify)
+        limit = self._redelivery_limit or None
+        return LocalConnection(store, registry, SqlWatch(db, readers, news), limit=limit, client_id=client_id)
+
+    # -- for operators -----------------------------------------------------------------------------
+
+    def check(self) -> bool:
+        return Database(self._settings).prepare(make=False)
+
+    def _looking(self) -> DatabaseClient:
+        return DatabaseClient(self._database(make=False))
+
+    def clients(self) -> list[ClientNote]:
+        """Returns the clients that have a row, the oldest first."""
+        liveness = liveness_of(self._settings)
+        every = select(*liveness.columns).select_from(liveness.source).order_by(clients.c.since)
+        try:
+            rows = self._looking().rows(every)
+        except ProviderError:
+            return []
+        return [
+            ClientNote(
+                row.id, row.application, row.instance, row.host, row.pid, row.since, liveness.state(row)
+            )
+            for row in rows
+        ]
+
+    def batches(self, in_progress: Destination | None) -> list[BatchNote]:
+        place = "" if in_progress is None else str(in_progress)
+        lies = reference.c.home.is_(None) | (reference.c.channel == place)
+        claims = select_claims(IS_CLAIMED, reference.c.owner != NOBODY, lies)
+        rows = self._looking().rows(
+            claims.order_by(reference.c.owner, reference.c.cycle, reference.c.sequence)
+        )
+        return [
+            BatchNote(client_id, cycle, 0.0, {row.sequence: SqlClaim(row) for row in batch})
+            for (client_id, cycle), batch in groupby(rows, key=lambda row: (row.owner, row.cycle))
+        ]
+
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        if isinstance(source, TopicSubscription):
+            channel = Channel(source.topic, subscription_key(source, ""))
+        else:
+            channel = Channel(source.base, part=_PARTS.get(source.view, Part.MAIN))
+        here = (reference.c.channel == channel_name(channel), reference.c.part == channel.part.value, IS_NEW)
+        db = self._looking()
+        number, oldest = db.rows(select(func.count(), func.min(reference.c.id)).where(*here))[0]
+        if not number:
+            return WaitingNote(0, None)
+        of_oldest = reference.c.message == message.c.id, reference.c.id == oldest
+        headers = db.first(select(message.c.headers).where(*of_oldest))
+        sent = headers.get("JMSTimestamp") if isinstance(headers, dict) else None
+        return WaitingNote(number, sent / 1000 if isinstance(sent, int | float) and sent > 0 else None)
+
+    def declare_dead(self, client_id: str) -> ClientState | None:
+        """See :meth:`connector.messaging.provider_kind.AdapterProvider.declare_dead`.
+
+        The client that takes over gives the claims a new version, so that this client settles none of them.
+        """
+        db, liveness = self._looking(), liveness_of(self._settings)
+        with db.transaction() as connection:
+            row = liveness.row(db, client_id)
+            if row is None:
+                return None
+            state = liveness.state(row)
+            if state is ClientState.ALIVE:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(select(func.set_config("lock_timeout", f"{_PATIENCE}s", true())))
+                alive = update(clients).where(clients.c.id == client_id)
+                try:
+                    connection.execute(alive.values(declared_dead=True))
+                except OperationalError as error:
+                    if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                        raise
+                    raise ProviderError(
+                        f"client {client_id} is in the middle of a claim: it claims now, or its process is "
+                        f"stopped. The server ends such a claim after {IDLE_SECONDS} s: try again then"
+                    ) from error
+            return state

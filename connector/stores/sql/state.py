@@ -1,0 +1,234 @@
+"""The state of the instances of an application: beside a SQLite file, or in tables of PostgreSQL."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import quote
+
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, literal_column, select, update
+from sqlalchemy.dialects import postgresql
+
+from connector.errors import ProviderMisconfigured
+from connector.messaging.state_store import InstanceNote
+from connector.state.directory import StateDirectory
+from connector.stores.sql.database import Database, DatabaseClient, Settings
+from connector.stores.sql.journals import PostgresJournals
+from connector.stores.sql.messages import write_key
+from connector.stores.sql.processes import HOLDER, ProcessConnection, durable, this_machine
+from connector.stores.sql.schema import CLOCK, counter, in_flight, instance, process, published
+
+_log: Final = logging.getLogger("connector.state")
+_RETRY: Final = 0.2
+_OLD: Final[ColumnElement[Any]] = literal_column("interval '1 day'")
+"""The age of a last beat after which the row of a process is removed."""
+_PRUNED: Final = 10_000
+"""Keys that are reserved between two removals of old keys."""
+_HELD: Final = instance.outerjoin(process, process.c.id == instance.c.process)
+
+
+class SqliteState(StateDirectory):
+    """See :class:`connector.messaging.state_store.StateStore`. The window is in the database."""
+
+    def __init__(self, directory: str, database: Callable[[], Database], application: str) -> None:
+        own = os.path.join(directory, _folder(application))
+        super().__init__(own, folder=_folder, keys_of=lambda data: ())
+        self._database = database
+        self._application = application
+
+    def window(self, client_id: str, size: int) -> SqlWindow:  # type: ignore[override]
+        return SqlWindow(self._database(), self._application, client_id, size)
+
+
+def _folder(name: str) -> str:
+    return f"@{quote(name, safe='')}"
+
+
+class PostgresState:
+    """See :class:`connector.messaging.state_store.StateStore`. ``database`` makes the tables, if allowed."""
+
+    def __init__(self, settings: Settings, database: Callable[[], Database], application: str) -> None:
+        self._settings = settings
+        self._database = database
+        self._application = application
+
+    def instance(self, wanted: str | None) -> PostgresInstance:
+        self._database()  # makes the tables
+        return PostgresInstance(ProcessConnection.shared(self._settings), self._application, wanted)
+
+    def instances(self) -> list[InstanceNote]:
+        found = select(instance.c.name, instance.c.note, *HOLDER).select_from(_HELD)
+        found = found.where(instance.c.application == self._application).order_by(instance.c.name)
+        connection = ProcessConnection.shared(self._settings)
+        try:
+            rows = connection.rows(found)
+        except OSError:
+            return []
+        return [InstanceNote(row.name, connection.is_alive(row), row.note) for row in rows]
+
+    def journals(self, client_id: str, instance: str) -> PostgresJournals:
+        self._database()  # makes the tables
+        return PostgresJournals(self._settings, self._application, instance, client_id)
+
+    def window(self, client_id: str, size: int) -> SqlWindow:
+        return SqlWindow(self._database(), self._application, client_id, size)
+
+
+class PostgresInstance:
+    """See :meth:`connector.messaging.state_store.StateStore.instance`."""
+
+    def __init__(self, connection: ProcessConnection, application: str, wanted: str | None) -> None:
+        self._connection = connection
+        self._application = application
+        self._hold = secrets.token_hex(8)
+        own = {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 3)}
+        self._own: dict[str, Any] = own
+        self.name = host = wanted or socket.gethostname() or "instance"
+        number = 1
+        connection.hold(self)
+        try:
+            while (holder := connection.use(self._take)) is not None:
+                if wanted is not None:
+                    self._wait_for_name(holder)
+                    return
+                number += 1
+                self.name = f"{host}-{number}"
+        except BaseException:
+            connection.release(self)
+            raise
+
+    def _wait_for_name(self, holder: Row[Any]) -> None:
+        """Takes the name of a process that has died on another machine, when its lease has ended.
+
+        Raises:
+            ProviderError: the process lives, because it is of this machine or beats again.
+        """
+        if holder.holder_machine != this_machine():
+            fields = {"instance": self.name, "host": holder.host, "pid": holder.holder_pid}
+            _log.warning("waiting until another process releases the name of this instance", extra=fields)
+        found: Row[Any] | None = holder
+        while found is not None:
+            is_same = (found.holder, found.beat) == (holder.holder, holder.beat)
+            if not is_same or holder.holder_machine == this_machine():
+                raise ProviderMisconfigured(
+                    f"an instance {self.name!r} runs already: process {found.holder_pid} on {found.host}; "
+                    "give this one another `instance`, or none at all"
+                )
+            time.sleep(_RETRY)
+            found = self._connection.use(self._take)
+
+    def _take(self, connection: Connection) -> Row[Any] | None:
+        """Takes the name. Returns the living process that has the name, or None."""
+        key = {"application": self._application, "name": self.name}
+        own = (instance.c.application == self._application) & (instance.c.name == self.name)
+        columns = instance.c.hold, process.c.host, process.c.beat, *HOLDER
+        held = select(*columns).select_from(_HELD).where(own).with_for_update(of=instance)
+        with durable(connection):
+            connection.execute(delete(process).where(process.c.beat < CLOCK - _OLD))
+            self._connection.beat(connection)
+            connection.execute(postgresql.insert(instance).values(key).on_conflict_do_nothing())
+            row = connection.execute(held).one()
+            if row.hold != self._hold and self._connection.is_alive(row):
+                return row
+            values = {"process": self._connection.id, "hold": self._hold, "note": self._own}
+            connection.execute(update(instance).where(own).values(values))
+        return None
+
+    def note(self, values: Mapping[str, Any]) -> None:
+        """See :meth:`connector.messaging.state_store.HeldInstance.note`. Adds host, pid and start."""
+        self._update(note={**self._own, **values})
+
+    def close(self) -> None:
+        self._update(process=None, hold=None)
+        self._connection.release(self)
+
+    def _update(self, **values: Any) -> None:
+        own = update(instance).where(instance.c.hold == self._hold).values(values)
+        with suppress(OSError):
+            self._connection.call(lambda connection: connection.execute(own))
+
+
+class SqlWindow:
+    """See :class:`connector.messaging.state_store.PublishedIds`."""
+
+    def __init__(self, database: Database, application: str, client_id: str, size: int) -> None:
+        self._db = DatabaseClient(database, client_id, application)
+        self._size = size
+        self._keys: dict[str, None] = {}
+        self._mark = self._db.dialect.beginning
+        self._reserved = 0
+        self._refresh()
+        self._prune()
+
+    def _refresh(self) -> None:
+        """Reads the keys that were published since the last call.
+
+        A key gets its number before the commit. So the latest number says nothing about earlier numbers.
+        """
+        own = published.c.application == self._db.application
+        newest = select(published.c.key).where(own, self._db.dialect.since(published.c.changed))
+        with self._db.reading() as connection:
+            mark = connection.execute(self._db.statements.mark).scalar_one()
+            found = connection.execute(newest.order_by(published.c.number), {"mark": self._mark}).scalars()
+            self.add(map(_read_key, found))
+            self._mark = mark
+
+    def _prune(self) -> None:
+        """Removes keys beyond the size of the window."""
+        own = published.c.application == self._db.application
+        oldest = select(published.c.number).where(own).order_by(published.c.number.desc())
+        with self._db.transaction() as connection:
+            last = connection.execute(oldest.offset(self._size).limit(1)).scalar()
+            if last is not None:
+                connection.execute(delete(published).where(own, published.c.number <= last))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def add(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._keys.pop(key, None)
+            self._keys[key] = None
+        if len(self._keys) > 2 * self._size + 1000:
+            self._keys = dict.fromkeys(list(self._keys)[-self._size :])
+
+    def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
+        self._reserved += len(keys)
+        if self._reserved > self._size + _PRUNED:
+            self._reserved = 0
+            self._prune()
+        with self._db.transaction() as connection:
+            one_at_a_time = select(counter.c.value).where(counter.c.name == "records").with_for_update()
+            connection.execute(one_at_a_time)
+            self._refresh()
+            others = (in_flight.c.application == self._db.application) & (
+                in_flight.c.client != self._db.client_id
+            )
+            taken = connection.execute(select(in_flight.c.key).where(others)).scalars()
+            busy = set(keys).intersection(map(_read_key, taken))
+            self.release()
+            rows = [
+                {"application": self._db.application, "client": self._db.client_id, "key": write_key(key)}
+                for key in {*held, *keys} - busy
+            ]
+            if rows:
+                connection.execute(insert(in_flight), rows)
+        return busy
+
+    def release(self, client_id: str | None = None) -> None:
+        if client_id is not None:
+            self._refresh()
+        own = in_flight.c.application == self._db.application
+        own &= in_flight.c.client == (client_id or self._db.client_id)
+        with self._db.transaction() as connection:
+            connection.execute(delete(in_flight).where(own))
+
+
+def _read_key(key: bytes) -> str:
+    return bytes(key).decode("utf-8", "surrogateescape")

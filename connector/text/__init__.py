@@ -1,0 +1,1 @@
+"""Reading and writing of texts: character sets, JSON, XML, exact numbers, names."""

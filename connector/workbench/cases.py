@@ -1,0 +1,369 @@
+"""Reads the cases of ``connector test``: a message, and the expected objects, outcome and destination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connector.businessobjects.definition import Definitions, Schema
+from connector.businessobjects.types import Converter
+from connector.declare.problems import Position, Problems, nearest, shown
+from connector.declare.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
+from connector.errors import DestinationError, UnknownBusinessObject
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import STANDARD_TYPES, PropertyValue, parse_property
+from connector.messaging.selectors.identifiers import check_property_name
+from connector.regular_file import read_regular
+
+SUFFIX: Final = ".test.yaml"
+
+_CASE: Final = ("name", "message", "expect")
+_MESSAGE: Final = ("destination", "type", "correlation_id", "properties", "body", "body_file", "bytes")
+_BODY: Final = ("body", "body_file")
+_OBJECT: Final = ("object", "verb", "values", "contains")
+_EXPECT: Final = (
+    *_OBJECT,
+    "records",
+    "outcome",
+    "destination",
+    "reason",
+    "rule",
+    "data_handler",
+    "subscriptions",
+    "sends",
+)
+_FACTS: Final = ("outcome", "destination", "reason", "rule", "data_handler")
+_NONE: Final = "none"
+_OUTCOMES: Final = ("published", "unsubscribed", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedObject:
+    """The expected facts of one business object. None = anything.
+
+    Args:
+        object, verb: names.
+        values: attributes with typed values.
+        whole: whether the object must have no other attributes.
+    """
+
+    object: str | None
+    verb: str | None
+    values: dict[str, Any] | None
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A case.
+
+    Args:
+        name: for people.
+        position: the place of the case.
+        destination: the input destination. None = the first input.
+        headers: ``type`` and ``correlation_id`` of the message.
+        properties: name, JMS type and value of each property.
+        body: of the message.
+        is_bytes: whether the message is a bytes message.
+        objects: the expected objects. Empty = anything.
+        facts: expected texts by key: outcome, destination, reason, rule, data_handler.
+        subscriptions: names of the expected subscribers. None = anything.
+        sends: from the name of a subscription to the bodies that it sends, in their order.
+    """
+
+    name: str
+    position: Position
+    destination: Destination | None
+    headers: dict[str, str]
+    properties: tuple[tuple[str, str, PropertyValue], ...]
+    body: bytes
+    is_bytes: bool
+    objects: tuple[ExpectedObject, ...]
+    facts: dict[str, str]
+    subscriptions: tuple[str, ...] | None
+    sends: dict[str, tuple[bytes, ...]]
+
+
+def read_cases(
+    path: Path, display: str, definitions: Definitions, subscriptions: Sequence[str], problems: Problems
+) -> list[Case]:
+    """Returns the cases of a file.
+
+    Args:
+        path: the file.
+        display: the file as the user would type it.
+        definitions: give the types of the expected values.
+        subscriptions: the names of all subscriptions.
+        problems: gets the mistakes. A case with a mistake is left out.
+    """
+    reader = _Reader(path, definitions, subscriptions, problems)
+    cases = []
+    for document in read_file(path, display, problems) or ():
+        for node in document.items if isinstance(document, Items) else [document]:
+            before = problems.errors
+            case = reader.case(node)
+            if case is not None and problems.errors == before:
+                cases.append(case)
+    return cases
+
+
+class _Reader:
+    """Reads cases and reports their mistakes."""
+
+    def __init__(
+        self, path: Path, definitions: Definitions, subscriptions: Sequence[str], problems: Problems
+    ) -> None:
+        self._path = path
+        self._definitions = definitions
+        self._names = subscriptions
+        self._problems = problems
+
+    def case(self, node: Node) -> Case | None:
+        table = self._table(node, "case", _CASE)
+        if table is None:
+            return None
+        name = self._text(table, "name", "case") or f"line {table.position.line}"
+        message = self._table(table.entries.get("message", Table(table.position)), "message", _MESSAGE)
+        expect = self._table(table.entries.get("expect", Table(table.position)), "expect", _EXPECT)
+        if message is None or expect is None:
+            return None
+        if all(is_absent(node) for node in expect.entries.values()):
+            where = table.keys.get("expect", Leaf.of("", table.position)).position
+            self._problems.add(where, "case.expect", "nothing is expected", f"some of {', '.join(_EXPECT)}")
+        facts = {key: text for key in _FACTS if (text := self._text(expect, key, "expect")) is not None}
+        if facts.get("destination", _NONE) != _NONE:
+            facts["destination"] = str(self._destination(expect, "expect"))
+        if facts.get("outcome", "failed") not in _OUTCOMES:
+            self._add(expect.entries["outcome"], "expect.outcome", facts["outcome"], _OUTCOMES)
+        headers = {
+            key: text
+            for key in ("type", "correlation_id")
+            if (text := self._text(message, key, "message")) is not None
+        }
+        is_bytes = (self._text(message, "bytes", "message") or "false").lower()
+        if is_bytes not in ("true", "false"):
+            self._add(message.entries["bytes"], "message.bytes", is_bytes, ("true", "false"))
+        return Case(
+            name,
+            table.position,
+            self._destination(message, "message"),
+            headers,
+            tuple(self._properties(message)),
+            self._body(message, "message"),
+            is_bytes == "true",
+            tuple(self._objects(expect)),
+            facts,
+            self._subscriptions(expect),
+            dict(self._sends(expect)),
+        )
+
+    # --- the message --------------------------------------------------------------------------
+
+    def _destination(self, table: Table, path: str) -> Destination | None:
+        text = self._text(table, "destination", path)
+        if text is None:
+            return None
+        try:
+            return parse_destination(text)
+        except DestinationError as error:
+            node = table.entries["destination"]
+            self._problems.add(node.position, f"{path}.destination", str(error), "queue://NAME")
+            return None
+
+    def _properties(self, message: Table) -> Iterator[tuple[str, str, PropertyValue]]:
+        node = message.entries.get("properties")
+        if node is None or is_absent(node):
+            return
+        table = self._table(node, "message.properties", ())
+        for key, value in ({} if table is None else table.entries).items():
+            path = f"message.properties.{key}"
+            if not isinstance(value, Leaf):
+                self._problems.add(value.position, path, kind_of(value), "a single value")
+                continue
+            if value.is_absent:
+                continue
+            name, _, kind = key.partition(":")
+            kind = kind or STANDARD_TYPES.get(name, "string")
+            try:
+                check_property_name(name, kind)
+                yield name, kind, parse_property(kind, str(value))
+            except ValueError as error:
+                self._problems.add(value.position, path, str(error), "NAME: VALUE, or NAME:TYPE: VALUE")
+
+    def _body(self, table: Table, path: str) -> bytes:
+        text, file = self._text(table, "body", path), self._text(table, "body_file", path)
+        if text is not None and file is not None:
+            node = table.entries["body_file"]
+            self._problems.add(node.position, f"{path}.body_file", "both body and body_file", "one of them")
+        if file is None:
+            return (text or "").encode("utf-8")
+        try:
+            return read_regular(self._path.parent / file)
+        except OSError as error:
+            node = table.entries["body_file"]
+            self._problems.add(node.position, f"{path}.body_file", f"{file}: {error.strerror}", "a file")
+            return b""
+
+    # --- what is expected ---------------------------------------------------------------------
+
+    def _objects(self, expect: Table) -> Iterator[ExpectedObject]:
+        records = expect.entries.get("records")
+        if records is None:
+            if any(key in expect.entries for key in _OBJECT):
+                yield self._object(expect, "expect")
+        elif not isinstance(records, Items):
+            self._problems.add(records.position, "expect.records", kind_of(records), "a list of objects")
+        else:
+            for number, node in enumerate(records.items):
+                table = self._table(node, f"expect.records[{number}]", _OBJECT)
+                if table is not None:
+                    yield self._object(table, f"expect.records[{number}]")
+
+    def _object(self, table: Table, path: str) -> ExpectedObject:
+        name = self._text(table, "object", path)
+        key = next((key for key in ("values", "contains") if not is_absent(table.entries.get(key))), None)
+        values = None
+        if key is not None:
+            node = table.entries[key]
+            if name is None:
+                self._problems.add(
+                    node.position, f"{path}.{key}", f"{key} without object", "object: NAME too"
+                )
+            else:
+                values = self._typed(node, name, f"{path}.{key}")
+        elif "values" in table.entries:
+            values = {}
+        return ExpectedObject(name, self._text(table, "verb", path), values, key != "contains")
+
+    def _typed(self, node: Node, name: str, path: str) -> dict[str, Any] | None:
+        try:
+            schema = self._definitions.schema(name)
+        except UnknownBusinessObject as error:
+            self._problems.add(node.position, path, str(error), "a business object of the deployment")
+            return None
+        return self._values(node, schema, path)
+
+    def _values(self, node: Node, schema: Schema, path: str) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        table = self._table(node, path, ())
+        for key, value in ({} if table is None else table.entries).items():
+            field = schema.fields.get(key)
+            here = f"{path}.{key}"
+            if field is None:
+                self._problems.add(
+                    table.keys[key].position if table else node.position,
+                    here,
+                    f"{schema.name} has no such attribute",
+                    f"one of {', '.join(schema.fields)}",
+                    nearest(key, schema.fields),
+                )
+            elif field.from_text is not None and isinstance(value, Leaf):
+                if is_absent(value):
+                    continue
+                values[key] = self._value(value, field.from_text, here)
+            elif field.is_list and isinstance(value, Items):
+                assert field.value_from_text is not None
+                values[key] = [
+                    self._value(one, field.value_from_text, f"{here}[{number}]")
+                    for number, one in enumerate(value.items)
+                ]
+            elif field.child is not None and field.many and isinstance(value, Items):
+                child = field.child
+                values[key] = [
+                    self._values(one, child, f"{here}[{number}]") for number, one in enumerate(value.items)
+                ]
+            elif field.child is not None and not field.many and isinstance(value, Table):
+                values[key] = self._values(value, field.child, here)
+            elif not is_absent(value):
+                if field.is_list:
+                    expected = "a list of values"
+                else:
+                    expected = "a list of mappings" if field.many else "a mapping"
+                    expected = expected if field.child else "a single value"
+                self._problems.add(value.position, here, kind_of(value), expected)
+        return values
+
+    def _value(self, node: Node, convert: Converter, path: str) -> Any:
+        """Returns a value of a simple type. None if it does not fit."""
+        if not isinstance(node, Leaf):
+            self._problems.add(node.position, path, kind_of(node), "a single value")
+            return None
+        if is_absent(node):
+            self._problems.add(node.position, path, "null", "a value, because a list has no gaps")
+            return None
+        try:
+            return convert(str(node))
+        except ValueError as error:
+            found, _, expected = str(error).partition(", expected ")
+            self._problems.add(node.position, path, found, expected)
+        return None
+
+    def _subscriptions(self, expect: Table) -> tuple[str, ...] | None:
+        node = expect.entries.get("subscriptions")
+        if node is None:
+            return None
+        if not isinstance(node, Items):
+            self._problems.add(node.position, "expect.subscriptions", kind_of(node), "a list of names")
+            return None
+        names = [one for one in node.items if isinstance(one, Leaf)]
+        for name in names:
+            self._check_subscription(name, name.position, "expect.subscriptions")
+        return tuple(str(name) for name in names)
+
+    def _sends(self, expect: Table) -> Iterator[tuple[str, tuple[bytes, ...]]]:
+        node = expect.entries.get("sends")
+        table = None if node is None else self._table(node, "expect.sends", ())
+        for name, value in ({} if table is None else table.entries).items():
+            path = f"expect.sends.{name}"
+            if table is not None:
+                self._check_subscription(name, table.keys[name].position, path)
+            bodies = []
+            for one in value.items if isinstance(value, Items) else [value]:
+                if isinstance(one, Leaf):
+                    bodies.append(one.encode("utf-8"))
+                elif (body := self._table(one, path, _BODY)) is not None:
+                    bodies.append(self._body(body, path))
+            yield name, tuple(bodies)
+
+    def _check_subscription(self, name: str, position: Position, path: str) -> None:
+        if name not in self._names:
+            expected = f"one of {', '.join(self._names) or 'none'}"
+            found = f"no subscription has the name {shown(name)}"
+            self._problems.add(position, path, found, expected, nearest(name, self._names))
+
+    # --- nodes --------------------------------------------------------------------------------
+
+    def _table(self, node: Node, path: str, known: Sequence[str]) -> Table | None:
+        """Returns a mapping whose keys are all known. ``known`` empty = any key."""
+        if is_absent(node):
+            return Table(node.position)
+        if not isinstance(node, Table):
+            self._problems.add(node.position, path, kind_of(node), "a mapping")
+            return None
+        for key in node.entries if known else ():
+            if key not in known:
+                expected = f"one of {', '.join(known)}"
+                self._problems.add(
+                    node.keys[key].position, f"{path}.{key}", "unknown key", expected, nearest(key, known)
+                )
+        return node
+
+    def _text(self, table: Table, key: str, path: str) -> str | None:
+        node = table.entries.get(key)
+        if node is None or is_absent(node):
+            return None
+        if not isinstance(node, Leaf):
+            self._problems.add(node.position, f"{path}.{key}", kind_of(node), "a single value")
+            return None
+        return str(node)
+
+    def _add(self, node: Node, path: str, found: str, choices: Sequence[str]) -> None:
+        self._problems.add(
+            node.position,
+            path,
+            f"found {shown(found)}",
+            f"one of {', '.join(choices)}",
+            nearest(found, choices),
+        )

@@ -1,0 +1,357 @@
+"""Explains a message: the rule, the data handler, the objects, the subscriptions. Publishes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from connector.businessobjects.dump import masked
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rule_conditions import SeenMessage
+from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
+from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
+from connector.events.convert import Choice, Converter
+from connector.events.outcome import history
+from connector.events.settling import CopyDestinations
+from connector.events.task_settings import TaskSettings
+from connector.formats.datahandler import COMMON_OPTIONS, HandlerFailed, OptionValue, resolve_options
+from connector.formats.handlers import normal_mime_type
+from connector.limits.call import ConversionEnded, call_limited
+from connector.limits.stages import is_interrupt
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+from connector.sinks.contract import Event, PreparedSink, SinkContext
+from connector.sinks.subscriptions import Subscription
+from connector.status import OutcomeKind
+from connector.tracebacks import UserCode, error_text
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFinding:
+    """A rule beside a message.
+
+    Args:
+        name: of the rule.
+        matches: whether all match keys fit.
+        reasons: why not, match key by match key.
+        priority: ``rule_priority``.
+    """
+
+    name: str
+    matches: bool
+    reasons: tuple[str, ...]
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionFinding:
+    """A subscription beside an object.
+
+    Args:
+        name: of the subscription.
+        wants: whether the subscription wants the object.
+        reason: why the subscription does not get the object, or why its message cannot be made. Empty when
+            the subscription gets the object.
+        confirmed: whether the subscription has confirmed the object in an earlier stay in the queue. Then the
+            subscription does not get the object again.
+        sends_to: the destination that the subscription sends a message to. None = it calls or writes.
+        sent: that message. None = there is none.
+    """
+
+    name: str
+    wants: bool
+    reason: str = ""
+    confirmed: bool = False
+    sends_to: str | None = None
+    sent: Message | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFinding:
+    """An object of the message.
+
+    Args:
+        object, verb, values: the object.
+        subscriptions: all subscriptions of the deployment, in their order.
+        has_secret: whether a Ciphertext of the object is set. ``values`` masks it, the messages that are sent
+            contain it.
+    """
+
+    object: str
+    verb: str | None
+    values: dict[str, Any]
+    subscriptions: tuple[SubscriptionFinding, ...]
+    has_secret: bool = False
+
+    @property
+    def subscribers(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.subscriptions if one.wants)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The way of a message through the adapter, before any process is called.
+
+    Args:
+        message_id: of the message, if it has an id.
+        destination: the input destination.
+        message_format: the format that rules see, or None.
+        rules: every rule of the static meta-object.
+        rule: the rule that dictates the object, or None.
+        why: why this rule counts, or why none does.
+        data_handler, mime_type, config: class, MIME type and data-handler meta-object. Empty = not found.
+        named_by: what names the data handler: a rule, ``Default`` or the connector.
+        options: of the data handler, as configured or by default.
+        objects: the business objects. Several for a body that is split.
+        reason: why the message is unsubscribed or has failed, as the copy has it. Empty = neither.
+        outcome: ``published`` if every subscriber confirms, else ``unsubscribed`` or ``failed``.
+        settled: the destination of the copy. None = no copy is kept.
+        business_objects: the objects themselves.
+    """
+
+    message_id: str | None
+    destination: str
+    message_format: str | None
+    rules: tuple[RuleFinding, ...]
+    rule: str | None
+    why: str
+    data_handler: str
+    mime_type: str
+    config: str
+    named_by: str
+    options: dict[str, OptionValue] = field(default_factory=dict)
+    objects: tuple[ObjectFinding, ...] = ()
+    reason: str = ""
+    outcome: str = ""
+    settled: str | None = None
+    business_objects: tuple[BusinessObject, ...] = field(default=(), repr=False, compare=False)
+
+
+class Explainer:
+    """Explains messages as the tasks of a deployment would process them.
+
+    Args:
+        task_settings: of the deployment.
+        copies: where settled messages go.
+        deployment: the directory of ``adapter.yaml``.
+        prepared: the names of the subscriptions with a prepared sink. Their messages are made, and not sent.
+
+    Raises:
+        ConfigurationError: a data handler cannot be made.
+    """
+
+    def __init__(
+        self,
+        task_settings: TaskSettings,
+        copies: CopyDestinations,
+        deployment: str,
+        prepared: Collection[str] = (),
+    ) -> None:
+        self._task_settings = task_settings
+        self._copies = copies
+        self._deployment = deployment
+        self._converter = Converter(task_settings, deployment)
+        self._sinks = {
+            one.name: self._open(one) for one in task_settings.subscriptions if one.name in prepared
+        }
+
+    def _open(self, subscription: Subscription) -> PreparedSink:
+        settings = self._task_settings
+        context = SinkContext(
+            subscription.name,
+            self._deployment,
+            writer=lambda mime_type: self._converter.handler(mime_type).to_body,
+            properties=lambda *of: {} if settings.rules is None else settings.rules.properties(*of),
+            format_property=settings.format_property,
+            persistent=settings.persistent,
+            definitions=settings.definitions,
+        )
+        return cast(PreparedSink, subscription.sink.open(context))
+
+    def explain(self, message: Message, destination: str) -> Explanation:
+        """Returns the way of a message that is taken from ``destination``.
+
+        A child process converts the message, under the limits of the adapter.
+        """
+        settings = self._task_settings
+        message = message.copy(message.body)
+        message.destination = destination
+        message.delivery_count = max(message.delivery_count, history(message)[0] + 1)
+        explain = partial(self._explain, message, destination)
+        try:
+            return call_limited(explain, settings.convert_timeout, settings.worker_memory)
+        except ConversionEnded as ended:
+            copy = self._copies.of(OutcomeKind.FAILED.value)
+            return Explanation(
+                message.message_id,
+                destination,
+                message_format(message, settings.format_property),
+                rules=(),
+                rule=None,
+                why="the conversion did not come to its end",
+                data_handler="",
+                mime_type="",
+                config="",
+                named_by="",
+                reason=str(ended),
+                outcome=OutcomeKind.FAILED.value,
+                settled=None if copy is None else str(copy),
+            )
+
+    def _explain(self, message: Message, destination: str) -> Explanation:
+        settings = self._task_settings
+        found_format = message_format(message, settings.format_property)
+        where = parse_destination(destination)
+        rules: tuple[RuleFinding, ...] = ()
+        why = "the connector has no ConfigurationMetaObject"
+        if settings.rules is not None:
+            seen = SeenMessage(message)
+            rules = tuple(
+                RuleFinding(rule.name, not reasons, tuple(reasons), rule.rule_priority)
+                for rule in settings.rules.rules
+                for reasons in [rule.mismatches(found_format, where, seen)]
+            )
+            why = _why(settings.rules, found_format, where, message)
+        choice: Choice | None = None
+        objects: Sequence[BusinessObject] = ()
+        kind, reason = OutcomeKind.FAILED, ""
+        try:
+            choice = self._converter.choice(message, destination)
+            if len(message.body) > settings.max_body:
+                raise MalformedData(
+                    f"the body has {len(message.body)} bytes, more than max_body ({settings.max_body} bytes)"
+                )
+            objects = self._converter.convert(message, destination)
+        except ConfigurationError as problem:
+            reason = problem.problems[0].mistake
+        except MalformedData as problem:
+            if isinstance(problem, UnknownBusinessObject):
+                kind = OutcomeKind.UNSUBSCRIBED
+            place = problem.place(self._deployment) if isinstance(problem, HandlerFailed) else ""
+            reason = f"{problem}{place}"
+        is_split = choice is not None and getattr(choice.handler, "splits", False)
+        findings = tuple(self._findings(objects, message, is_split=is_split))
+        if findings:
+            kind, reason = _outcome(findings, is_split=is_split)
+        copy = self._copies.of(kind.value)
+        return Explanation(
+            message.message_id,
+            destination,
+            found_format,
+            rules,
+            choice.rule.name if choice is not None and choice.rule is not None else None,
+            why,
+            "" if choice is None else type(choice.handler).__name__,
+            "" if choice is None else choice.mime_type,
+            "" if choice is None else choice.config,
+            "" if choice is None else self._named_by(choice),
+            {} if choice is None else self._options(choice),
+            findings,
+            reason,
+            kind.value,
+            None if copy is None else str(copy),
+            tuple(objects),
+        )
+
+    def _findings(
+        self, objects: Sequence[BusinessObject], message: Message, *, is_split: bool
+    ) -> Iterator[ObjectFinding]:
+        confirmed = frozenset(history(message)[1])
+        for number, bo in enumerate(objects, 1):
+            event = Event(
+                bo.object_event_id or "", message.destination or "", message.delivery_count, message
+            )
+            subscriptions = []
+            for subscription in self._task_settings.subscriptions:
+                label = f"{subscription.name}#{number}" if is_split else subscription.name
+                subscriptions.append(self._finding(subscription, bo, event, label in confirmed))
+            values = masked(bo)
+            has_secret = values != bo.as_dict()
+            yield ObjectFinding(bo.type, bo.verb, values, tuple(subscriptions), has_secret)
+
+    def _finding(
+        self, subscription: Subscription, bo: BusinessObject, event: Event, confirmed: bool
+    ) -> SubscriptionFinding:
+        name = subscription.name
+        sink = self._sinks.get(name)
+        sends_to = None if sink is None else str(sink.destination)
+        if not subscription.wants(bo.type, bo.verb or ""):
+            verbs = "" if subscription.verbs is None else f".{'|'.join(subscription.verbs)}"
+            return SubscriptionFinding(name, False, f"wants {subscription.object}{verbs}", sends_to=sends_to)
+        if confirmed:
+            return SubscriptionFinding(name, True, "has confirmed already", True, sends_to)
+        if sink is None:
+            return SubscriptionFinding(name, True)
+        try:
+            sent = sink.prepare(bo, event)
+            sent.check()
+        except BaseException as error:  # a sink or a data handler may raise any exception
+            if is_interrupt(error):
+                raise
+            return SubscriptionFinding(
+                name, True, f"{error_text(error)}{self._place(error, sink)}", sends_to=sends_to
+            )
+        return SubscriptionFinding(name, True, sends_to=sends_to, sent=sent)
+
+    def _place(self, error: BaseException, sink: PreparedSink) -> str:
+        """Returns the place of an exception in user code, `` (FILE:LINE)``, or empty."""
+        if isinstance(error, HandlerFailed):
+            return error.place(self._deployment)
+        if isinstance(error, MalformedData | ValueError):
+            return ""
+        place = UserCode(self._deployment, sink).place(error)
+        return f" ({place})" if place else ""
+
+    def _options(self, choice: Choice) -> dict[str, OptionValue]:
+        """Returns the options of a data handler. Of the common options only those that are configured."""
+        keys = (choice.mime_type, normal_mime_type(choice.mime_type))
+        spec = next(
+            one
+            for one in self._task_settings.handlers
+            if one.mime_type in keys and one.config == choice.config
+        )
+        declared = getattr(type(choice.handler), "options", ())
+        options = resolve_options(declared, spec.options, spec.reference, Path(self._deployment))
+        own = {option.name for option in declared} | spec.options.keys()
+        common = {option.name for option in COMMON_OPTIONS}
+        return {name: value for name, value in options.items() if name in own or name not in common}
+
+    def _named_by(self, choice: Choice) -> str:
+        if choice.rule is None or not any(choice.rule.properties.get(key) for key in HANDLER_KEYS):
+            return "the connector"
+        return f"the rule {choice.rule.name}" if choice.rule.names_handler else "Default"
+
+
+def _why(rules: StaticMetaObject, found_format: str | None, where: Destination, message: Message) -> str:
+    name = rules.name
+    try:
+        matching = rules.match(found_format, where, message)
+    except MalformedData:
+        return "a rule cannot be evaluated for the message"
+    if len(matching) == 1:
+        return f"only the rule {matching[0].name} counts"
+    if not matching:
+        return f"no rule of {name} matches, so the default data handler decides"
+    names = ", ".join(rule.name for rule in matching)
+    return f"several rules match ({names}), which is as if none did, so the default data handler decides"
+
+
+def _outcome(findings: Sequence[ObjectFinding], *, is_split: bool) -> tuple[OutcomeKind, str]:
+    """Returns the outcome of objects, if every process confirms, and the reason that the copy has."""
+    failures, unwanted = [], []
+    for number, one in enumerate(findings, 1):
+        place = f"record {number}: " if is_split else ""
+        failures += [
+            f"{place}{subscription.name}: {subscription.reason}"
+            for subscription in one.subscriptions
+            if subscription.wants and subscription.reason and not subscription.confirmed
+        ]
+        if not one.subscribers:
+            unwanted.append(f"{place}no subscription wants {one.object}.{one.verb}")
+    if failures:
+        return OutcomeKind.FAILED, "; ".join(failures)
+    kind = OutcomeKind.UNSUBSCRIBED if len(unwanted) == len(findings) else OutcomeKind.PUBLISHED
+    return kind, "; ".join(dict.fromkeys(unwanted))

@@ -1,0 +1,28 @@
+"""An adapter over the broker in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.brokers.engine.provider import LentProvider
+from tests.brokers.engine.world import deploy
+
+
+@pytest.fixture
+def provider(root: Path) -> LentProvider:
+    return LentProvider(root / "state")
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return deploy(tmp_path)
+
+
+@pytest.fixture
+def adapter(deployment: Deployment, provider: LentProvider) -> Iterator[InProcessAdapter]:
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        yield adapter

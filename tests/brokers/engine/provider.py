@@ -1,0 +1,213 @@
+"""A provider on the broker in this process: everything above the client of a broker, without Java."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from connector.brokers.engine.broker import NO_LIMIT, CommitUnknown, Received, UnreadableMessage
+from connector.brokers.engine.provider import RemoteProvider
+from connector.errors import (
+    CapabilityError,
+    ClientIdError,
+    ProviderError,
+    SubscriptionError,
+    UnknownDestination,
+)
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Capabilities
+from connector.messaging.selector import compile_selector
+from connector.messaging.subscription import TopicSubscription
+from tests.brokers.engine.broker import Broker, BrokerConnection, BrokerError, BrokerSession
+
+_providers: Final[WeakValueDictionary[int, LentProvider]] = WeakValueDictionary()
+
+
+class LentProvider(RemoteProvider):
+    """Queues of a broker in this process."""
+
+    capabilities = Capabilities(
+        selectors=True,
+        takeover=False,
+        by_value=True,
+        transactions=True,
+        shows_all=False,
+        chooses_ids=False,
+    )
+
+    def __init__(self, state_directory: str | os.PathLike[str], **options: Any) -> None:
+        super().__init__(state_directory, **options)
+        self.broker = Broker()
+        _providers[id(self)] = self
+
+    def __reduce__(self) -> tuple[Callable[[int], LentProvider], tuple[int]]:
+        """Pickles a reference, because the broker is in this process."""
+        return _find, (id(self),)
+
+    def client(self) -> LentClient:
+        return LentClient(self.broker)
+
+    def check(self) -> bool:
+        return True
+
+
+class LentClient:
+    """See :class:`connector.brokers.engine.broker.BrokerClient`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def connect(self, client_id: str) -> ClientConnection:
+        connection = self._broker.connect()
+        with self._broker.changed:
+            holder = self._broker.client_ids.get(client_id)
+            if client_id and holder is not None and not holder.ended:
+                raise ClientIdError(f"the client id {client_id!r} is in use; choose another client id")
+            self._broker.client_ids[client_id] = connection
+        return ClientConnection(connection)
+
+
+class ClientConnection:
+    """See :class:`connector.brokers.engine.broker.BrokerConnection`."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self._connection = connection
+
+    @property
+    def failure(self) -> str | None:
+        return "the connection has ended" if self._connection.ended else None
+
+    def session(self) -> ClientSession:
+        return ClientSession(self._connection.broker, self._connection.session())
+
+    def browse(
+        self,
+        queue: Destination,
+        selector: str,
+        unreadable: Callable[[Message, str], object] | None = None,
+    ) -> Iterator[Message]:
+        if queue.name not in self._connection.broker.queues:
+            raise UnknownDestination(f"there is no {queue}")
+        waiting = self._connection.broker.waiting(queue.name, selector)
+        found = [stored.message.copy(stored.message.body) for stored in waiting]
+        for message in found:
+            message.destination = str(queue)
+        return iter(found)
+
+    def unsubscribe(self, name: str) -> None:
+        raise SubscriptionError(f"there is no subscription {name!r}")
+
+    def temporary(self, kind: str) -> Destination:
+        raise CapabilityError("this provider has no temporary destinations")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class ClientSession:
+    """See :class:`connector.brokers.engine.broker.BrokerSession`."""
+
+    def __init__(self, broker: Broker, session: BrokerSession) -> None:
+        self._broker = broker
+        self._session = session
+        self._unread: dict[int, tuple[Message, bytes]] = {}
+        """Messages whose bodies were too large to be read, with the bodies."""
+
+    def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> ClientReceiver:
+        if not isinstance(source, Destination) or not source.is_queue:
+            raise CapabilityError(f"cannot poll {source}: this provider has queues only")
+        if selector:
+            compile_selector(selector)
+        self._broker.waiting(source.name)
+        return ClientReceiver(self._broker, self._session, (source.name, selector), limit, self._unread)
+
+    def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
+        if not destination.is_queue:
+            raise CapabilityError(f"cannot send to {destination}: this provider has no topics")
+        try:
+            unread = self._unread.get(id(copied))
+            sent = message if unread is None else message.copy(unread[1])
+            self._session.send(destination.name, sent)
+            message.message_id, message.timestamp = sent.message_id, sent.timestamp
+        except BrokerError as error:
+            raise ProviderError(str(error)) from error
+
+    def check_sends(self) -> None:
+        """Does nothing: a send is refused at once."""
+
+    def commit(self) -> None:
+        try:
+            self._session.commit()
+        except BrokerError as error:
+            raise CommitUnknown(f"the connection was lost in a commit: {error}") from error
+
+    def rollback(self) -> None:
+        try:
+            self._session.rollback()
+        except BrokerError as error:
+            raise ProviderError(str(error)) from error
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class ClientReceiver:
+    """See :class:`connector.brokers.engine.broker.Receiver`."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        session: BrokerSession,
+        source: tuple[str, str],
+        limit: int,
+        unread: dict[int, tuple[Message, bytes]],
+    ) -> None:
+        self._broker = broker
+        self._session = session
+        self._queue, self._selector = source
+        self._limit = limit
+        self._unread = unread
+
+    def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
+        until = time.monotonic() + seconds
+        found: list[Received] = []
+        size = 0
+        while len(found) < most and size < most_bytes:
+            one = self._next()
+            left = until - time.monotonic()
+            if one is not None:
+                found.append(one)
+                size += len(one.message.body)
+            elif found or left <= 0:
+                break
+            else:
+                with self._broker.changed:
+                    self._broker.changed.wait(left)
+        return found
+
+    def _next(self) -> Received | None:
+        try:
+            found = self._session.receive(self._queue, 1, self._selector)
+        except BrokerError as error:
+            raise ProviderError(str(error)) from error
+        if not found:
+            return None
+        message = found[0].message
+        size = len(message.body)
+        if message.body in self._broker.unreadable:
+            raise UnreadableMessage("the library cannot read the message")
+        if size > self._limit:
+            self._unread[id(message)] = message, message.body
+            message.body = b""
+        return Received(message, size)
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def _find(key: int) -> LentProvider:
+    return _providers[key]

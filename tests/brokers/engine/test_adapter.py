@@ -1,0 +1,208 @@
+"""A whole adapter over a broker: workers in processes of their own, without Java.
+
+The broker is a stand-in in this process, because no server can be started here.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.message import Message
+from connector.status import ReturnCode
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.brokers.engine.provider import LentProvider
+from tests.brokers.engine.world import deploy, ids, seen, send, stored
+
+pytestmark = pytest.mark.slow
+
+
+def test_every_event_gets_its_copy_and_what_is_sent_with_it(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    sent = send(provider, "", "fail", "")
+    urgent = send(provider, "", queue="urgent")
+    unwanted = send(provider, "", kind="Order")
+    adapter.drain()
+    assert stored(deployment) == ["0 1", "0 1", "2 1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted([sent[0], sent[2], *urgent])
+    assert (ids(provider, "error"), ids(provider, "unsubscribed")) == ([sent[1]], unwanted)
+    (error,) = seen(provider, "error")
+    assert str(error.properties["connector_reason"]).startswith("store: ValueError: as you wish")
+    assert len(ids(provider, "crm")) == 3
+    assert (ids(provider, "customers"), ids(provider, "urgent")) == ([], [])
+    assert adapter.summary.as_dict()["failed"] == 1
+
+
+def test_a_message_whose_process_is_not_active_waits_in_its_queue_and_is_not_counted(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    sent = send(provider, "", "sleep", "")
+    refused = ReturnCode.APPRESPONSETIMEOUT, "store: NotActive: asleep"
+    report = adapter.poll()
+    assert (report.code, report.reason) == refused
+    assert ids(provider, "customers") == sent  # the broker gives back all messages of the transaction
+    assert adapter.poll().settled == 1  # the first message, alone and without a call
+    for _ in range(7):  # more often than max_attempts
+        report = adapter.poll()
+        assert (report.code, report.reason) == refused
+        assert ids(provider, "customers") == sent[1:]
+    deployment.write("awake", "")
+    adapter.drain()
+    assert stored(deployment) == ["0 1", "1 1", "2 1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 3
+
+
+def test_a_message_that_comes_twice_is_published_once(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    (identity,) = send(provider, "")
+    (message,) = provider.broker.waiting("customers")
+    again = message.message.copy(message.message.body)
+    adapter.drain()
+    provider.broker.add("customers", again)
+    adapter.drain()
+    (copy,) = provider.broker.waiting("archive")[:1]
+    by_hand = copy.message.copy(copy.message.body)  # its id is another one at the broker
+    assert by_hand.message_id != identity
+    provider.broker.add("customers", by_hand)
+    adapter.drain()
+    assert stored(deployment) == ["0 1"]
+    assert ids(provider, "archive") == [identity] * 3
+    outcomes = [copy.properties["connector_outcome"] for copy in seen(provider, "archive")]
+    assert outcomes == ["published", "duplicate", "duplicate"]
+    assert len(ids(provider, "crm")) == 1
+
+
+def test_a_worker_that_ends_costs_its_own_event_one_delivery_and_no_other(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    sent = send(provider, "", "end", "")
+    adapter.drain()
+    assert stored(deployment) == ["0 1", "1 2", "2 1"]
+    assert ids(provider, "archive") == sent
+
+
+def test_an_event_that_was_published_and_not_committed_is_settled_from_the_journal(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    sent = send(provider, "", "")
+    provider.broker.refused.add("archive")
+    assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    assert (stored(deployment), ids(provider, "archive"), ids(provider, "crm")) == (["0 1", "1 1"], [], [])
+    assert ids(provider, "customers") == sent
+    provider.broker.refused.clear()
+    adapter.stop()
+    adapter.start()
+    adapter.drain()
+    assert stored(deployment) == ["0 1", "1 1"]
+    assert (ids(provider, "archive"), len(ids(provider, "crm"))) == (sent, 2)
+
+
+def test_a_connection_that_breaks_loses_nothing(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    sent = send(provider, "", "")
+    for connection in list(provider.broker.connections):
+        connection.close()
+    assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    adapter.stop()
+    adapter.start()
+    adapter.drain()
+    assert stored(deployment) == ["0 1", "1 1"]
+    assert ids(provider, "archive") == sent
+
+
+def test_two_instances_share_what_waits_and_settle_each_message_once(
+    tmp_path: Path, provider: LentProvider
+) -> None:
+    sent = [identity for _ in range(10) for identity in send(provider, "", "fail", "", "", "")]
+
+    def drain(name: str) -> None:
+        configuration = deploy(tmp_path / name, instance=name).configuration
+        with InProcessAdapter(configuration, provider, isolated=True, parallelism=2) as adapter:
+            adapter.drain()
+
+    threads = [threading.Thread(target=drain, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, ids(provider, "archive") + ids(provider, "error"))) == sorted(sent)
+    assert (len(ids(provider, "crm")), ids(provider, "customers")) == (40, [])
+
+
+@pytest.mark.parametrize("answer", ["done", "undone", "late done", "late undone"])
+def test_a_commit_without_an_answer_is_neither_lost_nor_repeated(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter, answer: str
+) -> None:
+    sent = send(provider, "", "")
+    copies = [one.message.copy(one.message.body) for one in provider.broker.waiting("customers")]
+    provider.broker.lost_answers.append(answer.split()[0])
+    assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    adapter.stop()
+    adapter.start()
+    adapter.drain()
+    if answer.startswith("late"):
+        assert ids(provider, "archive") == []
+        late = [again.copy(again.body) for again in copies]
+        for message in late:  # sent again with the same ids
+            message.timestamp += 1
+            provider.broker.add("customers", message)
+        adapter.poll()
+        assert (stored(deployment), ids(provider, "archive")) == (["0 1", "1 1"], [])
+        provider.broker.late[0].end_late(commits=answer == "late done")
+        adapter.stop()
+        adapter.start()  # looks at the commit queue, as every recovery
+        adapter.drain()
+        sent *= 2
+    assert stored(deployment) == ["0 1", "1 1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 2
+    for message in copies:
+        provider.broker.add("customers", message)
+    adapter.drain()
+    assert stored(deployment) == ["0 1", "1 1"], "the ids are in the duplicate window"
+    adapter.stop()
+    (announced,) = provider.broker.waiting("connector.lent.commits")
+    assert list(announced.message.properties) == ["connector_directory"]
+    assert not list(Path(provider.existing_state("lent").published).glob(".pending*"))
+
+
+def test_messages_without_ids_are_all_published(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    """Their sender gave them the same time and content. A process ends at the first of them."""
+    body = b'{"BusinessObject": "Customer", "Id": "7", "Wish": "end"}'
+    for _ in range(3):
+        provider.broker.add("customers", Message(body, timestamp=5))
+    adapter.drain()
+    assert stored(deployment) == ["7 1", "7 1", "7 2"]
+    assert len(ids(provider, "archive")) == 3
+
+
+def test_a_poll_goes_on_where_a_transaction_was_full(root: Path, deployment: Deployment) -> None:
+    provider = LentProvider(root / "state", batch=2)
+    sent = send(provider, *[""] * 7)
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        assert adapter.poll().more
+        adapter.drain()
+    assert ids(provider, "archive") == sent
+
+
+def test_messages_behind_one_whose_process_is_not_active_are_not_delivered_with_it(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    """A rollback counts at the broker as a delivery of every message of the transaction."""
+    send(provider, "sleep", "", "", "")
+    for _ in range(5):
+        assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    counts = [one.message.delivery_count for one in provider.broker.waiting("customers")]
+    assert counts[0] == 6
+    assert max(counts[1:]) <= 2
+    deployment.write("awake", "")
+    adapter.drain()
+    assert [line.split()[0] for line in stored(deployment)] == ["0", "1", "2", "3"]

@@ -1,0 +1,221 @@
+"""Messages that a broker would soon put aside are held, and none of them gets into its dead letters."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connector.brokers.engine.connection import RemoteConnection
+from connector.errors import ProviderError
+from connector.messaging.claim import Claim
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.polling import Poller
+from connector.messaging.settlement import Settlement
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.brokers.engine.provider import LentProvider
+from tests.brokers.engine.world import deploy, ids, seen, send, stored
+
+ORDERS = parse_destination("queue://orders")
+HELD = "connector.shop.held"
+_LIMITS = [1, 2, 3, 10]
+
+
+def limited(root: Path, limit: int, **options: Any) -> LentProvider:
+    provider = LentProvider(root / "state", redelivery_limit=limit, **options)
+    provider.broker.limit = limit
+    return provider
+
+
+def put(provider: LentProvider, *bodies: str) -> list[str]:
+    client = provider.connect()
+    messages = [Message(body.encode(), correlation_id=f"c{body}") for body in bodies]
+    for message in messages:
+        message.set_property("JMSXGroupID", "g")
+        message.set_property("n", 7, "long")
+    found = client.send(ORDERS, messages)
+    client.close()
+    return found
+
+
+def open_poller(provider: LentProvider) -> tuple[RemoteConnection, Poller]:
+    connection = provider.connect("shop", "one")
+    return connection, connection.poller(ORDERS)
+
+
+def give_back(connection: RemoteConnection, claims: Any) -> None:
+    connection.settle([Settlement(claim, give_back=True) for claim in claims])
+
+
+def take_all(connection: RemoteConnection, poller: Poller, cycle: int) -> list[str]:
+    """Settles all messages, and returns their ids in the order of the claims."""
+    got: list[str] = []
+    while claims := poller.claim(cycle := cycle + 1, range(3)):
+        if not connection.hold(claims):
+            connection.settle([Settlement(claim) for claim in claims])
+            got += [claim.message_id for claim in claims]
+    return got
+
+
+def facts(claim: Claim) -> list[Any]:
+    headers = claim.headers()
+    return [
+        claim.message_id,
+        claim.identity,  # type: ignore[attr-defined]
+        claim.group_id,
+        str(claim.destination),
+        claim.delivery_count,
+        claim.duplicate_key,
+        headers.correlation_id,
+        headers.properties,
+        headers.timestamp,
+    ]
+
+
+@pytest.mark.parametrize("limit", _LIMITS)
+def test_what_goes_back_again_and_again_stays_out_of_the_dead_letters(root: Path, limit: int) -> None:
+    provider = limited(root, limit)
+    sent = put(provider, "a", "b", "c")
+    connection, poller = open_poller(provider)
+    first: list[Any] = []
+    cycle = 0
+    for cycle in range(3 * limit + 3):
+        claims = poller.claim(cycle, range(3))
+        first = first or [facts(one) for one in claims]
+        assert [facts(one) for one in claims] == first
+        if not connection.hold(claims):
+            give_back(connection, claims)
+    assert take_all(connection, poller, cycle) == sent
+    assert "DLQ" not in provider.broker.queues
+    assert provider.broker.waiting(HELD) == []
+
+
+def test_a_held_message_names_its_origin_and_its_first_id(root: Path) -> None:
+    provider = limited(root, 2)
+    (sent,) = put(provider, "a")
+    connection, poller = open_poller(provider)
+    give_back(connection, poller.claim(1, range(1)))
+    (held,) = provider.broker.waiting(HELD)
+    properties = held.message.properties
+    assert properties["connector_origin_destination"] == "queue://orders"
+    assert properties["connector_message_id"] == sent
+    assert (properties["JMSXGroupID"], held.message.correlation_id) == ("g", "ca")
+
+
+@pytest.mark.parametrize("limit", [3, 10])
+def test_what_killed_adapters_had_stays_out_of_the_dead_letters(root: Path, limit: int) -> None:
+    provider = limited(root, limit)
+    sent = put(provider, *"abcdef")
+    cycle = 0
+    for _ in range(3 * limit):
+        connection, poller = open_poller(provider)
+        while (claims := poller.claim(cycle := cycle + 1, range(4))) and connection.hold(claims):
+            pass
+        provider.broker.connections[-1].close()  # as if killed
+    connection, poller = open_poller(provider)
+    assert take_all(connection, poller, cycle) == sent
+    assert "DLQ" not in provider.broker.queues
+
+
+def test_another_instance_takes_what_a_dead_one_has_left(root: Path) -> None:
+    provider = limited(root, 2)
+    (sent,) = put(provider, "a")
+    connection, poller = open_poller(provider)
+    give_back(connection, poller.claim(1, range(1)))
+    connection.close()
+    other, poller = open_poller(provider)
+    assert take_all(other, poller, 1) == [sent]
+
+
+def test_a_message_that_cannot_be_held_is_processed(root: Path) -> None:
+    provider = limited(root, 3)
+    (sent,) = put(provider, "a")
+    provider.broker.refused.add(HELD)
+    connection, poller = open_poller(provider)
+    for cycle in range(2):
+        give_back(connection, poller.claim(cycle, range(1)))
+    assert take_all(connection, poller, 2) == [sent]
+
+
+def test_a_client_that_is_no_adapter_holds_nothing(root: Path) -> None:
+    provider = limited(root, 2)
+    put(provider, "a")
+    connection = provider.connect()
+    give_back(connection, connection.poller(ORDERS).claim(1, range(1)))
+    assert HELD not in provider.broker.queues
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", _LIMITS)
+def test_an_inactive_process_costs_no_event(
+    deployment: Deployment, root: Path, limit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = limited(root, limit)
+    sent = send(provider, "", "", "sleep", "", "")
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        for _ in range(3 * limit + 5):
+            adapter.poll()
+        deployment.write("awake", "")
+        adapter.drain()
+    assert stored(deployment) == [f"{number} 1" for number in range(5)]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 5
+    assert "DLQ" not in provider.broker.queues
+    assert ids(provider, "connector.lent.held") == []
+    lines = [one for one in caplog.records if one.getMessage() == "a poll ended early"]
+    assert len(lines) == 1, "one line a minute for one reason"
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_random_ends_of_transactions_lose_and_double_nothing(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    provider = limited(tmp_path_factory.mktemp("root"), data.draw(st.integers(4, 6), "limit"))
+    sent = put(provider, *map(str, range(data.draw(st.integers(1, 8), "messages"))))
+    got: list[str] = []
+    cycle = kills = 0
+    connection, poller = open_poller(provider)
+    for end in data.draw(st.lists(st.sampled_from(["back", "done", "kill"]), max_size=30), "ends"):
+        cycle += 1
+        claims = poller.claim(cycle, range(data.draw(st.integers(1, 4), "most")))
+        if not claims or connection.hold(claims):
+            continue
+        if end == "kill":
+            kills += 1
+            provider.broker.connections[-1].close()
+            connection, poller = open_poller(provider)
+            continue
+        connection.settle([Settlement(claim, give_back=end == "back") for claim in claims])
+        got += [claim.message_id for claim in claims] if end == "done" else []
+    got += take_all(connection, poller, cycle)
+    assert sorted(got) == sorted(sent)
+    assert "DLQ" not in provider.broker.queues
+
+
+@pytest.mark.slow
+def test_messages_in_progress_whose_settlement_is_refused_stay_out_of_the_dead_letters(
+    tmp_path: Path, root: Path
+) -> None:
+    provider = limited(root, 3)
+    deployment = deploy(tmp_path, InProgressDestination="queue://progress", DuplicateEventElimination=False)
+    sent = send(provider, "", "")
+    provider.broker.refused.add("archive")
+    for _ in range(8):
+        with (
+            contextlib.suppress(ProviderError),
+            InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter,
+        ):
+            adapter.drain()
+    provider.broker.refused.clear()
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        adapter.drain()
+    assert "DLQ" not in provider.broker.queues
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert stored(deployment) == ["0 1", "1 1"]
+    assert seen(provider, "progress") == []

@@ -1,0 +1,100 @@
+"""An adapter with InProgressDestination at a broker: the messages move before their events run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.message import Message
+from connector.status import ReturnCode
+from connector.testing.deployment import InProcessAdapter
+from tests.brokers.engine.provider import LentProvider
+from tests.brokers.engine.world import deploy, ids, seen, send, stored
+
+pytestmark = pytest.mark.slow
+
+IN_PROGRESS = "queue://in-progress"
+
+
+def test_events_keep_the_ids_of_their_messages(tmp_path: Path, provider: LentProvider) -> None:
+    deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS, DuplicateEventElimination=False)
+    sent = send(provider, "", "fail", "")
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        adapter.drain()
+    assert stored(deployment) == ["0 1", "2 1"]
+    assert sorted(map(str, ids(provider, "archive") + ids(provider, "error"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 2
+    for copy in seen(provider, "archive"):
+        assert not {"connector_owner", "connector_claim", "connector_token"} & copy.properties.keys()
+        assert copy.properties["connector_origin_destination"] == "queue://customers"
+    assert provider.broker.waiting("customers") == provider.broker.waiting("in-progress") == []
+
+
+def test_a_message_whose_process_is_not_active_waits_there_alone(
+    tmp_path: Path, provider: LentProvider
+) -> None:
+    deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS, DuplicateEventElimination=False)
+    sent = send(provider, "", "sleep", "")
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        for _ in range(3):
+            assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+        assert ids(provider, "in-progress") == [sent[1]]
+        assert sent[0] in ids(provider, "archive"), "no transaction keeps it"
+    other = deploy(tmp_path / "two", instance="two", InProgressDestination=IN_PROGRESS)
+    other.write("awake", "")
+    with InProcessAdapter(other.configuration, provider, isolated=True, parallelism=2) as adapter:
+        adapter.drain()
+    assert sorted(stored(deployment) + stored(other)) == ["0 1", "1 1", "2 1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+
+
+@pytest.mark.parametrize("answer", ["done", "undone"])
+@pytest.mark.parametrize("commit", ["of the move", "of the settlement"])
+def test_a_commit_without_an_answer_is_found_out_by_looking(
+    tmp_path: Path, provider: LentProvider, commit: str, answer: str
+) -> None:
+    deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS)
+    sent = send(provider, "", "")
+    provider.broker.lost_answers += [answer] if commit == "of the move" else ["", answer]
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+        adapter.stop()
+        adapter.start()
+        adapter.drain()
+    assert [line.split()[0] for line in stored(deployment)] == ["0", "1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 2
+    assert not list(Path(provider.existing_state("lent").published).glob(".pending*"))
+
+
+def test_strange_marks_of_another_client_touch_nothing_else(tmp_path: Path, provider: LentProvider) -> None:
+    deployment = deploy(
+        tmp_path,
+        InProgressDestination=IN_PROGRESS,
+        InDoubtEvents="Reprocess",
+        DuplicateEventElimination=False,
+    )
+    kept = tmp_path / "kept"
+    kept.write_text("a file beside the state")
+    strange = [
+        {"connector_owner": f"../../../../../../{kept}"},
+        {"connector_owner": "x" * 300, "connector_claim": "1"},
+        {"connector_owner": "b0", "connector_claim": "one/two", "connector_token": "a' OR 1=1 OR 'a' = '"},
+        {"connector_owner": 5, "connector_claim": True, "connector_origin_destination": "queue://../x"},
+        {"connector_begun": "many", "connector_expiration": True, "connector_message_id": 7},
+    ]
+    session = provider.broker.connect().session()
+    for number, properties in enumerate(strange):
+        message = Message(b'{"BusinessObject": "Customer", "Id": "s%d"}' % number, "T")
+        for name, value in {"connector_origin_destination": "queue://customers", **properties}.items():
+            message.set_property(name, value)
+        session.send("in-progress", message)
+    session.commit()
+    send(provider, "", "")
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        adapter.drain()
+    ours = ["0 1", "1 1"]
+    assert sorted(line for line in stored(deployment) if line[0] != "s") == ours
+    assert len(stored(deployment)) - 2 + len(provider.broker.waiting("in-progress")) == len(strange)
+    assert kept.read_text() == "a file beside the state"

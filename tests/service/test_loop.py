@@ -1,0 +1,382 @@
+"""The service goes by the monotonic clock, and by local time for its daily window alone."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from connector.errors import ProviderError
+from connector.events.outcome import Outcome
+from connector.events.report import CycleReport
+from connector.events.summary import Summary
+from connector.service.adapter import Adapter
+from connector.service.loop import PollWindow, Service
+from connector.status import ReturnCode
+
+VIENNA = ZoneInfo("Europe/Vienna")
+
+GOOD = CycleReport(ReturnCode.SUCCEED, claimed=3, settled=3)
+FULL = CycleReport(ReturnCode.SUCCEED, claimed=3, settled=3, more=True)
+GAVE_BACK = CycleReport(ReturnCode.SUCCEED, settled=2, returned=1, more=True)
+NOT_ACTIVE = CycleReport(ReturnCode.APPRESPONSETIMEOUT, returned=3, more=True)
+ROOM = CycleReport(ReturnCode.SUCCEED, settled=3, more=True)
+
+BURST = 0.001
+"""Seconds from a message that comes to the poll."""
+
+
+class SimulatedClock:
+    """Time passes while somebody waits. The local time may be set, as an administrator would."""
+
+    def __init__(
+        self, local: datetime.datetime = datetime.datetime(2026, 6, 1, 12, 0, tzinfo=VIENNA)
+    ) -> None:
+        self.seconds = 0.0
+        self._local_at_0 = local.astimezone(datetime.UTC)
+        self.at: list[tuple[float, Callable[[], object]]] = []
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def local(self) -> datetime.datetime:
+        return (self._local_at_0 + datetime.timedelta(seconds=self.seconds)).astimezone(VIENNA)
+
+    def set_local(self, by: datetime.timedelta) -> None:
+        self._local_at_0 += by
+
+    def wait(self, is_over: Callable[[], bool], seconds: float | None) -> None:
+        """Lets time pass until that is so, or for ``seconds``."""
+        assert seconds is not None
+        assert seconds > 0, "a service that does not wait is busy"
+        end = self.seconds + seconds
+        while not is_over() and self.at and self.at[0][0] <= end:
+            when, what = self.at.pop(0)
+            self.seconds = max(self.seconds, when)
+            what()
+        if not is_over():
+            self.seconds = end
+
+
+class RecordingAdapter:
+    """Stands for the adapter: notes when it is asked to work, and takes ``poll_seconds`` for a poll.
+
+    Each poll takes its report from ``reports``; one that finds none there has taken what waited. A batch that
+    ends puts its report into ``ended``.
+    """
+
+    has_inputs = True
+    recovery_interval = 10.0
+
+    def __init__(self, clock: SimulatedClock, poll_seconds: float = 0.0, **connector: Any) -> None:
+        defaults = {"poll_frequency": 10_000, "poll_start_time": None, "poll_end_time": None, "wake": True}
+        self.configuration = SimpleNamespace(connector=SimpleNamespace(**{**defaults, **connector}))
+        self.summary = Summary(["queue://in"])
+        self._clock = clock
+        self._poll_seconds = poll_seconds
+        self.polls: list[float] = []
+        self.aheads: list[bool] = []
+        self.recoveries: list[float] = []
+        self.poll_failure: Exception | None = None
+        self.recovery_failure: Exception | None = None
+        self.reports: list[CycleReport] = []
+        self.recovery_report = GOOD
+        self.ended: list[CycleReport] = []
+        self.has_finished = False
+        self.stopping = False
+        self._has_come = False
+
+    def serve(self, *, polls: bool = True, ahead: bool = False) -> CycleReport:
+        if not polls:
+            self.recoveries.append(self._clock.seconds)
+            if self.recovery_failure is not None:
+                raise self.recovery_failure
+            return self.recovery_report
+        self.aheads.append(ahead)
+        self.polls.append(round(self._clock.seconds, 6))
+        self._has_come = False
+        self._clock.seconds += self._poll_seconds
+        if self.poll_failure is not None:
+            raise self.poll_failure
+        return self.reports.pop(0) if self.reports else GOOD
+
+    def settle_ended(self) -> CycleReport:
+        return self.ended.pop(0) if self.ended else CycleReport()
+
+    def batch_ends(self, report: CycleReport) -> None:
+        self.ended.append(report)
+
+    def finish(self) -> CycleReport:
+        self.has_finished = True
+        return CycleReport()
+
+    def message_comes(self) -> None:
+        self._has_come = True
+
+    def wait(self, seconds: float, *, listens: bool) -> bool:
+        self._clock.wait(lambda: bool(self.stopping or self.ended or (listens and self._has_come)), seconds)
+        return listens and self._has_come
+
+    def wait_to_stop(self, seconds: float | None) -> None:
+        self._clock.wait(lambda: self.stopping, seconds)
+
+    def request_stop(self) -> None:
+        self.stopping = True
+
+
+def serve(
+    clock: SimulatedClock,
+    adapter: RecordingAdapter,
+    seconds: float,
+    *events: tuple[float, Callable[[], object]],
+) -> str | None:
+    """Runs a service for so long; ``events`` happen at their seconds."""
+    service = Service(cast(Adapter, adapter), clock)
+    clock.at = sorted([*events, (seconds, service.stop)], key=lambda event: event[0])
+    return service.run()
+
+
+@pytest.mark.parametrize("hours", [-1, 1, -24 * 365, 24 * 365])
+def test_polls_and_recovery_go_on_when_the_system_time_is_set(hours: int) -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=15_000)
+    assert serve(clock, adapter, 61, (20, lambda: clock.set_local(datetime.timedelta(hours=hours)))) is None
+    assert adapter.polls == [0, 15, 30, 45, 60]
+    assert adapter.recoveries == [10, 20, 30, 40, 50, 60]
+
+
+def test_each_minute_in_which_something_happened_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock)
+
+    def settle(kind: str) -> None:
+        adapter.summary.settled("queue://in", "ID:1", Outcome(kind), discarded=False)
+
+    caplog.set_level(logging.INFO, "connector.service")
+    hour = datetime.timedelta(hours=1)
+    settled = [(5.0, "published"), (65.0, "published"), (66.0, "failed"), (250.0, "unsubscribed")]
+    events = [(at, functools.partial(settle, kind)) for at, kind in settled]
+    serve(clock, adapter, 400, (30, lambda: clock.set_local(-hour)), *events)
+    said = [vars(record) for record in caplog.records if record.getMessage() == "summary"]
+    names = ("claimed", "published", "failed", "unsubscribed", "duplicates", "expired")
+    assert [[line[name] for name in names] for line in said] == [
+        [1, 1, 0, 0, 0, 0],
+        [2, 1, 1, 0, 0, 0],
+        [1, 0, 0, 1, 0, 0],
+    ]
+
+
+def test_the_frequency_counts_from_the_end_of_a_poll() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_seconds=7, poll_frequency=3_000)
+    serve(clock, adapter, 25)
+    assert adapter.polls == [0, 10, 20]
+
+
+def test_a_message_that_comes_begins_a_poll_and_a_burst_is_one() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    moments = [(20 + number * BURST / 10, adapter.message_comes) for number in range(9)]
+    serve(clock, adapter, 120, *moments, (30, adapter.message_comes))
+    assert adapter.polls == [0, 20 + BURST, 30 + BURST, 90 + BURST]
+
+
+def test_a_message_that_comes_during_a_poll_begins_the_next() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    first = adapter.serve
+
+    def poll(*, polls: bool = True, ahead: bool = False) -> CycleReport:
+        report = first(polls=polls, ahead=ahead)
+        if len(adapter.polls) == 1:
+            adapter.message_comes()
+        return report
+
+    adapter.serve = poll  # type: ignore[method-assign]
+    serve(clock, adapter, 50)
+    assert adapter.polls == [0, BURST]
+
+
+def test_recovery_goes_on_beside_messages_that_come() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    serve(clock, adapter, 35, (15, adapter.message_comes))
+    assert adapter.polls == [0, 15 + BURST]
+    assert adapter.recoveries == [10, 20, 30]
+
+
+def test_while_more_waits_than_a_poll_takes_the_next_follows_at_once() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_seconds=1, poll_frequency=60_000)
+    adapter.reports = [FULL, FULL, GOOD]
+    serve(clock, adapter, 90)
+    assert adapter.polls == [0, 1, 2, 63]
+
+
+def test_when_a_batch_ends_a_destination_that_was_full_is_polled_at_once() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    serve(clock, adapter, 50, (20, lambda: adapter.batch_ends(ROOM)), (30, lambda: adapter.batch_ends(GOOD)))
+    assert adapter.polls == [0, 20]
+
+
+def test_once_nothing_runs_the_frequency_counts_from_the_end_of_the_last_batch() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=3_000, wake=False)
+    idle = CycleReport(ReturnCode.SUCCEED, settled=3, idle=True)
+    running = CycleReport(ReturnCode.SUCCEED, settled=3)
+    ends = [(1, lambda: adapter.batch_ends(running)), (2, lambda: adapter.batch_ends(idle))]
+    serve(clock, adapter, 9, *ends)
+    assert adapter.polls == [0, 5, 8]
+
+
+def test_only_a_message_or_a_full_poll_lets_a_poll_be_ahead() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=3_000)
+    adapter.reports = [GOOD, GOOD, FULL, GOOD]
+    serve(clock, adapter, 8, (1, adapter.message_comes))
+    assert adapter.polls == [0, 1 + BURST, 4 + BURST, 4 + BURST, 7 + BURST]
+    assert adapter.aheads == [False, True, False, True, False]
+
+
+def test_a_service_that_is_stopped_finishes_what_runs() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock)
+    serve(clock, adapter, 5)
+    assert adapter.has_finished
+
+
+def test_without_wake_every_poll_waits() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000, wake=False)
+    adapter.reports = [FULL, FULL]
+    serve(clock, adapter, 130, (20, adapter.message_comes))
+    assert adapter.polls == [0, 60, 120]
+
+
+@pytest.mark.parametrize("ends_later", [False, True], ids=["the poll", "a batch"])
+@pytest.mark.parametrize("report", [GAVE_BACK, NOT_ACTIVE], ids=["gave back", "not active"])
+def test_after_something_went_back_the_next_poll_waits(report: CycleReport, ends_later: bool) -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=3_000)
+    if ends_later:
+        ends = [(0.25, lambda: adapter.batch_ends(report)), (3.3, lambda: adapter.batch_ends(report))]
+    else:
+        adapter.reports, ends = [report, report, GOOD], []
+    comes = [(number / 2, adapter.message_comes) for number in range(1, 14)]
+    serve(clock, adapter, 8, *comes, *ends)
+    assert adapter.polls[:3] == ([0, 3.25, 6.3] if ends_later else [0, 3, 6])
+    assert adapter.polls[3:] == [6.5 + BURST], "after a good one a message begins a poll again"
+
+
+def test_after_a_recovery_that_could_not_settle_all_the_next_poll_waits() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=15_000)
+    adapter.recovery_report = NOT_ACTIVE
+    serve(clock, adapter, 16, (5, adapter.message_comes), (11, adapter.message_comes))
+    assert adapter.polls == [0, 5 + BURST]
+
+
+def test_with_poll_frequency_no_a_message_begins_no_poll() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=None)
+    serve(clock, adapter, 35, (5, adapter.message_comes))
+    assert adapter.polls == []
+
+
+def test_outside_of_the_window_a_message_begins_no_poll() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(
+        clock,
+        poll_frequency=4 * 3600_000,
+        poll_start_time=datetime.time(11, 0),
+        poll_end_time=datetime.time(13, 0),
+    )
+    hours = [(hour * 3600.0, adapter.message_comes) for hour in (0.5, 1.5, 2.5, 22.5, 23.5)]
+    serve(clock, adapter, 24.75 * 3600, *hours)
+    half_past_twelve, eleven, half_past_eleven = 1800 + BURST, 23 * 3600, 23.5 * 3600 + BURST
+    assert adapter.polls == [0, half_past_twelve, pytest.approx(eleven, abs=0.1), half_past_eleven]
+
+
+def test_a_service_that_is_stopped_while_a_burst_comes_begins_no_poll() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    serve(clock, adapter, 20 + BURST / 2, (20, adapter.message_comes))
+    assert adapter.polls == [0]
+
+
+def test_without_polls_dead_instances_are_looked_for_all_the_same() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=None)
+    serve(clock, adapter, 35)
+    assert adapter.polls == []
+    assert adapter.recoveries == [10, 20, 30]
+
+
+def test_a_window_opens_by_local_time_and_follows_it_when_it_is_set() -> None:
+    clock = SimulatedClock()
+    noon = 12 * 3600
+    adapter = RecordingAdapter(
+        clock,
+        poll_frequency=600_000,
+        poll_start_time=datetime.time(14, 0),
+        poll_end_time=datetime.time(15, 0),
+    )
+    back = datetime.timedelta(hours=-1)
+    # At half past two the clock is set back to half past one, so that the window opens once more at two.
+    serve(clock, adapter, 4 * 3600 + 10, (2.5 * 3600, lambda: clock.set_local(back)))
+    hours = [(noon + seconds) / 3600 - (seconds > 2.5 * 3600) for seconds in adapter.polls]
+    assert hours[0] == 14.0
+    assert all(14 <= hour < 15 for hour in hours)
+    assert sum(seconds < 2.5 * 3600 for seconds in adapter.polls) == 3
+    again = [seconds for seconds in adapter.polls if seconds > 2.5 * 3600]
+    assert again[0] - 3 * 3600 <= 30, "within half a minute after the local time is two again"
+    assert len(again) == 6
+
+
+def test_a_closed_window_is_logged_once_with_the_time_at_which_it_opens(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(
+        clock, poll_start_time=datetime.time(14, 0), poll_end_time=datetime.time(15, 0)
+    )
+    with caplog.at_level(logging.INFO):
+        serve(clock, adapter, 4 * 3600)
+    lines = [one for one in caplog.records if one.getMessage() == "polls wait for the daily window"]
+    opens = [vars(one)["opens"] for one in lines]
+    assert opens == ["2026-06-01T14:00:00+02:00", "2026-06-02T14:00:00+02:00"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "now", "seconds"),
+    [
+        ("06:00", "22:00", "2026-06-01 05:00", 3600),
+        ("06:00", "22:00", "2026-06-01 06:00", 0),
+        ("06:00", "22:00", "2026-06-01 22:00", 8 * 3600),
+        ("22:00", "06:00", "2026-06-01 23:00", 0),
+        ("22:00", "06:00", "2026-06-01 05:59", 0),
+        ("22:00", "06:00", "2026-06-01 21:00", 3600),
+        # the night in which clocks go forward is an hour shorter, the one in which they go back longer
+        ("06:00", "22:00", "2026-03-28 23:00", 6 * 3600),
+        ("06:00", "22:00", "2026-10-24 23:00", 8 * 3600),
+    ],
+)
+def test_a_window_is_open_or_opens_in_so_many_seconds(start: str, end: str, now: str, seconds: int) -> None:
+    window = PollWindow(datetime.time.fromisoformat(start), datetime.time.fromisoformat(end))
+    assert window.opens_in(datetime.datetime.fromisoformat(now).replace(tzinfo=VIENNA)) == seconds
+
+
+def test_the_first_failure_is_what_has_ended_the_service() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock)
+    adapter.poll_failure = ProviderError("the disk is gone")
+    adapter.recovery_failure = ProviderError("the adapter has no connection")
+    assert serve(clock, adapter, 60) == "the disk is gone"
+    assert adapter.recoveries == []

@@ -1,0 +1,142 @@
+"""The sink ``destination``: the messages that it makes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, STANDARD_TYPES, Message, PropertyValue
+from connector.sinks.destination.sink import DestinationSink, DestinationSpec
+from connector.testing.sinks import PreparedSinkSuite, sample_context, sample_event, sample_object
+
+Said = Callable[[str, str], Mapping[str, str]]
+
+
+class TestDestination(PreparedSinkSuite):
+    key = "destination"
+    entry = "{destination: 'queue://notes', mime_type: application/json, format: NOTE}"
+
+
+def sink(
+    body: bytes | str = "x",
+    said: Said = lambda name, verb: {},
+    message_format: str | None = None,
+    *,
+    persistent: bool = True,
+) -> DestinationSink:
+    context = sample_context(writer=lambda mime_type: lambda bo: body, properties=said, persistent=persistent)
+    return DestinationSpec(parse_destination("queue://q"), format=message_format).open(context)
+
+
+@pytest.mark.parametrize(
+    ("body", "message_class", "data"),
+    [
+        ("Käse", "T", "Käse".encode()),
+        ("Käse".encode(), "T", "Käse".encode()),
+        (b"\xff\x00", "B", b"\xff\x00"),
+        (b"", "T", b""),
+    ],
+)
+def test_the_message_is_text_where_the_body_is(body: bytes | str, message_class: str, data: bytes) -> None:
+    message = sink(body).prepare(sample_object(), sample_event())
+    assert (message.message_class, message.body) == (message_class, data)
+
+
+def test_the_message_keeps_what_belongs_to_the_event_and_nothing_else() -> None:
+    came = Message(
+        message_id="ID:1", correlation_id="c", priority=7, reply_to="queue://r", type="IN", expiration=5
+    )
+    came.set_property("JMSXGroupID", "g")
+    came.set_property("JMSXGroupSeq", 3, "int")
+    came.set_property("connector_attempts", 3)
+    came.set_property("region", "south")
+    message = sink(said=lambda name, verb: {"OutputFormat": f"{name}/{verb}"}).prepare(
+        sample_object(), sample_event(came)
+    )
+    assert message.headers() == {
+        **Message().headers(),
+        "JMSCorrelationID": "c",
+        "JMSPriority": 7,
+        "JMSType": "Note/Create",
+    }
+    assert message.properties == {"JMSXGroupID": "g", "JMSXGroupSeq": 3, "connector_event_id": "ID:1"}
+    assert message.property_types == {
+        "JMSXGroupID": "string",
+        "JMSXGroupSeq": "int",
+        "connector_event_id": "string",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind", "sent"),
+    [
+        ("JMSXGroupID", 5, "int", "5"),
+        ("JMSXGroupID", True, "boolean", "true"),
+        ("JMSXGroupID", 1.5, "double", "1.5"),
+        ("JMSXGroupSeq", 5, "long", 5),
+        ("JMSXGroupSeq", "5", "string", 5),
+        ("JMSXGroupSeq", 1 << 40, "long", None),
+        ("JMSXGroupSeq", "a", "string", None),
+        ("JMSXGroupSeq", 1.5, "double", None),
+    ],
+)
+def test_a_group_of_another_type_is_sent_in_the_type_of_jms(
+    name: str, value: PropertyValue, kind: str, sent: PropertyValue | None
+) -> None:
+    came = Message(message_id="ID:1")
+    came.set_property(name, value, kind)
+    message = sink().prepare(sample_object(), sample_event(came))
+    assert message.properties.get(name) == sent
+    assert message.property_types.get(name) == (None if sent is None else STANDARD_TYPES[name])
+
+
+def test_the_static_meta_object_says_priority_delivery_mode_and_format_unless_the_subscription_does() -> None:
+    said = {"Priority": "9", "DeliveryMode": "1", "OutputFormat": "RULE"}
+    message = sink(said=lambda name, verb: said).prepare(sample_object(), sample_event())
+    assert (message.priority, message.delivery_mode, message.type) == (9, NON_PERSISTENT, "RULE")
+    own = sink(said=lambda name, verb: said, message_format="OWN").prepare(sample_object(), sample_event())
+    assert own.type == "OWN"
+
+
+@pytest.mark.parametrize(("lives", "milliseconds"), [("90000", 90000), ("0", 0), (" ", 0)])
+def test_the_static_meta_object_says_how_long_the_message_lives(lives: str, milliseconds: int) -> None:
+    before = time.time_ns() // 1_000_000
+    message = sink(said=lambda name, verb: {"TimeToLive": lives}).prepare(sample_object(), sample_event())
+    after = time.time_ns() // 1_000_000
+    if milliseconds:
+        assert before + milliseconds <= message.expiration <= after + milliseconds
+    else:
+        assert message.expiration == 0
+
+
+@pytest.mark.parametrize(("persistent", "mode"), [(True, PERSISTENT), (False, NON_PERSISTENT)])
+def test_a_message_is_as_persistent_as_the_provider_can_keep_it(persistent: bool, mode: int) -> None:
+    message = sink(persistent=persistent).prepare(sample_object(), sample_event())
+    assert message.delivery_mode == mode
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MalformedData("no room"), "no room"),
+        (KeyError("bug"), "the data handler function raised KeyError: 'bug'"),
+    ],
+)
+def test_an_object_that_cannot_be_written_is_malformed(error: Exception, words: str) -> None:
+    def to_body(bo: BusinessObject) -> str:
+        raise error
+
+    spec = DestinationSpec(parse_destination("queue://q"))
+    with pytest.raises(MalformedData) as raised:
+        spec.open(sample_context(writer=lambda mime_type: to_body)).prepare(sample_object(), sample_event())
+    assert str(raised.value) == words
+
+
+def test_text_that_no_encoding_can_write_is_malformed() -> None:
+    with pytest.raises(MalformedData):
+        sink("\ud800").prepare(sample_object(), sample_event())

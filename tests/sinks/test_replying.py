@@ -1,0 +1,106 @@
+"""What a business process may answer, and what a reply repeats of its request."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import connector
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.messaging.message import Message, PropertyValue
+from connector.sinks.replying import ERROR_STATUSES, LATE, OBJECT_STATUSES, Replies
+
+ORDER = Definition("Order", attributes={"Id": Attribute("Id", "String")}, verbs={"Create": Verb("Create")})
+DEFINITIONS = Definitions({"Order": ORDER})
+
+TYPED: st.SearchStrategy[tuple[PropertyValue, str]] = st.one_of(
+    st.tuples(st.booleans(), st.just("boolean")),
+    st.tuples(st.integers(-(1 << 63), (1 << 63) - 1), st.just("long")),
+    st.tuples(st.floats(allow_nan=False), st.just("double")),
+    st.tuples(st.text(), st.just("string")),
+)
+
+
+def replies(*matching: str) -> Replies:
+    return Replies(DEFINITIONS, result_property="result", matching=(matching[0], matching[1]))
+
+
+@pytest.mark.parametrize("status", OBJECT_STATUSES)
+@pytest.mark.parametrize("value", [None, {"Id": "1"}, BusinessObject(DEFINITIONS, "Order", "Create")])
+def test_a_good_status_goes_with_an_object_or_nothing(status: str, value: object) -> None:
+    assert connector.Reply(status, value).value is value
+    with pytest.raises(TypeError, match=f"the status {status} carries an object or a mapping, not a str"):
+        connector.Reply(status, "text")
+
+
+@pytest.mark.parametrize("status", ERROR_STATUSES)
+def test_a_bad_status_goes_with_a_text_or_nothing(status: str) -> None:
+    assert connector.Reply(status, "why").value == "why"
+    assert connector.Reply(status).value is None
+    with pytest.raises(TypeError, match=f"the status {status} carries a text, not a dict"):
+        connector.Reply(status, {"Id": "1"})
+
+
+@pytest.mark.parametrize("status", ["SUCCEED", "success", "", "CONNECTOR_NOT_ACTIVE"])
+def test_another_status_is_refused_with_those_that_there_are(status: str) -> None:
+    with pytest.raises(ValueError, match="is no status of a reply; there are SUCCESS, VALCHANGE, MULTIPLE"):
+        connector.Reply(status)
+
+
+def test_a_reply_does_not_show_what_it_carries() -> None:
+    assert repr(connector.Reply("VALCHANGE", {"Id": "secret"})) == "Reply(status='VALCHANGE')"
+
+
+@given(typed=TYPED)
+def test_a_property_that_names_a_request_comes_back_as_it_was(typed: tuple[PropertyValue, str]) -> None:
+    value, kind = typed
+    request = Message(message_id="ID:1", reply_to="queue://replies")
+    request.set_property("ticket", value, kind)
+    reply_headers = replies("ticket", "answers").reply_headers(request)
+    assert reply_headers is not None
+    assert reply_headers.message.properties == {"answers": value}
+    assert reply_headers.message.property_types == {"answers": kind}
+    assert reply_headers.message.correlation_id is None
+
+
+@given(
+    priority=st.integers(0, 9),
+    mode=st.sampled_from([1, 2]),
+    expiration=st.integers(0, 1 << 42),
+    identity=st.text(min_size=1),
+)
+def test_a_reply_is_as_urgent_and_as_lasting_as_its_request_which_stays_as_it_is(
+    priority: int, mode: int, expiration: int, identity: str
+) -> None:
+    request = Message(
+        message_id=identity,
+        reply_to="queue://replies",
+        priority=priority,
+        delivery_mode=mode,
+        expiration=expiration,
+    )
+    before = copy.deepcopy(request)
+    reply_headers = replies("JMSMessageID", "JMSCorrelationID").reply_headers(request)
+    assert reply_headers is not None
+    made = replies("JMSMessageID", "JMSCorrelationID").failure(reply_headers, "no stock")
+    assert (made.priority, made.delivery_mode, made.correlation_id) == (priority, mode, identity)
+    assert made.expiration == (expiration + LATE if expiration else 0)
+    assert made.properties == {"result": "FAIL"}
+    assert reply_headers.message.properties == {}
+    assert request == before
+
+
+@given(text=st.text(st.characters(), max_size=20_000))
+def test_the_text_of_a_failure_is_unicode_within_bounds_whatever_it_was(text: str) -> None:
+    reply_headers = replies("JMSMessageID", "JMSCorrelationID").reply_headers(
+        Message(reply_to="queue://replies")
+    )
+    assert reply_headers is not None
+    body = replies("JMSMessageID", "JMSCorrelationID").failure(reply_headers, text).body
+    assert len(body) <= 8192
+    cut = body.decode().removesuffix("...")
+    assert text.encode("utf-8", "backslashreplace").decode().startswith(cut)

@@ -1,0 +1,101 @@
+"""A root on a fast disk, and real processes to do harm to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.forked_command import PipedProcess
+
+SHARED_MEMORY = "/dev/shm"
+
+_PRELUDE = """
+import os, sys, time
+from connector.errors import *
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import GroupSettlement, Settlement
+from connector.stores.dropbox.provider import DropboxProvider
+if os.environ.get("TEST_ORDINARY_USER") and os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+"""
+
+
+@contextmanager
+def new_root(otherwise: Path) -> Iterator[Path]:
+    """A directory that any user may look into. Without shared memory it is ``otherwise``."""
+    if not os.access(SHARED_MEMORY, os.W_OK | os.X_OK):
+        yield otherwise
+        return
+    directory = Path(tempfile.mkdtemp(prefix="connector-test-", dir=SHARED_MEMORY))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A directory for one test, see :func:`new_root`."""
+    with new_root(tmp_path) as directory:
+        yield directory
+
+
+class Children:
+    """Forks Python processes that see the provider and, as ``sys.argv``, what they are given."""
+
+    def __init__(self) -> None:
+        self._running: list[PipedProcess] = []
+
+    def start(
+        self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
+    ) -> PipedProcess:
+        environment = {"CONNECTOR_FAULT": fault, "TEST_ORDINARY_USER": "1" if ordinary_user else ""}
+        self._running.append(PipedProcess(*arguments, script=_PRELUDE + code, **environment))
+        return self._running[-1]
+
+    def run(
+        self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
+    ) -> tuple[int, str, str]:
+        """Exit status, standard output and standard error of a process that has ended."""
+        child = self.start(code, *arguments, fault=fault, ordinary_user=ordinary_user)
+        out, err = child.communicate()
+        return child.wait(), out, err
+
+    def end(self) -> None:
+        for child in self._running:
+            child.end()
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    started = Children()
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+@pytest.fixture
+def mv(root: Path) -> Callable[..., Path]:
+    """Sends as a foreign program does: writes into ``working/``, moves into ``target/``."""
+
+    def send(queue: str, name: str | bytes, body: bytes = b"body") -> Path:
+        base = root / queue / "incoming"
+        for folder in ("working", "target"):
+            (base / folder).mkdir(parents=True, exist_ok=True)
+        text = os.fsdecode(name)
+        (base / "working" / "x").write_bytes(body)
+        os.rename(base / "working" / "x", base / "target" / text)
+        return base / "target" / text
+
+    return send

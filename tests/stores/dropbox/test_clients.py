@@ -1,0 +1,365 @@
+"""The living are told from the dead by a lock that the kernel keeps, and share the work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
+from connector.stores.dropbox.clients import ClientFile, ClientLock, dead_clients, new_client_id
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
+from tests.waiting import wait_for
+
+ORDERS = parse_destination("queue://orders")
+
+HOLD = """
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "child")
+poller = connection.poller(parse_destination("orders"))
+claims = [poller.take(1, number) for number in range(2)]
+print(connection.client_id, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_that_is_killed_is_found_dead_at_once(
+    root: Path, connection: LocalConnection, children: Any
+) -> None:
+    connection.send(ORDERS, [Message(str(n).encode()) for n in range(3)])
+    child = children.start(HOLD, root)
+    client_id = child.stdout.readline().strip()
+    assert list(connection.leftovers(None, at_start=True)) == []
+    child.kill()
+    child.wait()
+    (leftover,) = connection.leftovers(None, at_start=False)
+    assert (leftover.client_id, leftover.application, leftover.instance) == (client_id, "suite", "child")
+    assert [claim.sequence for claim in leftover.claims] == [0, 1]
+    leftover.release()
+
+
+def test_a_process_that_is_stopped_is_alive(root: Path, connection: LocalConnection, children: Any) -> None:
+    connection.send(ORDERS, [Message(str(n).encode()) for n in range(3)])
+    child = children.start(HOLD, root)
+    child.stdout.readline()
+    os.kill(child.pid, signal.SIGSTOP)
+    try:
+        state = Path(f"/proc/{child.pid}/stat")
+        wait_for(lambda: ") T " in state.read_text(), what="the process has stopped")
+        assert list(connection.leftovers(None, at_start=True)) == []
+    finally:
+        os.kill(child.pid, signal.SIGCONT)
+
+
+def test_a_process_that_ends_in_order_leaves_no_mark(root: Path, children: Any) -> None:
+    code = "DropboxProvider(sys.argv[1], create=True, durable=False).connect('suite', 'child').close()"
+    assert children.run(code, root)[0] == 0
+    assert os.listdir(root / "dropboxmq/clients") == []
+
+
+def test_a_program_that_a_process_started_does_not_keep_it_alive(
+    root: Path, connection: LocalConnection, children: Any
+) -> None:
+    """Nobody waits for a grandchild that knows nothing of the adapter."""
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    code = HOLD.replace(
+        "sys.stdin.read()",
+        "import subprocess\nsleeper = subprocess.Popen(['sleep', '30'], stdout=subprocess.DEVNULL,"
+        " stderr=subprocess.DEVNULL)\nprint(sleeper.pid, flush=True)\nsys.stdin.read()",
+    )
+    child = children.start(code, root)
+    client_id, sleeper = child.stdout.readline().strip(), int(child.stdout.readline())
+    child.kill()
+    child.wait()
+    try:
+        (leftover,) = connection.leftovers(None, at_start=False)
+        assert leftover.client_id == client_id
+        leftover.release()
+    finally:
+        os.kill(sleeper, signal.SIGKILL)
+
+
+RECOVER = """
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+taken = 0
+for _ in range(20):
+    for leftover in connection.leftovers(None, at_start=False):
+        taken += len(leftover.claims)
+        connection.settle([Settlement(claim) for claim in leftover.claims])
+        leftover.forget()
+print(taken, flush=True)
+connection.close()
+"""
+
+
+def test_two_who_recover_never_take_over_the_same(root: Path, children: Any) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    dead = [provider.connect("suite", str(number)) for number in range(20)]
+    dead[0].send(ORDERS, [Message(str(n).encode()) for n in range(200)])
+    for client in dead:
+        poller = client.poller(ORDERS)
+        for number in range(10):
+            assert poller.take(1, number) is not None
+    recoverers = [children.start(RECOVER, root, f"r{number}") for number in range(2)]
+    for recoverer in recoverers:
+        recoverer.stdout.readline()
+    for client in dead:
+        client.abandon()
+    for recoverer in recoverers:
+        recoverer.stdin.write("go\n")
+        recoverer.stdin.flush()
+    assert sum(int(recoverer.communicate(timeout=120)[0]) for recoverer in recoverers) == 200
+    assert len(os.listdir(root / "orders/incoming/processed")) == 200
+    assert os.listdir(root / "dropboxmq/clients") == []
+
+
+CONSUME = """
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", sys.argv[2])
+poller = connection.poller(parse_destination("orders"))
+print("ready", flush=True)
+sys.stdin.readline()
+cycle = empty = 0
+while empty < 3:
+    cycle += 1
+    claims = []
+    while len(claims) < 100 and (claim := poller.take(cycle, len(claims))) is not None:
+        claims.append(claim)
+    connection.settle([Settlement(claim, copy_to=parse_destination("archive")) for claim in claims])
+    for claim in claims:
+        print(claim.message_id)
+    empty = 0 if claims else empty + 1
+    time.sleep(0 if claims else 0.05)
+connection.close()
+"""
+
+
+def test_two_adapters_share_thousands_of_messages_and_take_none_twice(
+    root: Path, connection: LocalConnection, children: Any
+) -> None:
+    sent = [
+        i for _ in range(4) for i in connection.send(ORDERS, [Message(str(n).encode()) for n in range(1000)])
+    ]
+    consumers = [children.start(CONSUME, root, f"c{number}") for number in range(2)]
+    for consumer in consumers:
+        consumer.stdout.readline()
+    for consumer in consumers:
+        consumer.stdin.write("go\n")
+        consumer.stdin.flush()
+    taken = [consumer.communicate(timeout=120)[0].split() for consumer in consumers]
+    assert all(taken)
+    assert sorted(taken[0] + taken[1]) == sorted(sent)
+    assert len(os.listdir(root / "archive/incoming/target")) == 4000
+    assert (
+        os.listdir(root / "orders/incoming/target") == os.listdir(root / "orders/incoming/processing") == []
+    )
+
+
+def test_claims_whose_owner_has_no_mark_any_more_are_found_at_start_only(
+    root: Path, connection: LocalConnection
+) -> None:
+    first = DropboxProvider(root, create=True, durable=False).connect("suite", "b")
+    first.send(ORDERS, [Message(b"1")])
+    assert first.poller(ORDERS).take(1, 0) is not None
+    (root / "dropboxmq/clients" / first.client_id).unlink()
+    assert list(connection.leftovers(None, at_start=False)) == []
+    (leftover,) = connection.leftovers(None, at_start=True)
+    assert (leftover.client_id, leftover.application) == (first.client_id, "")
+    connection.settle([Settlement(claim, give_back=True, delivery_count=1) for claim in leftover.claims])
+    assert [message.delivery_count for message in connection.browse(ORDERS)] == [2]
+    first.abandon()
+
+
+def test_client_ids_are_unique_sort_by_time_and_need_no_escape() -> None:
+    ids = []
+    for _ in range(50):
+        ids.append(new_client_id())
+        time.sleep(0.00001)
+    assert len(set(ids)) == 50
+    assert [identity[:-3] for identity in ids] == sorted(identity[:-3] for identity in ids)
+    assert all(identity.isalnum() and identity.islower() for identity in ids)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '"x"', "{}", '{"application": ', "\x00\xff"])
+def test_a_mark_that_cannot_be_read_is_of_a_client_that_was_no_adapter_yet(root: Path, content: str) -> None:
+    (root / "unknown").write_text(content)
+    (client,) = dead_clients(str(root), "own")
+    assert (client.client_id, client.info) == ("unknown", ClientFile())
+    client.remove()
+    assert list(root.iterdir()) == []
+
+
+def test_a_mark_with_more_in_it_than_this_version_knows_is_still_read(root: Path) -> None:
+    (root / "later").write_text('{"application": "a", "instance": "i", "pid": 7, "colour": "red"}')
+    (client,) = dead_clients(str(root), "own")
+    assert client.info == ClientFile("a", "i", pid=7)
+    client.release()
+
+
+def test_what_else_lies_among_the_marks_is_left_alone(root: Path) -> None:
+    (root / "directory").mkdir()
+    (root / ".hidden").touch()
+    (root / "link").symlink_to("/etc/passwd")
+    assert dead_clients(str(root), "own") == []
+
+
+def test_a_mark_says_where_its_client_runs(root: Path) -> None:
+    mark = ClientLock(str(root), ClientFile.here("shop", "host-a"))
+    assert dead_clients(str(root), "own") == []
+    mark.abandon()
+    (client,) = dead_clients(str(root), "own")
+    assert (client.info.application, client.info.instance, client.info.pid) == ("shop", "host-a", os.getpid())
+    client.release()
+
+
+def test_a_full_disk_leaves_no_mark(root: Path, children: Any) -> None:
+    code = """
+import resource
+provider = DropboxProvider(sys.argv[1], create=True)
+provider.connect().close()
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    provider.connect("suite", "a")
+except ProviderError as error:
+    sys.exit(0 if "File too large; make room on the disk" in str(error) else 1)
+"""
+    assert children.run(code, root)[0] == 0
+    assert os.listdir(root / "dropboxmq/clients") == []
+
+
+def test_a_worker_that_does_not_see_the_root_is_told_so(root: Path, connection: LocalConnection) -> None:
+    access = connection.access().open()
+    access.check()
+    os.rename(root / "dropboxmq", root / "elsewhere")
+    try:
+        with pytest.raises(
+            ProviderError, match=r"does not see the root .* mount it there under the same path"
+        ):
+            access.check()
+    finally:
+        os.rename(root / "elsewhere", root / "dropboxmq")
+
+
+def test_messages_on_their_way_name_the_client_and_sort_by_time(connection: LocalConnection) -> None:
+    ids = [connection.send(ORDERS, [Message()])[0] for _ in range(50)]
+    assert ids == sorted(ids, key=lambda identity: identity.split("-")[0])
+    assert len({identity.split("-")[0] for identity in ids}) == 50
+    assert {identity.split("-")[1] for identity in ids} == {connection.client_id}
+
+
+@pytest.mark.parametrize("name", ["published", "in-flight", "window.lock", "a/b", "..", "host-a"])
+def test_any_name_is_a_good_name_of_an_instance(root: Path, name: str) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    state = provider.state("suite")
+    held = state.instance(name)
+    assert held.name == name
+    connection = provider.connect("suite", name)
+    folder = Path(state.journals(connection.client_id, name).path).parent
+    assert (folder / "lock").exists()
+    assert folder.parent == root / "dropboxmq" / "adapter" / "suite"
+    assert folder not in (folder.parent / "published", folder.parent / "in-flight")
+    connection.close()
+    held.close()
+
+
+def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
+    provider = DropboxProvider(root / "data", create=True, durable=False)
+    provider.state("suite").instance("a").close()
+    connection = provider.connect("suite", "a")
+    connection.check()
+    os.rename(root / "data", root / "elsewhere")
+    with pytest.raises(ProviderError, match="move it back"):
+        connection.check()
+    with pytest.raises(ProviderError, match=r"is missing .* move it back"):
+        provider.connect("suite", "a")
+    os.rename(root / "elsewhere", root / "data")
+    connection.check()
+    connection.close()
+
+
+@pytest.mark.parametrize("source", ["queue", "subscription"])
+def test_two_threads_that_end_a_connection_close_each_descriptor_once(
+    provider: DropboxProvider, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second close of one descriptor would close somebody else's file."""
+    connection = provider.connect()
+    poller = connection.poller(
+        connection.temporary("queue")
+        if source == "queue"
+        else TopicSubscription(Destination("topic", "prices"))
+    )
+    close = os.close
+    is_closing = threading.Event()
+
+    def close_slowly(descriptor: int) -> None:
+        close(descriptor)
+        is_closing.set()
+        time.sleep(0.05)
+
+    monkeypatch.setattr(os, "close", close_slowly)
+    thread = threading.Thread(target=connection.close)
+    thread.start()
+    is_closing.wait()
+    connection.abandon()
+    poller.close()
+    thread.join()
+
+
+def prepared_files(root: Path) -> list[str]:
+    return [path.name for path in root.glob("*/incoming/working/*")]
+
+
+def prepare(connection: LocalConnection, *keys: str) -> None:
+    access = connection.access().open()
+    for key in keys:
+        access.prepare(parse_destination("queue://out"), Message(b"body"), key)
+    access.sync()
+
+
+def test_a_client_that_ends_leaves_no_prepared_message_behind(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    first, second = provider.connect("suite", "a"), provider.connect("suite", "b")
+    prepare(first, "1", "2")
+    prepare(second, "3")
+    first.close()
+    assert len(prepared_files(root)) == 1
+    second.abandon()
+    assert len(prepared_files(root)) == 1, "its recovery settles or removes it"
+    third = provider.connect("suite", "c")
+    for leftover in third.leftovers(None, at_start=True):
+        leftover.forget()
+    assert prepared_files(root) == []
+    third.close()
+
+
+@pytest.mark.parametrize("keep", [None, 0.0, 3600.0])
+@pytest.mark.parametrize("way", ["start", "prune"])
+def test_prepared_messages_of_a_client_that_nobody_knows_are_removed(
+    root: Path, way: str, keep: float | None
+) -> None:
+    provider = DropboxProvider(root, create=True, durable=False, keep_processed=keep)
+    gone, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    prepare(gone, "1", "2")
+    prepare(living, "3")
+    (root / "out/incoming/working/upload").write_bytes(b"of another program")
+    os.unlink(os.path.join(gone.store.layout.clients, gone.client_id))
+    last = provider.connect("suite", "c")
+    if way == "start":
+        assert list(last.leftovers(None, at_start=True)) == []
+    else:
+        last.prune()
+    (kept, other) = sorted(prepared_files(root))
+    assert (living.client_id in kept, other) == (True, "upload")
+    for connection in (living, last):
+        connection.close()
+    gone.abandon()

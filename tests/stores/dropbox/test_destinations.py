@@ -1,0 +1,462 @@
+"""Virtual and temporary destinations, client ids, names for the way out, and what a name may not do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.errors import (
+    ClientIdError,
+    DestinationError,
+    ProviderError,
+    SettlementError,
+    UnknownDestination,
+)
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import DestinationInfo, TopicSubscription
+from connector.stores.dropbox import files as dropbox_files
+from connector.stores.dropbox.codec import encode_field
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
+
+ORDERS = parse_destination("queue://orders")
+EXPIRED = parse_destination("orders~EXPIRED")
+RECOVER = parse_destination("orders~RECOVER-ERROR")
+REJECT = parse_destination("orders~REJECT-ERROR")
+
+
+@pytest.fixture
+def connection(root: Path) -> Iterator[LocalConnection]:
+    connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=1).connect()
+    yield connection
+    connection.abandon()
+
+
+def fail(connection: LocalConnection, **headers: Any) -> None:
+    """Puts a message into the error folder of orders: delivered too often."""
+    connection.send(ORDERS, [Message(b"1", **headers)])
+    poller = connection.poller(ORDERS)
+    claim = poller.take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+    assert poller.take(1, 1) is None
+
+
+def files(root: Path) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for path in root.glob("orders/incoming/*/*"):
+        found[path.parent.name] = found.get(path.parent.name, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("headers", [{}, {"type": "t" * 400}], ids=["short", "long"])
+def test_acknowledging_what_is_recovered_from_error_sends_it_anew(
+    root: Path, connection: LocalConnection, headers: dict[str, Any]
+) -> None:
+    fail(connection, **headers)
+    assert files(root) == {"error": 1}
+    claim = connection.poller(RECOVER).take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim)])
+    assert files(root) == {"target": 1}
+    again = connection.poller(ORDERS).take(1, 0)
+    assert again is not None
+    assert again.delivery_count == 0
+    assert connection.access().open().load(again.reference, 10).type == headers.get("type")
+
+
+def test_what_is_recovered_from_error_is_sent_anew_also_where_nothing_is_kept(root: Path) -> None:
+    connection = DropboxProvider(
+        root, create=True, durable=False, redelivery_limit=1, keep_processed=0
+    ).connect()
+    fail(connection)
+    claim = connection.poller(RECOVER).take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim)])
+    assert files(root) == {"target": 1}
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"type": "t" * 205}, {"type": "t" * 400}], ids=["short", "fits", "long"]
+)
+def test_what_is_moved_back_from_error_is_delivered_anew_and_its_attempts_are_counted_on(
+    root: Path, connection: LocalConnection, headers: dict[str, Any]
+) -> None:
+    fail(connection, **headers)
+    for attempts in (1, 2):
+        (path,) = (root / "orders/incoming/error").iterdir()
+        assert "JMSXDeliveryCount" not in path.name
+        (seen,) = connection.browse(RECOVER)
+        assert (seen.delivery_count, seen.properties) == (1, {"connector_attempts": attempts})
+        assert len(os.listdir(connection.store.layout.headers)) == ("hdr" in path.name)
+        path.rename(root / "orders/incoming/target" / path.name)
+        poller = connection.poller(ORDERS)
+        claim = poller.take(1, 0)
+        assert claim is not None
+        assert claim.delivery_count == 0
+        assert connection.access().open().load(claim.reference, 10).type == headers.get("type")
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert poller.take(1, 1) is None
+    assert files(root) == {"error": 1}
+
+
+def test_acknowledging_what_is_rejected_puts_it_among_the_processed(
+    root: Path, connection: LocalConnection
+) -> None:
+    fail(connection)
+    claim = connection.poller(REJECT).take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim)])
+    assert files(root) == {"processed": 1}
+
+
+TAKE = """
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
+poller = connection.poller(parse_destination(sys.argv[2]))
+print(poller.take(1, 0).message_id, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("view", "folder"), [(EXPIRED, "expired"), (RECOVER, "error"), (REJECT, "error")], ids=str
+)
+def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
+    root: Path, connection: LocalConnection, children: Any, view: Any, folder: str
+) -> None:
+    if folder == "error":
+        fail(connection)
+    else:
+        connection.send(ORDERS, [Message(b"1", expiration=1)])
+        assert connection.poller(ORDERS).take(1, 0) is None
+    child = children.start(TAKE, root, view)
+    assert child.stdout.readline().startswith("ID:")
+    child.kill()
+    child.wait()
+    assert files(root) == {"processing": 1}
+    (leftover,) = connection.leftovers(None, at_start=False)
+    assert [claim.destination for claim in leftover.claims] == [view]
+    connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
+    leftover.forget()
+    assert files(root) == {folder: 1}
+
+
+def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection: LocalConnection) -> None:
+    connection.send(ORDERS, [Message(b"1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    with pytest.raises(SettlementError, match="a view of queue://orders: send to queue://orders"):
+        connection.settle([Settlement(claim, copy_to=EXPIRED)])
+    with pytest.raises(DestinationError, match="send to queue://orders"):
+        connection.access().open().prepare(EXPIRED, Message(), "key")
+    assert files(root) == {"processing": 1}
+
+
+# -- temporary ---------------------------------------------------------------------------------------
+
+OWN = """
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
+queue, topic = connection.temporary("queue"), connection.temporary("topic")
+print(queue, topic, flush=True)
+sys.stdin.readline()
+print([m.body for m in connection.browse(queue)], flush=True)
+connection.close()
+"""
+
+
+def test_another_process_sends_to_a_temporary_queue_until_its_owner_ends(
+    root: Path, connection: LocalConnection, children: Any
+) -> None:
+    child = children.start(OWN, root)
+    queue, topic = map(parse_destination, child.stdout.readline().split())
+    connection.send(queue, [Message(b"reply")])
+    access = connection.access().open()
+    prepared = access.prepare(queue, Message(b"late"), "key")
+    with pytest.raises(DestinationError, match="temporary destination of another connection"):
+        connection.poller(queue)
+    with pytest.raises(DestinationError, match="temporary destination of another connection"):
+        connection.poller(TopicSubscription(topic))
+    with pytest.raises(DestinationError, match="of another connection"):
+        connection.delete_temporary(queue)
+    out, err = child.communicate("go\n", timeout=30)
+    assert out == "[b'reply']\n", err
+    for gone in (queue, topic):
+        with pytest.raises(UnknownDestination, match="has ended"):
+            connection.send(gone, [Message(b"too late")])
+    with pytest.raises(UnknownDestination, match="has ended"):
+        access.prepare(queue, Message(b"too late"), "key-2")
+    connection.settle([], sends=[prepared])  # it has gone with its queue
+    assert [path.name for path in root.rglob("*temporary*")] == []
+
+
+def test_a_message_was_sent_although_its_temporary_queue_ends_at_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requester = DropboxProvider(root, create=True).connect()
+    sender = DropboxProvider(root).connect()
+    queue = requester.temporary("queue")
+    sync = dropbox_files.sync_directory
+
+    def sync_late(path: str) -> None:
+        requester.close()
+        sync(path)
+
+    monkeypatch.setattr(dropbox_files, "sync_directory", sync_late)
+    assert sender.send(queue, [Message(b"reply")])
+    sender.close()
+
+
+def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
+    root: Path, connection: LocalConnection, children: Any
+) -> None:
+    child = children.start(OWN, root)
+    queue, topic = map(parse_destination, child.stdout.readline().split())
+    access = connection.access().open()
+    connection.send(queue, [Message(b"1", type="t" * 400)])
+    child.kill()
+    child.wait()
+    for gone in (queue, topic):
+        with pytest.raises(UnknownDestination, match="has ended with its connection"):
+            connection.send(gone, [Message(b"too late")])
+        with pytest.raises(UnknownDestination, match="has ended with its connection"):
+            access.prepare(gone, Message(b"too late"), "key")
+    child.wait()
+    (leftover,) = connection.leftovers(None, at_start=False)
+    leftover.forget()
+    for gone in (queue, topic):
+        with pytest.raises(UnknownDestination):
+            connection.send(gone, [Message()])
+    assert [path.name for path in root.rglob("*temporary*")] == []
+    assert os.listdir(root / "dropboxmq/headers") == []
+
+
+def test_connections_of_one_origin_consume_from_each_others_temporary_destinations(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    first, second, third = (provider.connect(origin=origin) for origin in ("o", "o", "else"))
+    queue = first.temporary("queue")
+    third.send(queue, [Message(b"1")])
+    assert second.poller(queue).take(1, 0) is not None
+    with pytest.raises(DestinationError):
+        third.poller(queue)
+    for connection in (first, second, third):
+        connection.abandon()
+
+
+def test_a_queue_that_is_only_called_temporary_is_one_like_any_other(
+    root: Path, connection: LocalConnection
+) -> None:
+    queue = parse_destination("queue://temporary-files")
+    connection.send(queue, [Message(b"1")])
+    connection.settle([Settlement(c) for c in [connection.poller(queue).take(1, 0)] if c is not None])
+    assert [str(info.destination) for info in connection.destinations()] == ["queue://temporary-files"]
+
+
+# -- client ids --------------------------------------------------------------------------------------
+
+HOLD = """
+try:
+    connection = DropboxProvider(sys.argv[1], create=True).connect(sys.argv[2], client_id=sys.argv[3])
+    print("held", flush=True)
+except ClientIdError as error:
+    print(error, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("client_id", ["billing", "a.b|c/ü ", "x" * 300])
+def test_a_client_id_is_held_by_one_process_until_it_ends(root: Path, children: Any, client_id: str) -> None:
+    child = children.start(HOLD, root, "", client_id)
+    assert child.stdout.readline() == "held\n"
+    provider = DropboxProvider(root, create=True, durable=False)
+    with pytest.raises(ClientIdError, match=f"in use by process {child.pid} on "):
+        provider.connect(client_id=client_id)
+    assert len(os.listdir(root / "dropboxmq/clients")) == 1
+    provider.connect(client_id=client_id + "2").close()
+    child.kill()
+    child.wait()
+    provider.connect(client_id=client_id).close()
+    provider.connect(client_id=client_id).close()
+
+
+def test_instances_of_one_application_share_its_client_id(root: Path, children: Any) -> None:
+    child = children.start(HOLD, root, "shop", "shop")
+    assert child.stdout.readline() == "held\n"
+    provider = DropboxProvider(root, create=True, durable=False)
+    sibling = provider.connect("shop", "b", client_id="shop")
+    for stranger in ("", "another"):
+        with pytest.raises(ClientIdError, match="the adapter 'shop', process"):
+            provider.connect(stranger, client_id="shop")
+    sibling.close()
+
+
+# -- names -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reply_to",
+    ["../../etc/passwd", "/etc/passwd", "queue://../up", "topic-root", "a/../../b", "..", "topic://a/b"],
+)
+def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
+    root: Path, connection: LocalConnection, mv: Any, reply_to: str
+) -> None:
+    """Another program may write any text. A producer refuses it, see tests/core/test_one_reading.py."""
+    mv("orders", f"4.1.T...{encode_field(reply_to)}", b"1")
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    message = connection.access().open().load(claim.reference, 10)
+    assert message.reply_to is not None
+    with pytest.raises(DestinationError):
+        parse_destination(message.reply_to)
+    connection.settle([Settlement(claim)])
+    assert sorted(path.name for path in root.iterdir()) == ["dropboxmq", "orders"]
+
+
+def test_ids_increase_when_the_clock_goes_backwards(
+    connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns()
+    ids = []
+    for step in (0, -3_600_000_000_000, -7_200_000_000_000, 1_000_000_000):
+        monkeypatch.setattr(time, "time_ns", lambda step=step: now + step)
+        ids += connection.send(ORDERS, [Message(str(len(ids)).encode()), Message(b"x")])
+        prepared = connection.access().open().prepare(ORDERS, Message(b"x"), str(step))
+        connection.settle([], discards=[prepared])
+    assert ids == sorted(ids)
+    assert len(set(ids)) == len(ids)
+
+
+def test_with_names_for_in_and_out_a_partner_has_it_the_other_way_round(root: Path) -> None:
+    here = DropboxProvider(root, create=True, durable=False, incoming="in", outgoing="out").connect()
+    there = DropboxProvider(root, create=True, durable=False, incoming="out", outgoing="in").connect()
+    here.send(ORDERS, [Message(b"1")])
+    there.send(ORDERS, [Message(b"2"), Message(b"3")])
+    prepared = there.access().open().prepare(ORDERS, Message(b"4"), "key")
+    there.settle([], sends=[prepared])
+    got = {}
+    for connection in (here, there):
+        poller, access, bodies = connection.poller(ORDERS), connection.access().open(), []
+        while (claim := poller.take(1, len(bodies))) is not None:
+            bodies.append(access.load(claim.reference, 10).body)
+            connection.settle([Settlement(claim)])
+        got[connection.client_id] = bodies
+    assert list(got.values()) == [[b"2", b"3", b"4"], [b"1"]]
+    assert sorted(path.name for path in (root / "orders").iterdir()) == ["in", "out"]
+    here.close()
+    there.close()
+
+
+@pytest.mark.parametrize(("incoming", "outgoing"), [("", "out"), ("in", "")])
+def test_both_names_for_in_and_out_are_empty_or_neither(root: Path, incoming: str, outgoing: str) -> None:
+    with pytest.raises(ValueError, match="expected both empty, or none"):
+        DropboxProvider(root, create=True, incoming=incoming, outgoing=outgoing)
+    DropboxProvider(root, create=True, incoming="", outgoing="").connect().send(ORDERS, [Message(b"1")])
+    assert len(list((root / "orders/target").iterdir())) == 1
+
+
+def test_only_what_is_a_message_is_counted(root: Path, connection: LocalConnection) -> None:
+    prices = parse_destination("topic://prices")
+    for destination, base in (
+        (ORDERS, root / "orders/incoming"),
+        (prices, root / "topic-root/prices/.incoming"),
+    ):
+        connection.send(destination, [Message()])  # makes it
+        for folder in ("target", "processing", "processed", "expired", "error"):
+            for path in (base / folder).iterdir():
+                path.unlink()
+            (base / folder / "4.1.T").write_text("a message")
+            (base / folder / ".nfs0001").touch()
+            (base / folder / "directory").mkdir()
+            (base / folder / "link").symlink_to(base / folder / "4.1.T")
+            os.mkfifo(base / folder / "pipe")
+    infos = connection.destinations()
+    assert infos == [DestinationInfo(destination, 1, 1, 1, 1, 1) for destination in (ORDERS, prices)]
+    assert len(list(connection.browse(ORDERS))) == infos[0].waiting + infos[0].in_progress
+    (root / "orders/incoming/error").rename(root / "aside")
+    assert connection.destinations()[0].error == 0
+
+
+# -- one message, one rename ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", [None, 0.0])
+def test_one_message_is_settled_without_a_commit_record(root: Path, keep: float | None) -> None:
+    connection = DropboxProvider(root, create=True, keep_processed=keep).connect("suite")
+    connection.send(ORDERS, [Message(str(number).encode()) for number in range(4)])
+    (root / "dropboxmq/transaction/associated").rmdir()
+    poller = connection.poller(ORDERS)
+    archive = parse_destination("archive")
+    claims = [claim for number in range(4) if (claim := poller.take(1, number)) is not None]
+    connection.settle([Settlement(claims[0])])
+    connection.settle([Settlement(claims[1], copy_to=archive, properties={"connector_outcome": "x"})])
+    connection.settle([Settlement(claims[2], give_back=True, delivery_count=1)])
+    assert [message.properties for message in connection.browse(archive)] == [{"connector_outcome": "x"}]
+    assert [m.delivery_count for m in connection.browse(ORDERS)] == [2, 1]
+    with pytest.raises(SettlementError, match="cannot write the commit record"):
+        connection.settle([Settlement(claims[3], published="key")])
+    connection.abandon()
+
+
+def test_a_message_settled_alone_replaces_no_file_of_the_same_name(
+    root: Path, connection: LocalConnection, mv: Any
+) -> None:
+    for _ in range(3):
+        mv("orders", "report.csv")
+        claim = connection.poller(ORDERS).take(1, 0)
+        assert claim is not None
+        connection.settle([Settlement(claim)])
+    assert files(root) == {"processed": 3}
+
+
+def test_a_message_settled_alone_makes_the_folder_that_somebody_removed(
+    root: Path, connection: LocalConnection
+) -> None:
+    connection.send(ORDERS, [Message(b"1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    (root / "orders/incoming/processed").rmdir()
+    connection.settle([Settlement(claim)])
+    assert files(root) == {"processed": 1}
+
+
+def test_a_message_that_cannot_be_settled_alone_stays_claimed(root: Path, children: Any) -> None:
+    root.chmod(0o777)
+    code = """
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
+orders = parse_destination("orders")
+connection.send(orders, [Message(b"1")])
+claim = connection.poller(orders).take(1, 0)
+os.chmod(claim.folders.processed, 0o555)
+try:
+    connection.settle([Settlement(claim)])
+except SettlementError as error:
+    print(error)
+os.chmod(claim.folders.processed, 0o755)
+connection.settle([Settlement(claim)])
+"""
+    status, out, err = children.run(code, root, ordinary_user=True)
+    assert status == 0, err
+    assert "cannot move a message: Permission denied" in out
+    assert "none is lost" in out
+    assert files(root) == {"processed": 1}
+
+
+def test_what_a_connection_that_only_looks_cannot_do(root: Path, connection: LocalConnection) -> None:
+    looking = DropboxProvider(root, create=True).existing()
+    connection.send(ORDERS, [Message(b"1")])
+    connection.poller(TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True))
+    assert [(str(i.destination), i.waiting) for i in looking.destinations()] == [
+        ("queue://orders", 1),
+        ("topic://prices", 0),
+    ]
+    assert [(info.subscription.name, info.consumers) for info in looking.subscriptions()] == [("news", 1)]
+    with pytest.raises(ProviderError, match="only browses"):
+        looking.temporary("queue")
+    looking.close()

@@ -1,0 +1,203 @@
+"""Names of files that another program has chosen: whatever they say, at worst that message fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.errors import MalformedData
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+from connector.messaging.retention import Retention
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
+from tests.stores.conftest import SHARED_MEMORY
+
+ORDERS, ERROR, IN_PROGRESS = map(parse_destination, ("orders", "error", "in-progress"))
+TOPIC = parse_destination("topic://prices")
+REASONS = {"connector_reason": "a reason", "connector_outcome": "failed", "connector_attempts": 1}
+
+fields = st.sampled_from(
+    [
+        *("", "4", "-1", "99", "2147483648", "x", "id", "1795576510507065-a-1", "%00", "%2E%2E", "%ff", "%"),
+        *("T", "B", "M", "S", "P", "O", "Q", "0", "1", "99999999999999999999", "soon", "%E2%98%83", "\udcff"),
+        *("queue%3A%2F%2Fother", "topic%3A%2F%2F..", "file%3A%2F%2Fx", "a b", "a\nb", "~@c-1-0", "~@x-0-0-e"),
+    ]
+)
+letters = st.sampled_from([*"BYHILFDSZ", ""])
+names = st.sampled_from(
+    [
+        *("region", "JMSXGroupID", "JMSXDeliveryCount", "connector_attempts", "connector_reason", "a%00b"),
+        *("connector_origin_destination", "connector_time", "JMS_dropboxmq_hdr", "JMS_dropboxmq_owner"),
+        *("JMS_dropboxmq_mode", "JMS_dropboxmq_bare", "JMS_dropboxmq_copy", "", "%ED%A0%80", "JMSPriority"),
+    ]
+)
+values = st.one_of(
+    fields,
+    st.sampled_from(["true", "NaN", "-Infinity", "1e999", "waits", "c-1-0", "..%2Fx", "9" * 30, "x" * 60]),
+)
+pairs = st.one_of(
+    fields, st.builds(lambda name, letter, value: f"{name}{letter}={value}", names, letters, values)
+)
+properties = st.lists(pairs, max_size=3).map("&".join)
+structured = st.builds(
+    lambda first, rest, end: ".".join([*first, *rest, end]).replace("/", "_"),
+    st.lists(fields, min_size=2, max_size=3),
+    st.lists(fields, max_size=4),
+    properties,
+)
+raw = st.binary(min_size=1, max_size=60).map(lambda name: os.fsdecode(name.replace(b"/", b"_")))
+file_names = (
+    st.one_of(structured, structured, raw)
+    .map(lambda name: name.replace("\0", "_"))
+    .filter(
+        lambda name: (
+            name not in ("", ".", "..") and not name.startswith(".") and len(os.fsencode(name)) <= 255
+        )
+    )
+)
+
+
+def put(folder: str, name: str) -> None:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}/{name}", "wb") as file:
+        file.write(b"bad")
+
+
+def settle(connection: LocalConnection, claims: list[Claim], **how: object) -> None:
+    connection.settle([Settlement(claim, **how) for claim in claims])  # type: ignore[arg-type]
+
+
+def read(connection: LocalConnection, claims: list[Claim]) -> list[bytes]:
+    access, found = connection.access().open(), []
+    for claim in claims:
+        assert isinstance(claim.message_id, str)
+        assert isinstance(claim.duplicate_key, str)
+        assert claim.group_id is None or isinstance(claim.group_id, str)
+        assert claim.delivery_count >= 0
+        claim.headers()
+        try:
+            found.append(access.load(claim.reference, 1000).body)
+        except MalformedData:
+            found.append(b"bad")
+    return found
+
+
+def look(connection: LocalConnection, destination: Destination) -> list[bytes]:
+    return sorted(message.body for message in connection.browse(destination, lambda message, reason: None))
+
+
+def go_round(connection: LocalConnection, other: LocalConnection, name: str) -> None:
+    """Takes, gives back, copies, moves back by hand, takes over: the good message is there each time."""
+    target = connection.store.layout.queue(ORDERS).target
+    poller = connection.poller(ORDERS)
+    put(target, name)
+    connection.send(ORDERS, [Message(b"good")])
+    assert look(connection, ORDERS) == [b"bad", b"good"]
+    claims = poller.claim(1, range(9))
+    expired = poller.expired  # a name may say that it has expired
+    assert len(claims) + expired == 2
+    assert b"good" in read(connection, claims)
+    look(connection, ORDERS)
+    settle(connection, claims, give_back=True, delivery_count=1)
+    claims = poller.claim(2, range(9))
+    assert b"good" in read(connection, claims)
+    settle(connection, claims, copy_to=ERROR, properties=REASONS)
+    assert len(look(connection, ERROR)) == 2 - expired
+    connection.prune([Retention(ERROR, 3600.0)])
+    errors = connection.store.layout.queue(ERROR).target
+    for copy in os.listdir(errors):
+        os.rename(f"{errors}/{copy}", f"{target}/{copy}")
+    claims = connection.poller(ORDERS, selector="JMSPriority > -5 OR region IS NULL").claim(3, range(9))
+    assert b"good" in read(connection, claims)
+    settle(connection, claims, give_back=True)
+    claims = connection.poller(ORDERS, IN_PROGRESS).claim(4, range(9))
+    assert b"good" in read(connection, claims)
+    look(connection, IN_PROGRESS)
+    connection.abandon()
+    for leftover in other.leftovers(IN_PROGRESS, at_start=True):
+        adopted = [other.adopt(claim, 5, number) for number, claim in enumerate(leftover.claims)]
+        leftover.forget()
+        mine = [claim for claim in adopted if claim is not None]
+        read(other, mine)
+        settle(other, mine, give_back=True)
+    for claim in other.unowned(IN_PROGRESS):
+        taken = other.adopt(claim, 6, 0)
+        if taken is not None:
+            settle(other, [taken], give_back=True)
+    claims = other.poller(ORDERS).claim(7, range(9))
+    assert b"good" in read(other, claims)
+    settle(other, claims)
+    assert other.poller(ORDERS).claim(8, range(9)) == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(file_names)
+def test_whatever_a_name_says_the_message_behind_it_goes_on(name: str) -> None:
+    root = tempfile.mkdtemp(
+        prefix="connector-test-", dir=SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else None
+    )
+    try:
+        provider = DropboxProvider(root, create=True, durable=False)
+        connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
+        go_round(connection, other, name)
+        other.close()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(file_names)
+def test_whatever_a_name_in_a_topic_says_the_message_behind_it_is_distributed(name: str) -> None:
+    root = tempfile.mkdtemp(
+        prefix="connector-test-", dir=SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else None
+    )
+    try:
+        connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
+        poller = connection.poller(TopicSubscription(TOPIC, name="all", client_id="c", durable=True))
+        some = TopicSubscription(TOPIC, name="some", client_id="c", durable=True, selector="region IS NULL")
+        connection.poller(some)
+        put(connection.store.layout.queue(TOPIC).target, name)
+        put(connection.store.layout.queue(TOPIC).target, "9.good.T")
+        claims = poller.claim(1, range(9))
+        assert len(claims) + poller.expired == 2
+        read(connection, claims)
+        settle(connection, claims, copy_to=ERROR, properties=REASONS)
+        assert len(look(connection, ERROR)) == len(claims)
+        connection.close()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+contents = st.one_of(
+    st.binary(max_size=80),
+    file_names.map(os.fsencode),
+    st.builds("4.id.T.{}.{}.{}.{}.{}".format, fields, fields, fields, fields, properties).map(os.fsencode),
+    st.just(b"4.id.T.....JMS_dropboxmq_hdrS=k"),
+    st.just(b"4.id.T.....JMS_dropboxmq_hdrS=l"),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(contents, contents)
+def test_whatever_headers_in_a_file_say_the_message_behind_them_goes_on(first: bytes, second: bytes) -> None:
+    root = tempfile.mkdtemp(
+        prefix="connector-test-", dir=SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else None
+    )
+    try:
+        provider = DropboxProvider(root, create=True, durable=False)
+        connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
+        for key, content in (("k", first), ("l", second)):
+            Path(connection.store.layout.headers, key).write_bytes(content)
+        go_round(connection, other, "4.id.T.....JMS_dropboxmq_hdrS=k")
+        other.close()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)

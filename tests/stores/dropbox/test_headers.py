@@ -1,0 +1,463 @@
+"""Headers too long for a file name lie in a sidecar that goes with its file, and are never cut off."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.errors import ClaimLost, MalformedData, ProviderError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import GroupSettlement, Settlement
+from connector.stores.dropbox import codec
+from connector.stores.dropbox.claims import DropboxClaim, split_tag
+from connector.stores.dropbox.headers import HeaderStore, key_of
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.connection import LocalConnection
+
+ORDERS = parse_destination("queue://orders")
+NOTES = parse_destination("queue://notes")
+ARCHIVE = parse_destination("queue://archive")
+LONG = "L" * 300
+
+
+def sidecars(root: Path) -> list[str]:
+    return sorted(os.listdir(root / "dropboxmq" / "headers"))
+
+
+def names(root: Path, queue: str, folder: str = "target") -> list[str]:
+    return sorted(os.listdir(root / queue / "incoming" / folder))
+
+
+def take(connection: LocalConnection, queue: str = "orders") -> DropboxClaim:
+    claim = connection.poller(parse_destination(queue)).take(1, 0)
+    assert claim is not None
+    return claim
+
+
+def long_message(**values: str) -> Message:
+    message = Message(b"body", type=LONG)
+    for name, value in values.items():
+        message.set_property(name, value)
+    return message
+
+
+@pytest.mark.parametrize("length", range(180, 260))
+def test_around_255_bytes_no_header_is_ever_cut_off(connection: LocalConnection, length: int) -> None:
+    message = Message(b"body")
+    message.set_property("p", "x" * length)
+    connection.send(ORDERS, [message])
+    claim = take(connection)
+    assert connection.access().open().load(claim.reference, 100).properties == {"p": "x" * length}
+    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_outcome": "published"})])
+    (copy,) = connection.browse(ARCHIVE)
+    assert copy.properties == {"p": "x" * length, "connector_outcome": "published"}
+
+
+def test_a_name_of_255_bytes_needs_no_sidecar_and_one_more_does(
+    root: Path, connection: LocalConnection
+) -> None:
+    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    name = "4.id.T....." + "aS="
+    fits = name + "x" * (255 - len(name))
+    assert store.fit(fits) == fits
+    assert sidecars(root) == []
+    short = store.fit(fits + "x")
+    assert len(short) <= 255
+    assert store.expand(short) == fits + "x"
+    assert sidecars(root) == [key_of(short)]
+
+
+@settings(max_examples=60)
+@given(
+    name=st.one_of(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=300),
+        st.binary(min_size=1, max_size=400).map(
+            lambda raw: os.fsdecode(raw.replace(b"/", b"_").replace(b"\0", b"_"))
+        ),
+    ),
+    fields=st.sampled_from(
+        ["", "4.id.T.", "-2147483648.id.B.123.", "4.id.T.....aS=", "4.id.T..c.r.t.aI=1&bS="]
+    ),
+    room=st.integers(200, 255),
+)
+def test_any_name_fits_into_the_room_there_is_and_expands_to_all_it_was(
+    tmp_path_factory: pytest.TempPathFactory, name: str, fields: str, room: int
+) -> None:
+    store = HeaderStore(str(tmp_path_factory.mktemp("headers")), "client", sync=False)
+    whole = fields + name
+    short = store.fit(whole, room)
+    assert len(os.fsencode(short)) <= room
+    expanded = store.expand(short)
+    assert codec.message_id(expanded) == codec.message_id(whole)
+    if codec.split(whole) is not None:
+        assert expanded == whole
+    before, after = codec.split(whole), codec.split(short)
+    assert after is not None or before is None
+    if before is not None and after is not None:
+        assert (after.priority, after.message_class) == (before.priority, before.message_class)
+
+
+def test_a_sidecar_is_found_again_after_a_plain_mv_into_another_queue(
+    root: Path, connection: LocalConnection
+) -> None:
+    connection.store.layout.ensure(NOTES)
+    connection.send(ORDERS, [long_message(region="EU")])
+    (name,) = names(root, "orders")
+    os.rename(root / "orders/incoming/target" / name, root / "notes/incoming/target" / name)
+    got = connection.access().open().load(take(connection, "notes").reference, 100)
+    assert (got.type, got.properties) == (LONG, {"region": "EU"})
+
+
+@pytest.mark.parametrize("copy_to", [None, ARCHIVE])
+def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
+    root: Path, connection: LocalConnection, copy_to: object
+) -> None:
+    connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
+    for count in (1, 2):
+        poller = connection.poller(ORDERS)
+        claims = [claim for n in range(2) if (claim := poller.take(1, n))]
+        connection.settle([Settlement(claim, give_back=True, delivery_count=count) for claim in claims])
+    poller = connection.poller(ORDERS)
+    for number in range(2):
+        claim = poller.take(2, number)
+        assert claim is not None
+        properties = {"connector_reason": "r" * 500} if copy_to else {}
+        connection.settle([Settlement(claim, copy_to=ARCHIVE if copy_to else None, properties=properties)])
+    kept = names(root, "archive") if copy_to else names(root, "orders", "processed")
+    assert sidecars(root) == sorted(str(key_of(name)) for name in kept)
+    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    assert {codec.decode(store.expand(name))[0].properties["region"] for name in kept} == {"EU", "US"}
+
+
+def test_a_sidecar_goes_with_its_file(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False, keep_processed=0)
+    connection = provider.connect("suite", "a")
+    expired = long_message()
+    expired.expiration = 1
+    connection.send(ORDERS, [long_message(), expired])
+    assert len(sidecars(root)) == 2
+    poller = connection.poller(ORDERS)
+    claim = poller.take(1, 0)
+    assert claim is not None
+    assert poller.take(1, 1) is None
+    connection.settle([Settlement(claim)])
+    assert sidecars(root) == []
+    connection.close()
+
+
+_SETTLED: list[Callable[[list[LocalClaim]], list[Settlement | GroupSettlement]]] = [
+    lambda claims: [],
+    lambda claims: [Settlement(one, give_back=True) for one in claims],
+    lambda claims: [Settlement(one, give_back=True, delivery_count=1) for one in claims],
+    lambda claims: [Settlement(claims[0], give_back=True), Settlement(claims[1])],
+    lambda claims: [Settlement(one) for one in claims],
+    lambda claims: [Settlement(one, copy_to=ARCHIVE) for one in claims],
+    lambda claims: [Settlement(one, copy_to=ARCHIVE, properties={"connector_reason": "r"}) for one in claims],
+    lambda claims: [GroupSettlement(claims, ARCHIVE)],
+]
+
+
+@pytest.mark.parametrize("settled", range(len(_SETTLED)))
+def test_the_end_of_a_dead_client_takes_no_headers_of_what_was_settled_before(
+    root: Path, provider: DropboxProvider, connection: LocalConnection, settled: int
+) -> None:
+    """It gives back what is left. What was settled has a new name, or waits under the old one."""
+    dead = provider.connect("suite", "b")
+    dead.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
+    assert len(list(dead.poller(ORDERS).claim(1, range(2)))) == 2
+    dead.abandon()
+    (leftover,) = connection.leftovers(None, at_start=True)
+    connection.settle(_SETTLED[settled](list(leftover.claims)))
+    leftover.forget()
+    _keep_their_headers(root, connection)
+
+
+@pytest.mark.parametrize("late", range(len(_SETTLED)))
+@pytest.mark.parametrize("settled", range(len(_SETTLED)))
+def test_a_late_client_takes_no_headers_of_what_others_have_settled(
+    root: Path, provider: DropboxProvider, connection: LocalConnection, settled: int, late: int
+) -> None:
+    """A claim is lost once it is settled. A later settlement of it passes it over, with its headers."""
+    connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
+    claims = list(connection.poller(ORDERS).claim(1, range(2)))
+    connection.settle(_SETTLED[settled](claims))
+    with contextlib.suppress(ClaimLost):
+        connection.settle(_SETTLED[late](claims))
+    _keep_their_headers(root, connection)
+
+
+def _keep_their_headers(root: Path, connection: LocalConnection) -> None:
+    """Two messages are there, with all of their headers, and no sidecar is left over."""
+    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    places = (("orders", "target"), ("orders", "processing"), ("orders", "processed"), ("archive", "target"))
+    found = [
+        name
+        for queue, folder in places
+        if (root / queue / "incoming" / folder).is_dir()
+        for name in names(root, queue, folder)
+    ]
+    found = [split_tag(name)[0] for name in found]
+    messages = [codec.decode(store.expand(name))[0] for name in found]
+    assert sorted(str(one.properties["region"]) for one in messages) == ["EU", "US"]
+    assert {one.type for one in messages} == {LONG}
+    assert sidecars(root) == sorted(str(key_of(name)) for name in found)
+
+
+def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
+    root: Path, connection: LocalConnection
+) -> None:
+    access = connection.access().open()
+    access.discard(access.prepare(NOTES, long_message(), "key-1"))
+    connection.settle([], discards=[access.prepare(NOTES, long_message(), "key-2")])
+    connection.send(ORDERS, [Message()])
+    prepared = access.prepare(NOTES, long_message(), "key-3")
+    connection.settle([Settlement(take(connection), discards=[prepared])])
+    assert sidecars(root) == []
+    assert names(root, "notes", "working") == []
+
+
+def test_pruning_removes_sidecars_too(root: Path, connection: LocalConnection) -> None:
+    connection.send(ORDERS, [long_message()])
+    connection.settle([Settlement(take(connection))])
+    pruner = DropboxProvider(root, create=True, durable=False, keep_processed=0).connect()
+    assert pruner.prune().settled == 1
+    assert sidecars(root) == []
+    pruner.close()
+
+
+def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: LocalConnection) -> None:
+    connection.store.layout.ensure(ORDERS)
+    associated = Path(connection.store.layout.associated)
+    associated.rmdir()
+    associated.write_text("a file where records should be written")
+    with pytest.raises(ProviderError, match=r"cannot send to queue://orders: .*; nothing was sent"):
+        connection.send(ORDERS, [long_message(), long_message()])
+
+    def broken() -> Iterator[Message]:
+        yield long_message()
+        raise KeyError("the source of the messages broke")
+
+    with pytest.raises(KeyError):
+        connection.send(ORDERS, broken())
+    assert sidecars(root) == []
+    assert names(root, "orders", "working") == names(root, "orders") == []
+
+
+def test_a_message_whose_sidecar_is_gone_fails_with_that_reason_and_still_settles(
+    root: Path, connection: LocalConnection
+) -> None:
+    connection.send(ORDERS, [long_message()])
+    (key,) = sidecars(root)
+    (root / "dropboxmq/headers" / key).unlink()
+    claim = take(connection)
+    with pytest.raises(MalformedData, match=f"the headers of the message are missing: .*{key}"):
+        connection.access().open().load(claim.reference, 100)
+    identity = claim.message_id
+    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_reason": "r" * 500})])
+    (copy,) = connection.browse(ARCHIVE)
+    assert (copy.message_id, copy.body) == (identity, b"body")
+    assert copy.properties == {"connector_reason": "r" * 500}
+
+
+def test_a_message_in_progress_whose_sidecar_is_gone_does_not_stop_recovery(
+    root: Path, connection: LocalConnection
+) -> None:
+    connection.send(NOTES, [long_message()])
+    (key,) = sidecars(root)
+    (root / "dropboxmq/headers" / key).unlink()
+    (claim,) = connection.unowned(NOTES)
+    assert connection.adopt(claim, 1, 0) is not None
+
+
+def hide(root: Path) -> Callable[[], object]:
+    """Moves the only sidecar away; what is returned brings it back."""
+    (key,) = sidecars(root)
+    kept = root.parent / f"{key}.kept"
+    (root / "dropboxmq/headers" / key).rename(kept)
+    return lambda: kept.rename(root / "dropboxmq/headers" / key)
+
+
+@pytest.mark.parametrize("reason", ["", "r" * 500])
+@pytest.mark.parametrize("way", ["back", "archive", "error", "processed", "in progress"])
+def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
+    root: Path, connection: LocalConnection, way: str, reason: str
+) -> None:
+    properties = {"connector_reason": reason} if reason else {}
+    connection.send(ORDERS, [long_message(region="EU")])
+    bring_back = hide(root)
+    found = ORDERS
+    if way == "in progress":
+        found = NOTES
+        claim = connection.poller(ORDERS, NOTES).take(1, 0)
+        assert claim is not None
+        connection.leave_unowned(claim)
+    else:
+        back = Settlement(take(connection), give_back=True, delivery_count=3, properties=properties)
+        connection.settle([back])
+    if way == "archive":
+        found = ARCHIVE
+        connection.settle([Settlement(take(connection), copy_to=ARCHIVE, properties=properties)])
+    elif way == "error":
+        found = parse_destination("orders~REJECT-ERROR")
+        strict = DropboxProvider(root, durable=False, redelivery_limit=2).connect("suite", "strict")
+        assert strict.poller(ORDERS).take(2, 0) is None
+        strict.close()
+    elif way == "processed":
+        connection.settle([Settlement(take(connection))])
+        (name,) = names(root, "orders", "processed")
+        os.rename(root / "orders/incoming/processed" / name, root / "orders/incoming/target" / name)
+    bring_back()
+    (message,) = connection.browse(found)
+    assert (message.type, message.properties["region"]) == (LONG, "EU")
+    if reason and way != "in progress":
+        assert message.properties["connector_reason"] == reason
+    if way == "back":
+        assert message.delivery_count == 4
+        connection.settle([Settlement(take(connection), copy_to=ARCHIVE)])
+        assert len(sidecars(root)) == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda whole: b"", id="empty"),
+        pytest.param(lambda whole: b"\xff\xfe\x80", id="no UTF-8"),
+        pytest.param(lambda whole: b"garbage text", id="garbage"),
+        pytest.param(lambda whole: b"{broken", id="another format"),
+        pytest.param(lambda whole: whole[: len(whole) // 2], id="cut short"),
+        pytest.param(lambda whole: whole[:-1], id="without its last byte"),
+        pytest.param(lambda whole: b"5" + whole[1:], id="another priority"),
+        pytest.param(lambda whole: whole.replace(b"EU", b"US"), id="another value"),
+    ],
+)
+def test_a_damaged_sidecar_is_as_one_that_is_gone(
+    root: Path, connection: LocalConnection, damage: Callable[[bytes], bytes]
+) -> None:
+    (identity,) = connection.send(ORDERS, [long_message(region="EU")])
+    (key,) = sidecars(root)
+    sidecar = root / "dropboxmq/headers" / key
+    whole = sidecar.read_bytes()
+    sidecar.write_bytes(damage(whole))
+    reasons: list[str] = []
+    (seen,) = connection.browse(ORDERS, lambda _, reason: reasons.append(reason))
+    assert (seen.message_id, seen.body, seen.properties) == (identity, b"body", {})
+    assert reasons
+    assert reasons[0].startswith(f"the headers of the message are damaged: {sidecar}")
+    claim = take(connection)
+    with pytest.raises(MalformedData, match=f"the headers of the message are damaged: {sidecar}"):
+        connection.access().open().load(claim.reference, 100)
+    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+    sidecar.write_bytes(whole)
+    again = connection.access().open().load(take(connection).reference, 100)
+    assert (again.message_id, again.properties, again.delivery_count) == (identity, {"region": "EU"}, 2)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"5.id.T.....pS=x", b"4.other.T.....pS=x", b"\xff"])
+def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
+    root: Path, connection: LocalConnection, mv: Callable[..., Path], content: bytes
+) -> None:
+    mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=client-1")
+    sidecar = root / "dropboxmq/headers/client-1"
+    sidecar.write_bytes(b"4.id.T...reply..pS=" + b"x" * 300)
+    claim = take(connection)
+    load = connection.access().open().load
+    assert load(claim.reference, 100).properties == {"p": "x" * 300}
+    sidecar.write_bytes(content)
+    with pytest.raises(MalformedData, match="the headers of the message are damaged"):
+        load(claim.reference, 100)
+
+
+def test_sidecars_that_speak_of_each_other_are_damaged(
+    root: Path, connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=a")
+    for key, other in ("ab", "ba"):
+        (root / "dropboxmq/headers" / key).write_text(f"4.id.T.....{codec.HEADER_KEY}S={other}")
+    with pytest.raises(MalformedData, match="the headers of the message are damaged"):
+        connection.access().open().load(take(connection).reference, 100)
+
+
+@pytest.mark.parametrize("key", ["..", "../../orders", "a/b", ".x", ""])
+def test_a_foreign_name_cannot_make_a_sidecar_of_any_file(
+    connection: LocalConnection, mv: Callable[..., Path], key: str
+) -> None:
+    name = f"4.id.T.....{codec.HEADER_KEY}S={key.replace('/', '%2F').replace('.', '%2E')}"
+    mv("orders", name)
+    assert key_of(name) is None
+    assert take(connection).message_id == "ID:id"
+
+
+def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
+    connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    found = {
+        "b" * 255: "b" * 255,
+        "4.id1.T.....aS=" + "x" * 240: "ID:id1",
+        "4.id2.T." + "1" * 240: "ID:id2",
+        "4." + "i" * 250 + ".T": "ID:" + "i" * 250,
+        "é" * 127: "é" * 127,
+    }
+    for name in found:
+        mv("orders", name)
+    poller = connection.poller(ORDERS)
+    claims = [poller.take(1, number) for number in range(len(found))]
+    assert {claim.message_id for claim in claims if claim} == set(found.values())
+    assert poller.take(1, 9) is None
+    connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in claims if c])
+    again = connection.poller(ORDERS)
+    returned = [again.take(2, number) for number in range(len(found))]
+    assert {claim.message_id for claim in returned if claim} == set(found.values())
+    assert {
+        claim.headers().delivery_count for claim in returned if claim and claim.message_id != "ID:id2"
+    } == {2}
+
+
+def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
+    root: Path, connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    for name in ("9.first.T", f"8.long{'x' * 240}.T", "7.last.T"):
+        mv("orders", name)
+    headers = root / "dropboxmq" / "headers"
+    headers.rmdir()
+    headers.write_text("a file stands where the directory was")
+    poller = connection.poller(ORDERS)
+    claims = list(poller.claim(1, range(3)))
+    assert [claim.message_id for claim in claims] == ["ID:first"]
+    with pytest.raises(ProviderError, match="cannot take a message of queue://orders"):
+        poller.claim(1, range(1, 3))
+    assert len(names(root, "orders")) == 2
+    headers.unlink()
+    headers.mkdir()
+    connection.store.refresh()
+    claims += poller.claim(1, range(1, 9))
+    assert [claim.sequence for claim in claims] == [0, 1, 2]
+    assert claims[2].message_id == "ID:last"
+
+
+def test_one_long_name_twice_in_a_folder_keeps_both_whole(
+    root: Path, connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    name = "r" * 220
+    for body in (b"1", b"2", b"3"):
+        mv("orders", name, body)
+        connection.settle([Settlement(take(connection))])
+    kept = names(root, "orders", "processed")
+    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    assert [codec.message_id(store.expand(n)) for n in kept] == [name] * 3
+    assert {(root / "orders/incoming/processed" / n).read_bytes() for n in kept} == {b"1", b"2", b"3"}
+
+
+def test_tasks_of_one_client_prepare_long_headers_without_meeting(connection: LocalConnection) -> None:
+    """Two tasks may even be one process, as two of one number may be on two machines."""
+    first, second = connection.access().open(), connection.access().open()
+    sends = [access.prepare(NOTES, long_message(p=key), key) for key, access in (("a", first), ("b", second))]
+    connection.settle([], sends=sends)
+    assert sorted(str(seen.properties["p"]) for seen in connection.browse(NOTES)) == ["a", "b"]

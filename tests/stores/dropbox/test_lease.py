@@ -1,0 +1,203 @@
+"""Where locks cannot be trusted: a client that does not run for its lease is dead, and finds that out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.errors import ClaimLost, SubscriptionError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
+
+ORDERS = parse_destination("queue://orders")
+NOTES = parse_destination("queue://notes")
+LEASE = 1.0
+
+HOLD = """
+from connector.messaging.subscription import TopicSubscription
+provider = DropboxProvider(sys.argv[1], create=True, durable=False, lease=1.0)
+connection = provider.connect(sys.argv[2], client_id="c")
+orders = parse_destination("orders")
+poller = connection.poller(orders)
+connection.poller(TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True))
+claims = [poller.take(1, number) for number in range(2)]
+access = connection.access().open()
+prepared = access.prepare(parse_destination("notes"), Message(b"sent"), "key")
+print(connection.client_id, flush=True)
+sys.stdin.readline()
+for attempt in (
+    lambda: connection.settle([Settlement(claims[0])]),
+    lambda: connection.settle([Settlement(claim) for claim in claims], fenced=True),
+    lambda: connection.settle([Settlement(claim) for claim in claims]),
+    lambda: connection.settle([Settlement(claims[0])], sends=[prepared], fenced=True),
+    lambda: poller.take(1, 2),
+    lambda: connection.check(),
+):
+    try:
+        attempt()
+        print("done")
+    except ClaimLost as error:
+        print("ClaimLost")
+connection.close()
+"""
+
+
+@pytest.fixture
+def connection(root: Path) -> Iterator[LocalConnection]:
+    connection = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect()
+    yield connection
+    connection.abandon()
+
+
+class Stopped:
+    """A process that held two messages of three and does not run."""
+
+    def __init__(self, root: Path, connection: LocalConnection, children: Any, application: str) -> None:
+        connection.send(ORDERS, [Message(str(number).encode()) for number in range(3)])
+        self.process = children.start(HOLD, root, application)
+        self.client_id = self.process.stdout.readline().strip()
+        assert self.client_id, self.process.stderr.read()
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def wake(self) -> list[str]:
+        """It runs again, and does all that it can: what came of it."""
+        os.kill(self.process.pid, signal.SIGCONT)
+        out, err = self.process.communicate("go\n", timeout=30)
+        assert self.process.returncode == 0, err
+        return list(out.split())
+
+
+@pytest.fixture
+def stopped(root: Path, connection: LocalConnection, children: Any) -> Iterator[Stopped]:
+    client = Stopped(root, connection, children, "")
+    yield client
+    if client.process.poll() is None:
+        os.kill(client.process.pid, signal.SIGCONT)
+
+
+def take_over(connection: LocalConnection) -> None:
+    (leftover,) = connection.leftovers(None, at_start=False)
+    assert len(leftover.claims) == 2
+    connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
+    leftover.forget()
+
+
+def test_who_does_not_run_for_its_lease_is_taken_over_and_its_late_acknowledgement_touches_nothing(
+    connection: LocalConnection, stopped: Stopped
+) -> None:
+    time.sleep(2 * LEASE)
+    take_over(connection)
+    poller = connection.poller(ORDERS)
+    claims = [poller.take(1, number) for number in range(3)]
+    assert [claim.delivery_count for claim in claims if claim is not None] == [1, 1, 0]
+    held = sorted(os.listdir(connection.store.layout.queue(ORDERS).processing))
+    assert stopped.wake() == ["ClaimLost"] * 6
+    assert sorted(os.listdir(connection.store.layout.queue(ORDERS).processing)) == held
+    assert os.listdir(connection.store.layout.queue(ORDERS).processed) == []
+    assert list(connection.browse(NOTES)) == []
+    connection.settle([Settlement(claim) for claim in claims if claim is not None], fenced=True)
+    assert len(os.listdir(connection.store.layout.queue(ORDERS).processed)) == 3
+
+
+def test_the_late_acknowledgement_fails_also_while_the_other_still_takes_over(
+    connection: LocalConnection, stopped: Stopped
+) -> None:
+    time.sleep(2 * LEASE)
+    (leftover,) = connection.leftovers(None, at_start=False)
+    assert stopped.wake() == ["ClaimLost"] * 6
+    connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
+    leftover.forget()
+    assert [message.delivery_count for message in connection.browse(ORDERS)] == [2, 2, 1]
+    assert os.listdir(connection.store.layout.clients) == [connection.client_id]
+
+
+def test_within_its_lease_nobody_is_dead(connection: LocalConnection, stopped: Stopped) -> None:
+    assert list(connection.leftovers(None, at_start=True)) == []
+    with pytest.raises(SubscriptionError):
+        connection.unsubscribe("news", "c")
+    assert stopped.wake() == ["done", "ClaimLost", "done", "ClaimLost", "done", "done"]
+
+
+def test_without_a_lease_a_stopped_client_lives_for_ever(
+    root: Path, connection: LocalConnection, stopped: Stopped
+) -> None:
+    trusting = DropboxProvider(root, create=True, durable=False).connect()
+    time.sleep(2 * LEASE)
+    assert list(trusting.leftovers(None, at_start=True)) == []
+    trusting.close()
+
+
+def test_an_adapter_is_never_overdue(root: Path, connection: LocalConnection, children: Any) -> None:
+    adapter = Stopped(root, connection, children, "shop")
+    time.sleep(2 * LEASE)
+    sibling = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect("shop")
+    assert list(sibling.leftovers(None, at_start=True)) == []
+    sibling.close()
+    assert adapter.wake() == ["done", "ClaimLost", "done", "ClaimLost", "done", "done"]
+
+
+def test_a_client_that_runs_outlives_many_leases(
+    root: Path, connection: LocalConnection, children: Any
+) -> None:
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    child = children.start(HOLD, root, "")
+    child.stdout.readline()
+    deadline = time.monotonic() + 4 * LEASE
+    while time.monotonic() < deadline:
+        assert list(connection.leftovers(None, at_start=False)) == []
+        time.sleep(0.05)
+
+
+def test_what_an_overdue_client_consumed_and_held_is_free(
+    root: Path, connection: LocalConnection, stopped: Stopped
+) -> None:
+    time.sleep(2 * LEASE)
+    provider = DropboxProvider(root, create=True, durable=False, lease=LEASE)
+    successor = provider.connect(client_id="c")
+    successor.poller(
+        TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True)
+    ).close()
+    take_over(connection)
+    successor.unsubscribe("news", "c")
+    successor.close()
+
+
+def test_only_one_takes_over_from_an_overdue_client(
+    root: Path, connection: LocalConnection, stopped: Stopped
+) -> None:
+    time.sleep(2 * LEASE)
+    others = [DropboxProvider(root, create=True, durable=False, lease=LEASE).connect() for _ in range(3)]
+    leftovers = [leftover for other in others for leftover in other.leftovers(None, at_start=False)]
+    # on a busy machine, another one may have been late, too
+    (found,) = [leftover for leftover in leftovers if leftover.client_id == stopped.client_id]
+    found.release()
+    (again,) = others[2].leftovers(None, at_start=False)
+    assert len(again.claims) == 2
+    again.release()
+    for other in others:
+        other.close()
+
+
+def test_a_claim_that_was_removed_by_hand_is_lost(connection: LocalConnection) -> None:
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    poller = connection.poller(ORDERS)
+    first, second = poller.take(1, 0), poller.take(1, 1)
+    assert first is not None
+    assert second is not None
+    os.unlink(connection.store.layout.absolute(first.path))
+    with pytest.raises(ClaimLost, match="is not this client's any more"):
+        connection.settle([Settlement(first)])
+    with pytest.raises(ClaimLost):
+        connection.settle([Settlement(first), Settlement(second)], fenced=True)
+    assert os.listdir(connection.store.layout.associated) == []
+    connection.settle([Settlement(second)])

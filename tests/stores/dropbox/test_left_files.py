@@ -1,0 +1,449 @@
+"""A message that cannot be taken, for a reason of its own, holds up no other message."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.errors import MalformedData, ProviderError
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
+from connector.stores.dropbox import left_files
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
+from tests.privileges import stuck, without_privileges
+
+ORDERS, OTHER = map(parse_destination, ("queue://orders", "queue://other"))
+IN_PROGRESS = parse_destination("queue://in-progress")
+STUCK = "a message cannot be taken now and stays in its directory"
+MANY = "messages cannot be taken now and stay in their directory"
+
+
+class Clock:
+    """The monotonic clock of the retries, moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.offset = 0.0
+        real = time.monotonic
+        monkeypatch.setattr(left_files.time, "monotonic", lambda: real() + self.offset)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[tuple[str, Any]]]]:
+    """Returns the warnings since the last call: the text, and the file or directory."""
+
+    def warnings() -> list[tuple[str, Any]]:
+        found = [
+            (one.getMessage(), vars(one).get("number") or os.path.basename(vars(one)["file"].strip("'")))
+            for one in caplog.records
+        ]
+        caplog.clear()
+        return found
+
+    with caplog.at_level(logging.WARNING, "connector.dropbox"):
+        yield warnings
+
+
+def targets(connection: LocalConnection, destination: Destination = ORDERS) -> list[Path]:
+    folder = Path(connection.store.layout.queue(destination).target)
+    return sorted(path for path in folder.iterdir() if path.name[0] != ".")
+
+
+def bodies(connection: LocalConnection, poller: Any, number: int = 9) -> list[bytes]:
+    """Takes and settles up to ``number`` messages."""
+    access = connection.access().open()
+    claims = poller.claim(1, range(number))
+    found = [access.load(claim.reference, 1 << 20).body for claim in claims]
+    connection.settle([Settlement(claim) for claim in claims])
+    return found
+
+
+def texts(*bodies: str, **headers: Any) -> list[Message]:
+    return [Message(body.encode(), "T", **headers) for body in bodies]
+
+
+@pytest.mark.parametrize("number", [1, 9], ids=["one at a time", "many at a time"])
+@pytest.mark.parametrize("in_progress", [None, IN_PROGRESS], ids=["", "in progress"])
+def test_a_file_that_may_not_be_renamed_is_passed_over_and_named_once(
+    connection: LocalConnection, clock: Clock, said: Any, number: int, in_progress: Destination | None
+) -> None:
+    connection.send(ORDERS, texts(*"012"))
+    connection.send(OTHER, texts("other"))
+    poller, other = connection.poller(ORDERS, in_progress), connection.poller(OTHER, in_progress)
+    first, *_ = targets(connection)
+    with stuck(first):
+        taken = [body for _ in range(9) for body in bodies(connection, poller, number)]
+        assert taken == [b"1", b"2"]
+        assert bodies(connection, other, number) == [b"other"]
+        assert said() == [(STUCK, first.name)]
+        clock.offset += 100
+        assert bodies(connection, poller, number) == []
+        assert said() == []
+    assert targets(connection) == [first]
+    clock.offset += 100
+    assert bodies(connection, poller, number) == [b"0"]
+
+
+def test_an_attempt_waits_longer_each_time_but_never_longer_than_half_a_minute(
+    connection: LocalConnection, clock: Clock
+) -> None:
+    connection.send(ORDERS, texts("0"))
+    poller = connection.poller(ORDERS)
+    (path,) = targets(connection)
+    renames = 0
+    rename = os.rename
+
+    def count(source: Any, *rest: Any, **folders: Any) -> None:
+        nonlocal renames
+        renames += 1
+        raise OSError(errno.EPERM, "Operation not permitted", source)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "rename", count)
+        for _ in range(600):
+            assert poller.claim(1, range(1)) == []
+            clock.offset += 1.0
+            connection.store.refresh()
+    assert 20 <= renames <= 30
+    assert os.rename is rename
+    assert path.exists()
+    clock.offset += 31
+    assert bodies(connection, poller) == [b"0"]
+
+
+@pytest.mark.parametrize("keep", [None, 0.0], ids=["kept", "removed"])
+def test_an_expired_file_that_may_not_be_renamed_is_passed_over(
+    root: Path, clock: Clock, said: Any, keep: float | None
+) -> None:
+    connection = DropboxProvider(root, create=True, durable=False, keep_processed=keep).connect()
+    connection.send(ORDERS, [*texts("old", expiration=1), *texts("good")])
+    poller = connection.poller(ORDERS)
+    old, _ = targets(connection)
+    with stuck(old):
+        assert bodies(connection, poller) == [b"good"]
+    assert said() == [(STUCK, old.name)]
+    assert poller.expired == 0
+    clock.offset += 100
+    assert (bodies(connection, poller), poller.expired) == ([], 1)
+    connection.close()
+
+
+def test_a_file_delivered_too_often_that_may_not_be_renamed_is_passed_over(
+    root: Path, clock: Clock, said: Any
+) -> None:
+    connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=2).connect()
+    connection.send(ORDERS, texts("often", priority=9))
+    (path,) = targets(connection)
+    often = path.rename(f"{path}.....JMSXDeliveryCountI=7")
+    connection.send(ORDERS, texts("good"))
+    poller = connection.poller(ORDERS)
+    with stuck(often):
+        assert bodies(connection, poller) == [b"good"]
+    assert said() == [(STUCK, often.name)]
+    clock.offset += 100
+    assert bodies(connection, poller) == []
+    assert targets(connection) == []
+    assert len(os.listdir(connection.store.layout.queue(ORDERS).error)) == 1
+    connection.close()
+
+
+@pytest.mark.parametrize("folder", ["target", "processing"])
+def test_a_folder_that_may_not_be_changed_holds_up_no_other_queue(
+    connection: LocalConnection, clock: Clock, said: Any, folder: str
+) -> None:
+    connection.send(ORDERS, texts(*map(str, range(300))))
+    connection.send(OTHER, texts("other"))
+    poller, other = connection.poller(ORDERS), connection.poller(OTHER)
+    closed = Path(connection.store.layout.queue(ORDERS).base) / folder
+    closed.chmod(0o555)
+    try:
+        with without_privileges():
+            for _ in range(3):
+                assert bodies(connection, poller) == []
+                assert not poller.has_news()
+                clock.offset += 100
+            assert bodies(connection, other) == [b"other"]
+    finally:
+        closed.chmod(0o755)
+    assert said() == [(MANY, 300)]
+    clock.offset += 100
+    assert poller.has_news()
+    assert bodies(connection, poller, 2) == [b"0", b"1"]
+    closed.chmod(0o555)
+    try:
+        with without_privileges():
+            assert bodies(connection, poller) == []
+    finally:
+        closed.chmod(0o755)
+    assert said() == [(MANY, 298)], "it was in order meanwhile"
+
+
+def test_an_expired_folder_that_may_not_be_changed_holds_up_only_the_expired(
+    connection: LocalConnection, said: Any
+) -> None:
+    connection.send(ORDERS, [*texts("old", expiration=1), *texts("good")])
+    poller = connection.poller(ORDERS)
+    old, _ = targets(connection)
+    expired = Path(connection.store.layout.queue(ORDERS).expired)
+    expired.chmod(0o555)
+    try:
+        with without_privileges():
+            assert bodies(connection, poller) == [b"good"]
+    finally:
+        expired.chmod(0o755)
+    assert said() == [(STUCK, old.name)]
+
+
+@pytest.mark.parametrize(
+    ("number", "stops"),
+    [
+        *((number, False) for number in (errno.EPERM, errno.EACCES, errno.EBUSY, errno.ELOOP, errno.EISDIR)),
+        *((number, False) for number in (errno.EIO, errno.ESTALE, errno.EINVAL, errno.EUCLEAN, errno.EMLINK)),
+        *((number, True) for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOTCONN)),
+    ],
+    ids=lambda value: errno.errorcode.get(value, "") if value is not True and value is not False else "",
+)
+def test_the_number_of_an_error_tells_the_message_from_the_provider(
+    connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, number: int, stops: bool
+) -> None:
+    connection.send(ORDERS, texts(*"012"))
+    first, *_ = targets(connection)
+    rename = os.rename
+
+    def fail(source: Any, target: Any, **folders: Any) -> None:
+        if os.path.basename(source) == first.name:
+            raise OSError(number, os.strerror(number), source, None, target)
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", fail)
+    poller = connection.poller(ORDERS)
+    if stops:
+        with pytest.raises(ProviderError, match="cannot take a message of queue://orders"):
+            poller.claim(1, range(9))
+    else:
+        assert bodies(connection, poller) == [b"1", b"2"]
+
+
+def test_many_files_at_a_time_are_one_line_with_their_number(connection: LocalConnection, said: Any) -> None:
+    connection.send(ORDERS, texts(*map(str, range(50))))
+    paths = targets(connection)
+    for number in range(2000):
+        (paths[0].parent / f"{number:04}").mkdir()
+    poller = connection.poller(ORDERS)
+    with stuck(*paths[:40]):
+        assert bodies(connection, poller, 50) == [str(number).encode() for number in range(40, 50)]
+        assert said() == [
+            ("files in a message directory are not messages and stay there", 2000),
+            (MANY, 40),
+        ]
+        assert bodies(connection, poller) == []
+        assert said() == []
+
+
+def test_files_that_come_one_after_the_other_do_not_flood_the_log(
+    connection: LocalConnection, clock: Clock, said: Any
+) -> None:
+    poller = connection.poller(ORDERS)
+    folder = Path(connection.store.layout.queue(ORDERS).target)
+    for number in range(100):
+        (folder / f"{number}").mkdir()
+        connection.store.refresh()
+        assert bodies(connection, poller) == []
+    assert [number for _, number in said()] == [str(number) for number in range(10)]
+    clock.offset += 61
+    connection.store.refresh()
+    assert bodies(connection, poller) == []
+    assert said() == [("files in a message directory are not messages and stay there", 90)]
+
+
+@pytest.mark.parametrize("selects", [False, True])
+@pytest.mark.parametrize("damage", ["directory", "pipe", "link", "unreadable", "huge"])
+def test_headers_that_cannot_be_read_fail_their_message_alone(
+    connection: LocalConnection, damage: str, selects: bool
+) -> None:
+    long = Message(b"long", "T", priority=9)
+    long.set_property("long", "x" * 500)
+    connection.send(ORDERS, [long, *texts("good")])
+    (sidecar,) = Path(connection.store.layout.headers).iterdir()
+    if damage == "unreadable":
+        sidecar.chmod(0)
+    elif damage == "huge":
+        os.truncate(sidecar, 1 << 40)
+    else:
+        sidecar.unlink()
+        if damage == "directory":
+            sidecar.mkdir()
+        elif damage == "pipe":
+            os.mkfifo(sidecar)
+        else:
+            sidecar.symlink_to("/etc/passwd")
+    with without_privileges():
+        poller = connection.poller(ORDERS, selector="a IS NULL" if selects else "")
+        unreadable: list[str] = []
+        shown = connection.browse(ORDERS, lambda message, reason: unreadable.append(reason))
+        assert [message.body for message in shown] == [b"long", b"good"]
+        assert len(unreadable) == 1
+        assert str(sidecar) in unreadable[0]
+        bad, good = poller.claim(1, range(9))
+        access = connection.access().open()
+        with pytest.raises(MalformedData, match="the headers of the message"):
+            access.load(bad.reference, 1 << 20)
+        assert access.load(good.reference, 1 << 20).body == b"good"
+        connection.settle([Settlement(bad, copy_to=parse_destination("error")), Settlement(good)])
+        assert [message.body for message in connection.browse(parse_destination("error"))] == [b"long"]
+
+
+def test_a_foreign_key_of_headers_with_a_null_byte_is_no_key(
+    connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    mv("orders", "4.x.T.....JMS_dropboxmq_hdrS=a%00b")
+    poller = connection.poller(ORDERS)
+    assert bodies(connection, poller) == [b"body"]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_in_a_topic_that_may_not_be_read_is_put_aside(root: Path, durable: bool, said: Any) -> None:
+    connection = DropboxProvider(root, create=True, durable=durable).connect()
+    topic = parse_destination("topic://prices")
+    pollers = [
+        connection.poller(TopicSubscription(topic, name=name, client_id="c", durable=True)) for name in "ab"
+    ]
+    folder = Path(connection.store.layout.queue(topic).target)
+    for name in ("4.1.T", "4.2.T"):
+        (folder / name).write_bytes(name.encode())
+    (folder / "4.1.T").chmod(0)
+    if os.geteuid() == 0:
+        os.chown(folder / "4.1.T", 65534, 65534)
+    with without_privileges():
+        assert [bodies(connection, poller) for poller in pollers] == [[b"4.2.T"]] * 2
+    assert os.listdir(Path(connection.store.layout.queue(topic).error)) == ["4.1.T"]
+    assert said() == [("a message of a topic cannot be distributed and was put aside", "4.1.T")]
+    connection.close()
+
+
+# -- a file that refuses to move after it was claimed ------------------------------------------------
+
+MOVES = ("archive", "removed", "given back")
+
+
+def settlement(claim: Any, move: str) -> Settlement:
+    if move == "archive":
+        return Settlement(claim, copy_to=OTHER, published=f"key {claim.message_id}")
+    return Settlement(claim, give_back=move == "given back", delivery_count=1)
+
+
+def processing(connection: LocalConnection) -> list[Path]:
+    return sorted(Path(connection.store.layout.queue(ORDERS).processing).iterdir())
+
+
+def where(connection: LocalConnection) -> dict[str, list[bytes]]:
+    """The bodies in the folders of the two queues."""
+    root = Path(connection.store.layout.root)
+    return {
+        str(folder.relative_to(root)): sorted(path.read_bytes() for path in folder.iterdir())
+        for queue in ("orders", "other")
+        for folder in root.glob(f"{queue}/incoming/*")
+        if any(folder.iterdir())
+    }
+
+
+EXPECTED = {
+    "archive": {"other/incoming/target": [b"0", b"1", b"2"]},
+    "removed": {"orders/incoming/processed": [b"0", b"1", b"2"]},
+    "given back": {"orders/incoming/target": [b"0", b"1", b"2"]},
+}
+
+
+@pytest.mark.parametrize("number", [1, 3], ids=["alone", "in a batch"])
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("way", ["prune", "start", "crash"])
+def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
+    root: Path, caplog: pytest.LogCaptureFixture, number: int, move: str, way: str
+) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
+    connection.send(ORDERS, texts(*"012"))
+    claims = connection.poller(ORDERS).claim(1, range(3))
+    first, *_ = processing(connection)
+    with stuck(first):
+        if number == 1:
+            for claim in claims:
+                connection.settle([settlement(claim, move)])
+        else:
+            connection.settle([settlement(claim, move) for claim in claims])
+        assert processing(connection) == [first]
+        connection.prune()
+        if way == "prune":
+            assert processing(connection) == [first]
+        else:
+            (connection.abandon if way == "crash" else connection.close)()
+            for leftover in other.leftovers(None, at_start=True):
+                assert leftover.claims == [], "it is settled"
+                leftover.forget()
+            assert processing(other) == [first]
+    lines = [one for one in caplog.records if "settled message cannot be moved" in one.getMessage()]
+    assert 1 <= len(lines) <= 2, "each client names the file once"
+    if way == "prune":
+        connection.prune()
+    else:
+        last = provider.connect("suite", "c")
+        for leftover in last.leftovers(None, at_start=True):
+            leftover.forget()
+        last.prune()
+        last.close()
+    assert where(other) == EXPECTED[move]
+    assert os.listdir(other.store.layout.committing) == []
+    other.close()
+    connection.abandon()
+
+
+def test_a_takeover_gives_back_all_but_the_file_that_refuses_to_move(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    dead, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    dead.send(ORDERS, texts(*"012"))
+    assert len(dead.poller(ORDERS).claim(1, range(3))) == 3
+    dead.abandon()
+    first, *_ = processing(living)
+    with stuck(first):
+        for leftover in living.leftovers(None, at_start=True):
+            assert len(leftover.claims) == 3
+            leftover.forget()
+        assert bodies(living, living.poller(ORDERS)) == [b"1", b"2"]
+    living.prune()
+    assert bodies(living, living.poller(ORDERS)) == [b"0"]
+    living.close()
+
+
+def test_a_message_in_progress_that_refuses_to_move_holds_up_no_other_takeover(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    dead, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    dead.send(ORDERS, texts(*"012"))
+    assert len(dead.poller(ORDERS, IN_PROGRESS).claim(1, range(3))) == 3
+    dead.abandon()
+    first, *_ = targets(living, IN_PROGRESS)
+    with stuck(first):
+        for leftover in living.leftovers(IN_PROGRESS, at_start=True):
+            adopted = [living.adopt(claim, 5, place) for place, claim in enumerate(leftover.claims)]
+            assert [one is None for one in adopted] == [True, False, False]
+            leftover.forget()
+        living.settle([Settlement(one) for one in adopted if one is not None])
+    (claim,) = living.unowned(IN_PROGRESS)
+    again = living.adopt(claim, 6, 0)
+    assert again is not None
+    living.settle([Settlement(again)])
+    assert targets(living, IN_PROGRESS) == []
+    living.close()

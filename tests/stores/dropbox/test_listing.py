@@ -1,0 +1,367 @@
+"""One sorted listing of ``target/`` serves many polls, and only what is a message gets into it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from connector.errors import ProviderError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.stores.dropbox import listing
+from connector.stores.dropbox.listing import Listing
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
+
+ORDERS = parse_destination("queue://orders")
+
+
+class Calls:
+    """Counts what the listing asks of the file system; the answers are the real ones."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.scans = self.stats = 0
+        scandir, stat_, lstat = os.scandir, os.stat, os.lstat
+
+        def count_scan(path: str) -> Iterator[os.DirEntry[str]]:
+            self.scans += 1
+            return scandir(path)
+
+        def count_stat(path: str) -> os.stat_result:
+            self.stats += 1
+            return stat_(path)
+
+        def count_lstat(path: str) -> os.stat_result:
+            self.stats += 1
+            return lstat(path)
+
+        monkeypatch.setattr(listing.os, "scandir", count_scan)
+        monkeypatch.setattr(listing.os, "stat", count_stat)
+        monkeypatch.setattr(listing.os, "lstat", count_lstat)
+
+
+class Clock:
+    """The monotonic clock of the listing, moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.offset = 0.0
+        real = time.monotonic
+        monkeypatch.setattr(listing.time, "monotonic", lambda: real() + self.offset)
+
+
+@pytest.fixture
+def folder(root: Path) -> Path:
+    (root / "target").mkdir()
+    return root / "target"
+
+
+def put(folder: Path, *names: str | bytes, age: float = 60.0) -> None:
+    """Makes messages, and a folder that has not changed for ``age`` seconds."""
+    for name in names:
+        (folder / os.fsdecode(name)).touch()
+    settle_down(folder, age)
+
+
+def settle_down(folder: Path, age: float = 60.0) -> None:
+    past = time.time() - age
+    os.utime(folder, (past, past))
+
+
+def drain(found: Listing) -> list[str]:
+    names = []
+    while (name := found.next()) is not None:
+        names.append(name)
+    return names
+
+
+def structured(number: int, priority: int = 4) -> str:
+    return f"{priority}.{1140429201295000 + number:016d}-1.T"
+
+
+def test_one_scan_serves_all_messages_that_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(folder, *(structured(n) for n in range(500)))
+    calls = Calls(monkeypatch)
+    found = Listing(str(folder))
+    assert [found.next() for _ in range(500)] == [structured(n) for n in range(500)]
+    assert (calls.scans, calls.stats) == (1, 1)
+
+
+def test_an_empty_poll_of_a_drained_folder_is_one_look_at_its_time_stamp(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle_down(folder)
+    found = Listing(str(folder))
+    found.next()
+    calls = Calls(monkeypatch)
+    assert [found.next() for _ in range(100)] == [None] * 100
+    assert (calls.scans, calls.stats) == (0, 100)
+
+
+def test_a_drained_folder_is_scanned_again_as_soon_as_it_changes(folder: Path) -> None:
+    settle_down(folder)
+    found = Listing(str(folder))
+    assert found.next() is None
+    (folder / "a").touch()
+    assert found.next() == "a"
+
+
+def test_a_change_within_the_tick_of_a_coarse_clock_is_not_missed(folder: Path) -> None:
+    found = Listing(str(folder))
+    for number in range(200):
+        assert found.next() is None
+        name = structured(number)
+        (folder / name).touch()
+        assert found.next() == name
+        (folder / name).unlink()
+
+
+def test_a_late_message_of_high_priority_is_seen_after_a_second(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    put(folder, *(structured(n) for n in range(10)))
+    found = Listing(str(folder))
+    assert found.next() == structured(0)
+    (folder / structured(99, priority=9)).touch()
+    assert found.next() == structured(1)
+    clock.offset += 1.1
+    assert found.next() == structured(99, priority=9)
+
+
+def test_a_costly_listing_is_kept_twenty_times_as_long_as_it_took(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    put(folder, *(structured(n) for n in range(10)))
+    scandir = os.scandir
+
+    def slow(path: str) -> Iterator[os.DirEntry[str]]:
+        clock.offset += 2.0  # a scan that takes two seconds
+        return scandir(path)
+
+    monkeypatch.setattr(listing.os, "scandir", slow)
+    found = Listing(str(folder))
+    found.next()
+    calls = Calls(monkeypatch)
+    clock.offset += 39.0
+    found.next()
+    assert calls.scans == 0
+    clock.offset += 2.0
+    found.next()
+    assert calls.scans == 1
+
+
+def test_who_loses_many_races_in_a_row_still_takes_in_order(provider: DropboxProvider) -> None:
+    """Seed 001, 9.1.1: also where several processes take from one queue, each does so in order."""
+    late, fast = provider.connect(), provider.connect()
+    sent = late.send(ORDERS, [Message(b"") for _ in range(400)])
+    taker, other = late.poller(ORDERS), fast.poller(ORDERS)
+    first = taker.take(1, 0)  # from here on it walks a listing in which more and more is gone
+    assert first is not None
+    taken, lost = [first.message_id], []
+    for number in range(1, 31):
+        for _ in range(12):
+            claim = other.take(number, len(lost))
+            assert claim is not None
+            lost.append(claim.message_id)
+        claim = taker.take(1, number)
+        assert claim is not None
+        taken.append(claim.message_id)
+    assert taken == sorted(taken)
+    assert lost == sorted(lost)
+    assert sorted(taken + lost) == sent[:391]
+    late.abandon()
+    fast.abandon()
+
+
+def test_a_listing_that_was_told_to_forget_looks_again_at_once(folder: Path) -> None:
+    put(folder, structured(5), structured(6))
+    found = Listing(str(folder))
+    assert found.next() == structured(5)
+    (folder / structured(1)).touch()
+    found.remove()
+    assert found.next() == structured(1)
+
+
+def test_the_order_is_priority_then_age_then_name_for_any_priority(folder: Path) -> None:
+    names = [
+        f"{priority}.{1140429201295000 + age:016d}-{number}.T"
+        for priority in (-2147483648, -1, 0, 4, 9, 10, 150, 2147483647)
+        for age in (0, 1)
+        for number in (1, 2)
+    ]
+    put(folder, *reversed(names))
+    expected = sorted(names, key=lambda name: (-int(name.split(".")[0]), name.split(".")[1]))
+    assert drain(Listing(str(folder))) == expected
+
+
+def test_messages_of_one_priority_and_time_are_all_there(folder: Path) -> None:
+    names = [f"4.1140429201295000-{number}.T" for number in range(20)]
+    put(folder, *names)
+    assert sorted(drain(Listing(str(folder)))) == sorted(names)
+
+
+def test_bare_names_take_their_place_by_the_time_of_their_file(folder: Path) -> None:
+    seconds = 1_700_000_000
+    before, after = f"4.{seconds * 1_000_000 - 1:016d}-1.T", f"4.{seconds * 1_000_000 + 1:016d}-1.T"
+    for name in (after, before, "report.csv", "9.noTime.B"):
+        (folder / name).touch()
+        os.utime(folder / name, (seconds, seconds))
+    settle_down(folder)
+    assert drain(Listing(str(folder))) == ["9.noTime.B", before, "report.csv", after]
+
+
+def test_browsing_agrees_with_taking_for_names_of_every_kind(
+    connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    base = 1_700_000_000_000_000_000
+    names = [
+        "b",
+        "a",
+        "150.late.T",
+        "4.1700000000000001-1.T",
+        "-3.x.B",
+        "9.1140429201295000-1.T",
+        "4.bad.T.soon",
+    ]
+    for number, name in enumerate([*names, os.fsdecode(b"caf\xe9"), "c" * 255]):
+        path = mv("orders", name, name.encode("utf-8", "surrogateescape"))
+        os.utime(path, ns=(base + 100_000 * number, base + 100_000 * number))
+    browsed = [message.body for message in connection.browse(ORDERS)]
+    poller = connection.poller(ORDERS)
+    taken = []
+    while claim := poller.take(1, len(taken)):
+        taken.append(connection.store.layout.absolute(claim.path))
+        if len(taken) == 4:
+            assert [message.body for message in connection.browse(ORDERS)] == browsed
+    assert [Path(path).read_bytes() for path in taken] == browsed
+
+
+def test_what_is_no_message_is_left_where_it_is_and_reported_once(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(folder / "pipe")
+    (folder / "directory").mkdir()
+    (folder / "elsewhere").symlink_to("/etc/passwd")
+    (folder / ".hidden").touch()
+    (folder / ".nfs0001").touch()
+    put(folder, "message")
+    found = Listing(str(folder))
+    with caplog.at_level(logging.WARNING, "connector.dropbox"):
+        for _ in range(3):
+            found.remove()
+            assert drain(found) == ["message"]
+    said = [(record.getMessage(), vars(record)) for record in caplog.records]
+    assert {text for text, _ in said} == {"a file in a message directory is not a message and stays there"}
+    assert sorted((fields["file"].rpartition("/")[2], fields["kind"]) for _, fields in said) == [
+        ("directory'", "a directory"),
+        ("elsewhere'", "a symbolic link"),
+        ("pipe'", "no regular file"),
+    ]
+    assert sorted(os.listdir(folder)) == [".hidden", ".nfs0001", "directory", "elsewhere", "message", "pipe"]
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_or_link_that_takes_the_place_of_a_message_blocks_nothing(
+    connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    """The listing has seen a file; what is claimed under its name is something else."""
+    poller = connection.poller(ORDERS)
+    for number in range(3):
+        mv("orders", f"m{number}")
+    first = poller.take(1, 0)
+    assert first is not None
+    access = connection.access().open()
+    target = Path(connection.store.layout.queue(ORDERS).target)
+    for name in os.listdir(target):
+        (target / name).unlink()
+    os.mkfifo(target / "m1")
+    (target / "m2").symlink_to("/etc/passwd")
+    for number in (1, 2):
+        claim = poller.take(1, number)
+        assert claim is not None
+        with pytest.raises(ValueError, match="not a regular file"):
+            access.load(claim.reference, 1 << 20)
+        connection.settle([Settlement(claim, copy_to=parse_destination("error"))])
+    kinds = [
+        os.lstat(e.path).st_mode
+        for e in os.scandir(connection.store.layout.queue(parse_destination("error")).target)
+    ]
+    assert sorted(map(stat.S_IFMT, kinds)) == [stat.S_IFIFO, stat.S_IFLNK]
+
+
+def test_a_fifo_in_a_queue_is_not_opened_by_browsing(
+    connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    path = mv("orders", "message")
+    os.mkfifo(path.with_name("pipe"))
+    assert [message.message_id for message in connection.browse(ORDERS)] == ["message"]
+
+
+@pytest.mark.parametrize(
+    "name", [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a b", "snow ☃".encode(), b"4.\xe9.T", b"-x"]
+)
+def test_names_of_any_bytes_are_taken_settled_and_keep_their_bytes(
+    root: Path, connection: LocalConnection, mv: Callable[..., Path], name: bytes
+) -> None:
+    mv("orders", name)
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    assert connection.access().open().load(claim.reference, 100).body == b"body"
+    connection.settle([Settlement(claim, published=claim.duplicate_key)])
+    assert os.listdir(os.fsencode(root / "orders/incoming/processed")) == [name]
+
+
+def test_an_expiration_that_is_no_number_does_not_stop_the_poll(
+    connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    for text in ("²", "soon", "-1", "9" * 200):
+        mv("orders", f"4.id{len(text)}{ord(text[0])}.T.{text}")
+    poller = connection.poller(ORDERS)
+    assert len([claim for n in range(4) if (claim := poller.take(1, n))]) == 4
+    assert poller.expired == 0
+
+
+def test_a_folder_that_is_removed_is_empty_and_comes_back(
+    root: Path, connection: LocalConnection, mv: Callable[..., Path]
+) -> None:
+    poller = connection.poller(ORDERS)
+    for folder in connection.store.layout.queue(ORDERS).base, str(root / "orders"):
+        for path in Path(folder).glob("*"):
+            path.rmdir()
+        os.rmdir(folder)
+    assert poller.take(1, 0) is None
+    mv("orders", "message")  # makes working/ and target/ only
+    assert [m.message_id for m in connection.browse(ORDERS)] == ["message"]
+    claim = poller.take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim)])
+    assert os.listdir(root / "orders/incoming/processed") == ["message"]
+
+
+def test_a_queue_that_is_removed_is_made_again_by_sending(root: Path, connection: LocalConnection) -> None:
+    for count in (1, 2):
+        connection.send(ORDERS, [Message() for _ in range(count)])
+        for path in sorted((root / "orders").rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        (root / "orders").rmdir()
+    connection.send(ORDERS, [Message(b"1")])
+    assert [message.body for message in connection.browse(ORDERS)] == [b"1"]
+
+
+def test_a_file_where_the_folder_should_be_is_an_error_of_the_provider(
+    connection: LocalConnection,
+) -> None:
+    poller = connection.poller(ORDERS)
+    target = Path(connection.store.layout.queue(ORDERS).target)
+    target.rmdir()
+    target.touch()
+    with pytest.raises(ProviderError, match=r"cannot read .*target: Not a directory"):
+        poller.take(1, 0)

@@ -1,0 +1,190 @@
+"""What was consumed, and copies of an adapter, are kept for a while, then removed, never earlier."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.retention import Retention
+from connector.messaging.settlement import Settlement
+from connector.stores.dropbox import pruning
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
+
+ORDERS = Destination("queue", "orders")
+ARCHIVE = Destination("queue", "archive")
+KEEP = 1000.0
+"""Seconds for which a test keeps processed messages."""
+KEPT = [Retention(ARCHIVE, 3600.0)]
+
+
+def consume(connection: LocalConnection, body: bytes, property_size: int = 1) -> None:
+    message = Message(body=body)
+    message.set_property("note", "n" * property_size)
+    connection.send(ORDERS, [message])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim)])
+
+
+def processed(connection: LocalConnection) -> list[str]:
+    return os.listdir(connection.store.layout.queue(ORDERS).processed)
+
+
+class LaterClock:
+    """The clock of the pruning, which may go before that of the file system."""
+
+    def __init__(self) -> None:
+        self.before = 0.0
+
+    def time(self) -> float:
+        return time.time() + self.before
+
+    def monotonic(self) -> float:
+        """Returns the same time always, so that a stalled machine ends no pass early."""
+        return 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> LaterClock:
+    found = LaterClock()
+    monkeypatch.setattr(pruning, "time", found)
+    return found
+
+
+def test_old_files_go_with_their_sidecars_and_young_ones_stay(tmp_path: Path, clock: LaterClock) -> None:
+    connection = DropboxProvider(tmp_path, create=True, keep_processed=KEEP).connect()
+    consume(connection, b"old", property_size=600)
+    assert len(os.listdir(connection.store.layout.headers)) == 1
+    time.sleep(0.05)  # file times are as coarse as the kernel's clock tick
+    between = time.time()
+    time.sleep(0.05)
+    consume(connection, b"young")
+    clock.before = between + KEEP - time.time()
+    assert connection.prune().settled == 1
+    assert len(processed(connection)) == 1
+    assert os.listdir(connection.store.layout.headers) == []
+    connection.close()
+
+
+def test_nothing_goes_where_files_are_kept_for_ever(tmp_path: Path) -> None:
+    connection = DropboxProvider(tmp_path, create=True, keep_processed=None).connect()
+    consume(connection, b"kept")
+    assert connection.prune().settled == 0
+    assert len(processed(connection)) == 1
+    connection.close()
+
+
+def test_nothing_is_kept_where_zero_is_demanded(tmp_path: Path) -> None:
+    connection = DropboxProvider(tmp_path, create=True, keep_processed=0).connect()
+    consume(connection, b"gone", property_size=600)
+    assert processed(connection) == []
+    assert os.listdir(connection.store.layout.headers) == []
+    connection.close()
+
+
+def test_pruning_is_done_by_one_client_and_not_all_the_time(tmp_path: Path, clock: LaterClock) -> None:
+    provider = DropboxProvider(tmp_path, create=True, keep_processed=KEEP)
+    connection = provider.connect()
+    assert connection.prune().settled == 0
+    consume(connection, b"old")
+    other = provider.connect()
+    assert other.prune().settled == 0  # it was looked at just now
+    clock.before = KEEP + 1
+    assert other.prune().settled == 1
+    connection.close()
+    other.close()
+
+
+def copies(connection: LocalConnection, number: int, reason: str = "") -> None:
+    """Makes copies in the archive that are old enough to go."""
+    connection.send(ORDERS, [Message(body=b"old") for _ in range(number)])
+    poller = connection.poller(ORDERS)
+    claims = [poller.take(1, sequence) for sequence in range(number)]
+    properties = {
+        "connector_origin_destination": str(ORDERS),
+        "connector_time": "2024-05-17T08:00:00.000Z",
+        "connector_reason": reason,
+    }
+    connection.settle(
+        [Settlement(claim, copy_to=ARCHIVE, properties=properties) for claim in claims if claim]
+    )
+
+
+def archived(connection: LocalConnection) -> list[str]:
+    return os.listdir(connection.store.layout.queue(ARCHIVE).target)
+
+
+def test_a_copy_goes_with_its_sidecar(tmp_path: Path) -> None:
+    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+    copies(connection, 2, reason="r" * 600)
+    assert len(os.listdir(connection.store.layout.headers)) == 2
+    assert connection.prune(KEPT).copies == {ARCHIVE: 2}
+    assert archived(connection) == os.listdir(connection.store.layout.headers) == []
+    connection.close()
+
+
+def test_a_step_ends_in_time_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+    copies(connection, 5)
+    first = connection.prune(KEPT, seconds=0.0)
+    assert not first.is_done
+    assert len(archived(connection)) == 4
+    rest = connection.prune(KEPT, seconds=60.0)
+    assert rest.is_done
+    assert rest.copies == {ARCHIVE: 4}
+    connection.close()
+
+
+def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(tmp_path: Path) -> None:
+    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+    copies(connection, 2, reason="r" * 600)
+    assert connection.prune(KEPT, seconds=0.0).copies == {ARCHIVE: 1}
+    claim = connection.poller(ARCHIVE).take(2, 0)
+    assert claim is not None
+    assert connection.prune(KEPT).copies == {}
+    assert claim.headers().properties["connector_reason"] == "r" * 600
+    connection.close()
+
+
+def test_copies_are_looked_at_by_one_instance_and_not_all_the_time(tmp_path: Path) -> None:
+    provider = DropboxProvider(tmp_path, create=True)
+    first, second = provider.connect("app", "one"), provider.connect("app", "two")
+    assert first.prune(KEPT).is_done
+    copies(second, 1)
+    assert second.prune(KEPT).copies == first.prune(KEPT).copies == {}
+    mark = tmp_path / "dropboxmq" / "adapter" / "app" / "pruned"
+    os.utime(mark, (time.time() - 3700,) * 2)
+    assert second.prune(KEPT).copies == {ARCHIVE: 1}
+    first.close()
+    second.close()
+
+
+def test_a_clock_that_went_back_does_not_end_pruning(tmp_path: Path) -> None:
+    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+    assert connection.prune(KEPT).is_done
+    copies(connection, 1)
+    os.utime(tmp_path / "dropboxmq" / "adapter" / "app" / "pruned", (time.time() + 86400,) * 2)
+    assert connection.prune(KEPT).copies == {ARCHIVE: 1}
+    connection.close()
+
+
+def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+    copies(connection, 3, reason="r" * 600)
+    broken, *_ = os.listdir(connection.store.layout.headers)
+    Path(connection.store.layout.headers, broken).unlink()
+    Path(connection.store.layout.headers, broken).mkdir()
+    assert connection.prune(KEPT).copies == {ARCHIVE: 2}
+    (line,) = [
+        record for record in caplog.records if record.getMessage() == "old messages could not be removed"
+    ]
+    assert broken in line.reason  # type: ignore[attr-defined]
+    connection.close()

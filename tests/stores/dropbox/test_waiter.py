@@ -1,0 +1,261 @@
+"""The kernel tells of messages in directories; where it cannot, that is said once, and polls go on."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.subscription import TopicSubscription
+from connector.stores.dropbox import waiter as waiter_module
+from connector.stores.dropbox.inotify import Inotify
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.waiter import InotifyWaiter
+from connector.stores.engine.connection import LocalConnection
+from tests.stores.conftest import Children
+
+ORDERS = parse_destination("queue://orders")
+NOTES = parse_destination("queue://notes")
+PRICES = parse_destination("topic://prices")
+AT_ONCE = 0.0
+"""The kernel tells before the call returns that moves a file. So no wait is needed."""
+PATIENCE = 60.0
+
+Mv = Callable[..., Path]
+
+
+@pytest.fixture
+def waiter(connection: LocalConnection) -> InotifyWaiter:
+    """That of a connection which polls two queues; a poll has begun."""
+    connection.poller(ORDERS)
+    connection.poller(NOTES)
+    found = connection.waiter()
+    assert found is not None
+    assert found.begin()
+    return found
+
+
+@pytest.fixture
+def target(root: Path) -> Path:
+    return root / "orders" / "incoming" / "target"
+
+
+def said(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
+    """The reasons of all log lines of that text."""
+    return [vars(record)["reason"] for record in caplog.records if record.getMessage() == text]
+
+
+def test_what_is_moved_there_is_told(waiter: InotifyWaiter, mv: Mv) -> None:
+    assert not waiter.wait(AT_ONCE)
+    mv("orders", "order.json")
+    assert waiter.wait(PATIENCE)
+
+
+def test_what_is_written_there_is_told_once_it_is_closed(waiter: InotifyWaiter, target: Path) -> None:
+    with open(target / "order.json", "w") as file:
+        file.write("half")
+        file.flush()
+        assert not waiter.wait(AT_ONCE)
+    assert waiter.wait(PATIENCE)
+
+
+def test_what_is_copied_there_is_told(waiter: InotifyWaiter, target: Path, tmp_path: Path) -> None:
+    (tmp_path / "order.json").write_bytes(b"body")
+    shutil.copy(tmp_path / "order.json", target)
+    assert waiter.wait(PATIENCE)
+
+
+def test_a_hidden_file_is_told_when_it_gets_its_name(waiter: InotifyWaiter, target: Path) -> None:
+    (target / ".order.json").write_bytes(b"body")
+    assert not waiter.wait(AT_ONCE)
+    (target / ".order.json").rename(target / "order.json")
+    assert waiter.wait(PATIENCE)
+
+
+def test_what_leaves_and_what_is_no_file_is_not_told(
+    waiter: InotifyWaiter, target: Path, mv: Mv, tmp_path: Path
+) -> None:
+    mv("orders", "order.json")
+    waiter.begin()
+    os.rename(target / "order.json", target.parent / "processing" / "order.json")
+    (tmp_path / "directory").mkdir()
+    (target / "made").mkdir()
+    shutil.move(tmp_path / "directory", target / "moved")
+    assert not waiter.wait(AT_ONCE)
+
+
+def test_what_another_program_puts_into_a_topic_is_told_and_taken(
+    root: Path, connection: LocalConnection
+) -> None:
+    poller = connection.poller(TopicSubscription(PRICES))
+    waiter = connection.waiter()
+    assert waiter is not None
+    topic = root / "topic-root" / "prices" / ".incoming" / "target"
+    for cycle in range(1, 4):  # one poll right after the other
+        waiter.begin()
+        assert poller.take(cycle, 0) is None
+        (topic / f"price{cycle}").write_bytes(b"body")
+        assert waiter.wait(PATIENCE)
+        waiter.begin()
+        assert poller.take(10 + cycle, 0) is not None
+
+
+def test_a_directory_that_is_replaced_is_watched_from_the_next_poll_on(
+    waiter: InotifyWaiter, target: Path, mv: Mv
+) -> None:
+    target.rename(target.parent / "old")
+    target.mkdir()
+    assert waiter.begin()
+    (target.parent / "old" / "order.json").write_bytes(b"body")
+    assert not waiter.wait(AT_ONCE), "that is none of ours any more"
+    mv("orders", "order.json")
+    assert waiter.wait(PATIENCE)
+
+
+def test_a_directory_that_is_removed_is_watched_when_it_is_there_again(
+    waiter: InotifyWaiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(target.parent)
+    assert not waiter.begin(), "one of two is missing"
+    mv("notes", "note.json")
+    assert waiter.wait(PATIENCE)
+    target.mkdir(parents=True)
+    assert waiter.begin()
+    mv("orders", "order.json")
+    assert waiter.wait(PATIENCE)
+    assert caplog.records == []
+
+
+def test_two_names_of_one_directory_are_one(root: Path, connection: LocalConnection, mv: Mv) -> None:
+    pollers = [connection.poller(destination) for destination in (ORDERS, NOTES)]
+    notes = root / "notes" / "incoming" / "target"
+    notes.rmdir()
+    notes.symlink_to(root / "orders" / "incoming" / "target")
+    waiter = connection.waiter()
+    assert waiter is not None
+    assert waiter.begin()
+    pollers[1].close()
+    assert waiter.begin()
+    mv("orders", "order.json")
+    assert waiter.wait(PATIENCE)
+
+
+class SmallKernel(Inotify):
+    """Watches no more than one directory for a user, while its limit holds."""
+
+    holds = True
+
+    def watch(self, path: str) -> int:
+        if self.holds and "notes" in path:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return super().watch(path)
+
+
+def test_too_many_watches_are_one_warning_and_the_others_are_told(
+    root: Path, connection: LocalConnection, mv: Mv, caplog: pytest.LogCaptureFixture
+) -> None:
+    for one in (ORDERS, NOTES):
+        connection.poller(one)
+    directories = list(connection.store.directories())
+    kernel = SmallKernel()
+    waiter = InotifyWaiter(kernel, lambda: directories)
+    assert not waiter.begin()
+    assert not waiter.begin()
+    assert [
+        reason.partition(":")[0]
+        for reason in said(caplog, "new files in some directories do not start a poll")
+    ] == ["too many inotify watches of this user"]
+    mv("notes", "note.json")
+    assert not waiter.wait(AT_ONCE)
+    mv("orders", "order.json")
+    assert waiter.wait(PATIENCE)
+    kernel.holds = False
+    assert waiter.begin()
+    mv("notes", "another.json")
+    assert waiter.wait(PATIENCE)
+    waiter.close()
+
+
+def test_too_many_open_files_are_one_warning_and_no_waiter(root: Path, children: Children) -> None:
+    DropboxProvider(root, create=True).connect().close()
+    status, out, errors = children.run(
+        """
+import logging, resource
+logging.basicConfig(format="%(levelname)s %(message)s: %(reason)s")
+connection = DropboxProvider(sys.argv[1]).connect()
+poller = connection.poller(parse_destination("queue://orders"))
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, hard))
+print(connection.waiter(), connection.waiter())
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+connection.send(parse_destination("queue://orders"), [Message(b"body", "T")])
+print(poller.take(1, 0) is not None)
+""",
+        root,
+    )
+    assert (status, out) == (0, "None None\nTrue\n"), errors
+    assert errors.count("WARNING") == 1
+    assert "WARNING new files in some directories do not start a poll: too many inotify instances" in errors
+
+
+def test_after_an_overflow_a_poll_begins_at_once_and_waking_goes_on(
+    waiter: InotifyWaiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
+) -> None:
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for _ in range(2):
+        first, second = target / "order.json", target / "other.json"
+        first.write_bytes(b"body")
+        for _ in range(most + 10):
+            first.rename(second)
+            first, second = second, first
+        assert waiter.wait(PATIENCE)
+        waiter.begin()
+        assert not waiter.wait(AT_ONCE)
+        mv("orders", "another.json")
+        assert waiter.wait(PATIENCE)
+        waiter.begin()
+    reasons = said(caplog, "the kernel dropped file notifications, so a poll starts now")
+    assert len(reasons) == 1
+    assert "max_queued_events" in reasons[0]
+
+
+def test_a_file_system_that_other_machines_change_is_only_polled(
+    root: Path,
+    connection: LocalConnection,
+    mv: Mv,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(waiter_module, "is_shared", lambda path: "orders" in path)
+    caplog.set_level(logging.INFO, "connector.dropbox")
+    pollers = [connection.poller(destination) for destination in (ORDERS, NOTES)]
+    waiter = connection.waiter()
+    assert waiter is not None
+    assert not waiter.begin()
+    assert not waiter.begin()
+    mv("orders", "order.json")
+    assert not waiter.wait(AT_ONCE)
+    assert pollers[0].take(1, 0) is not None
+    mv("notes", "note.json")
+    assert waiter.wait(PATIENCE)
+    said_once = [(record.levelname, vars(record)["directory"]) for record in caplog.records]
+    assert said_once == [("INFO", str(root / "orders" / "incoming" / "target"))]
+
+
+def test_a_system_without_inotify_has_no_waiter_and_says_so_once(
+    connection: LocalConnection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiter_module, "exists", lambda: False)
+    caplog.set_level(logging.INFO, "connector.dropbox")
+    assert connection.waiter() is None
+    assert connection.waiter() is None
+    assert said(caplog, "new files do not start a poll, so the adapter polls at PollFrequency only") == [
+        "this system has no inotify"
+    ]
+    connection.wake()

@@ -1,0 +1,237 @@
+"""What memory cannot promise, it refuses; and what it makes beside itself goes with it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connector.errors import CapabilityError, ClientIdError, ConnectorError, ProviderError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import PERSISTENT, Message
+from connector.messaging.settlement import Settlement
+from connector.stores.engine.connection import LocalConnection
+from connector.stores.memory.provider import MemoryProvider, open_provider
+
+ORDERS = parse_destination("queue://orders")
+ARCHIVE = parse_destination("queue://archive")
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+Text = Callable[..., Message]
+
+
+def bodies(connection: LocalConnection) -> list[bytes]:
+    return [message.body for message in connection.browse(ORDERS)]
+
+
+def test_it_says_what_it_is() -> None:
+    able = MemoryProvider.capabilities
+    assert not able.reliable
+    assert able.topics
+    assert able.selectors
+    assert able.temporary_destinations
+    assert able.virtual_destinations
+
+
+def test_a_persistent_message_is_refused_with_what_to_do(connection: LocalConnection, text: Text) -> None:
+    connection.send(ORDERS, [text("kept")])
+    messages = [text("1"), text("2", delivery_mode=PERSISTENT)]
+    with pytest.raises(CapabilityError, match="send them non-persistent, or set accept_persistent: true"):
+        connection.send(ORDERS, messages)
+    with pytest.raises(CapabilityError, match="accept_persistent"):
+        connection.access().open().prepare(ORDERS, messages[1], "key")
+    assert bodies(connection) == [b"kept"]
+
+
+def test_a_persistent_message_is_accepted_where_that_is_meant(text: Text) -> None:
+    connection = MemoryProvider(accept_persistent=True).connect()
+    connection.send(ORDERS, [text("1", delivery_mode=PERSISTENT)])
+    (seen,) = connection.browse(ORDERS)
+    assert seen.delivery_mode == PERSISTENT
+
+
+def test_copies_that_an_adapter_makes_are_accepted(connection: LocalConnection, text: Text) -> None:
+    connection.send(ORDERS, [text("1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_outcome": "published"})])
+    (copy,) = connection.browse(ARCHIVE)
+    assert (copy.body, copy.properties) == (b"1", {"connector_outcome": "published"})
+
+
+def test_two_providers_are_two_memories(connection: LocalConnection, text: Text) -> None:
+    connection.send(ORDERS, [text("1")])
+    assert list(MemoryProvider().connect().destinations()) == []
+
+
+def test_another_process_is_told_that_memory_cannot_be_shared(connection: LocalConnection) -> None:
+    code = "import pickle, sys; pickle.load(sys.stdin.buffer).open()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(connection.access()),
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"CapabilityError: memory cannot be shared between processes" in done.stderr
+    assert f"in {os.getpid()}".encode() in done.stderr
+
+
+def test_a_process_that_was_forked_off_is_told_so_too(
+    provider: MemoryProvider, connection: LocalConnection, text: Text
+) -> None:
+    connection.send(ORDERS, [text("1")])
+    directory = Path(provider.state("suite").published).parent.parent
+    assert directory.is_dir()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        told = b"nothing"
+        try:
+            connection.send(ORDERS, [text("2")])
+        except CapabilityError as error:
+            told = str(error).encode()
+        except BaseException as error:
+            told = repr(error).encode()
+        os.write(write, told)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        assert answer.read().startswith(b"memory cannot be shared between processes")
+    os.waitpid(child, 0)
+    assert directory.is_dir()
+    assert bodies(connection) == [b"1"]
+
+
+def test_a_recipe_outlives_the_provider_as_an_error(text: Text) -> None:
+    connection = MemoryProvider().connect()
+    spec = connection.access()
+    del connection
+    gc.collect()
+    with pytest.raises(ProviderError, match="does not exist any more"):
+        spec.open()
+
+
+def test_the_directory_goes_when_the_provider_is_closed(text: Text) -> None:
+    provider = MemoryProvider()
+    connection = provider.connect("suite", "a")
+    connection.send(ORDERS, [text("1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim, published=claim.duplicate_key)])
+    window = Path(provider.state("suite").published)
+    assert [record.read_text() for record in window.iterdir()] == [claim.duplicate_key]
+    provider.close()
+    provider.close()
+    assert not window.parents[1].exists()
+    with pytest.raises(ProviderError, match="closed"):
+        provider.connect()
+
+
+def test_the_directory_goes_with_the_last_who_holds_the_provider() -> None:
+    provider = MemoryProvider()
+    connection = provider.connect("suite", "a")
+    directory = Path(provider.state("suite").path).parent
+    del provider
+    gc.collect()
+    assert directory.is_dir(), "a connection holds it"
+    del connection
+    gc.collect()
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "published", "Zoë", "a b"])
+def test_names_of_adapters_and_instances_stay_within_the_directory(name: str) -> None:
+    provider = MemoryProvider()
+    connection = provider.connect(name, name)
+    state = provider.state(name)
+    root = Path(state.path).parent
+    journals = Path(state.journals(connection.client_id, name).path)
+    assert journals.resolve().parents[2] == root.resolve()
+    assert journals.parents[1] == Path(state.path)
+    assert journals.parent != Path(state.published)
+
+
+def test_an_instance_holds_its_name_until_it_is_closed() -> None:
+    provider = MemoryProvider()
+    state = provider.state("suite")
+    first = state.instance("a")
+    with pytest.raises(ProviderError, match="'a' runs already"):
+        state.instance("a")
+    second = state.instance(None)
+    third = state.instance(None)
+    assert len({first.name, second.name, third.name}) == 3
+    first.close()
+    state.instance("a").close()
+    for one in (second, third):
+        one.close()
+
+
+def test_a_client_id_is_held_by_one_connection_but_shared_by_the_instances_of_an_adapter() -> None:
+    provider = MemoryProvider()
+    first = provider.connect(client_id="billing")
+    with pytest.raises(ClientIdError, match=r"'billing' is in use by this process"):
+        provider.connect(client_id="billing")
+    first.close()
+    adapter = provider.connect("billing", "a", client_id="billing")
+    provider.connect("billing", "b", client_id="billing")
+    with pytest.raises(ClientIdError, match=r"the adapter 'billing'"):
+        provider.connect(client_id="billing")
+    with pytest.raises(ClientIdError):
+        provider.connect("other", "a", client_id="billing")
+    adapter.abandon()
+
+
+def test_a_refused_destination_can_be_written_again(
+    provider: MemoryProvider, connection: LocalConnection, text: Text
+) -> None:
+    provider.refuse(ORDERS, "no room on the shelf")
+    with pytest.raises(ProviderError, match="queue://orders cannot be written: no room on the shelf"):
+        connection.send(ORDERS, [text("1")])
+    provider.accept(ORDERS)
+    connection.send(ORDERS, [text("1")])
+    assert bodies(connection) == [b"1"]
+
+
+def test_one_name_is_one_provider_until_it_is_closed(text: Text) -> None:
+    first = open_provider("honesty", max_bytes=1 << 20)
+    try:
+        assert open_provider("honesty") is first
+        assert open_provider("honesty", max_bytes=1 << 20) is first
+        assert open_provider("dishonesty") is not first
+        with pytest.raises(ValueError, match="other options"):
+            open_provider("honesty", max_bytes=1 << 21)
+    finally:
+        first.close()
+        open_provider("dishonesty").close()
+    again = open_provider("honesty")
+    assert again is not first
+    again.close()
+
+
+def test_a_message_that_was_prepared_can_be_sent_only_once(connection: LocalConnection, text: Text) -> None:
+    prepared = connection.access().open().prepare(ORDERS, text("1"), "key")
+    connection.settle([], sends=[prepared])
+    with pytest.raises(ConnectorError, match="not there any more"):
+        connection.settle([], sends=[prepared])
+    assert bodies(connection) == [b"1"]
+
+
+def test_who_sends_keeps_the_message_and_may_change_it(connection: LocalConnection, text: Text) -> None:
+    message = text("1", type="T")
+    message.set_property("p", 1)
+    connection.send(ORDERS, [message])
+    message.type = "U"
+    message.set_property("p", 2)
+    (seen,) = connection.browse(ORDERS)
+    seen.set_property("p", 3)
+    (again,) = connection.browse(ORDERS)
+    assert (again.type, again.properties) == ("T", {"p": 1})

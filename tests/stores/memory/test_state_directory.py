@@ -1,0 +1,163 @@
+"""``state.directory``: what a memory provider keeps there outlives its messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connector.config.loading import load
+from connector.errors import ConfigurationError, ProviderError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import NON_PERSISTENT, Message
+from connector.messaging.settlement import Settlement
+from connector.stores.memory.provider import MemoryProvider
+from connector.testing.deployment import Deployment
+from tests.forked_command import PipedProcess
+
+ORDERS = parse_destination("queue://orders")
+
+ADAPTER = """\
+provider: {type: memory}
+connector:
+  ApplicationName: suite
+  InputDestination: queue://orders
+  ArchiveDestination: queue://archive
+  DuplicateEventElimination: true
+  DataHandlerMimeType: application/json
+subscriptions: [{object: Order, process: "processes:book"}]
+metaobjects: ./metaobjects
+state: {directory: ./state}
+"""
+OBJECTS = "business_object: Order\nverbs: {Create: }\nattributes:\n  Id: {type: String, key: true}\n"
+PROCESSES = "def book(order, event):\n    pass\n"
+
+
+def publish(provider: MemoryProvider, key: str) -> None:
+    """Lets an instance of the application publish an event with this key."""
+    connection = provider.connect("suite", "first")
+    connection.send(ORDERS, [Message(b"1", delivery_mode=NON_PERSISTENT)])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim, published=key)])
+    connection.close()
+
+
+def test_the_next_process_knows_what_was_published(tmp_path: Path) -> None:
+    first = MemoryProvider(state_directory=tmp_path / "state")
+    publish(first, "one")
+    first.close()
+    second = MemoryProvider(state_directory=tmp_path / "state")
+    window = second.state("suite").window(second.connect("suite", "a").client_id, 100)
+    assert ("one" in window, "two" in window) == (True, False)
+    other = second.state("other").window(second.connect("other", "a").client_id, 100)
+    assert "one" not in other
+
+
+def test_providers_of_one_process_share_it_at_the_same_time(tmp_path: Path) -> None:
+    first, second = (MemoryProvider(state_directory=tmp_path) for _ in range(2))
+    windows = [one.state("suite").window(one.connect("suite", "a").client_id, 100) for one in (first, second)]
+    assert windows[0].reserve(["one", "two"]) == set()
+    assert windows[1].reserve(["two", "three"]) == {"two"}
+    publish(first, "one")
+    windows[0].release()
+    assert windows[1].reserve(["two"]) == set()
+    assert "one" in windows[1]
+
+
+def test_instances_hold_their_names_there(tmp_path: Path) -> None:
+    first, second = (MemoryProvider(state_directory=tmp_path) for _ in range(2))
+    held = first.state("suite").instance("a")
+    with pytest.raises(ProviderError, match="'a' runs already"):
+        second.state("suite").instance("a")
+    held.close()
+    second.state("suite").instance("a").close()
+    assert [one.name for one in first.state("suite").instances()] == ["a"]
+
+
+def test_journals_are_written_there(tmp_path: Path) -> None:
+    provider = MemoryProvider(state_directory=tmp_path)
+    connection = provider.connect("suite", "a")
+    journals = provider.state("suite").journals(connection.client_id, "a")
+    journals.make()
+    journal = journals.file(1, 0, 1).open()
+    journal.begin(0)
+    journal.close()
+    assert any(path.is_file() and b"B 0" in path.read_bytes() for path in tmp_path.rglob("*"))
+    assert journals.read()[1].begun == {0: 1}
+
+
+KILLED = """\
+import os, sys
+from connector.stores.memory.provider import MemoryProvider
+
+provider = MemoryProvider(state_directory=sys.argv[1])
+connection = provider.connect("suite", "a")
+state = provider.state("suite")
+instance = state.instance("a")
+journals = state.journals(connection.client_id, "a")
+journals.make()
+journals.file(1, 0, 1).open().begin(0)
+state.window(connection.client_id, 100).reserve(["one"])
+print(journals.path, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_had_in_flight_keeps_nobody(tmp_path: Path) -> None:
+    """Its messages are gone, and so is everything that was about them."""
+    with PipedProcess(tmp_path, script=KILLED) as process:
+        journals = Path(process.stdout.readline().strip())
+        early = MemoryProvider(state_directory=tmp_path)
+        window = early.state("suite").window("early", 100)
+        assert window.reserve(["one"]) == {"one"}, "it lives"
+        assert journals.is_dir()
+        early.close()
+        process.kill()
+        process.wait()
+    later = MemoryProvider(state_directory=tmp_path)
+    assert later.state("suite").window("later", 100).reserve(["one"]) == set()
+    assert not journals.exists()
+    later.state("suite").instance("a").close()
+
+
+def test_it_stays_when_the_provider_is_closed(tmp_path: Path) -> None:
+    provider = MemoryProvider(state_directory=tmp_path / "state")
+    publish(provider, "one")
+    provider.close()
+    provider.close()
+    assert (tmp_path / "state").is_dir()
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    provider = MemoryProvider(state_directory=tmp_path / "file" / "state")
+    with pytest.raises(ProviderError, match=r"cannot use .*/file/state/.*state\.directory"):
+        provider.state("suite")
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+
+
+def test_an_adapter_eliminates_what_another_process_has_published(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    identity = deployment.send("orders", '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
+    before = MemoryProvider(state_directory=tmp_path / "state")
+    publish(before, f"queue://orders|{identity}")
+    before.close()
+    with deployment.running() as adapter:
+        adapter.drain()
+        total = adapter.summary.total
+        assert (total.published, total.duplicates) == (0, 1)
+        assert [one.name for one in deployment.provider.state("suite").instances() if one.runs]
+    (copy,) = deployment.messages("archive")
+    assert copy.properties["connector_outcome"] == "duplicate"
+
+
+def test_a_file_in_place_of_the_directory_is_a_mistake(deployment: Deployment, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    with pytest.raises(ConfigurationError, match=r"yaml:10:20: state\.directory: .* is not a directory"):
+        load(tmp_path / "adapter.yaml", {}, in_process=True)

@@ -1,0 +1,37 @@
+"""The memory provider passes the shipped suite, as it comes and with persistent messages accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.messaging.destination import Destination, parse_destination
+from connector.stores.memory.provider import MemoryProvider
+from connector.testing.provider import ProviderSuite
+
+
+class MemorySuite(ProviderSuite):
+    able = MemoryProvider.capabilities
+
+    @pytest.fixture
+    def unwritable(self, provider: MemoryProvider) -> Destination:
+        destination = parse_destination("queue://blocked")
+        provider.refuse(destination)
+        return destination
+
+    @pytest.fixture
+    def limited(self) -> MemoryProvider:
+        return MemoryProvider(accept_persistent=True, redelivery_limit=2)
+
+
+class TestMemory(MemorySuite):
+    @pytest.fixture
+    def provider(self) -> MemoryProvider:
+        return MemoryProvider()
+
+
+class TestMemoryThatAcceptsPersistentMessages(MemorySuite):
+    accepts_persistent = True
+
+    @pytest.fixture
+    def provider(self) -> MemoryProvider:
+        return MemoryProvider(accept_persistent=True)

@@ -1,0 +1,324 @@
+"""What goes wrong with a database is a clear error, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from connector.databases.urls import parse_url
+from connector.errors import ClaimLost, ProviderError, SettlementError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
+from tests.postgres import PostgresServer
+from tests.stores.conftest import Children
+
+ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    return root / "messages.db"
+
+
+@pytest.fixture
+def sqlite(file: Path) -> SqlProvider:
+    return SqlProvider(Settings(f"sqlite:///{file}"))
+
+
+# -- SQLite ----------------------------------------------------------------------------------------
+
+
+def test_a_file_that_another_program_has_locked_is_an_error_that_says_so(file: Path) -> None:
+    connection = SqlProvider(Settings(f"sqlite:///{file}", busy=0.05)).connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(SettlementError, match=r"messages\.db: .*locked.* another program"):
+        connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+    with pytest.raises(ProviderError, match="another program"):
+        connection.send(ORDERS, [Message(b"2")])
+    other.execute("ROLLBACK")
+    other.close()
+    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
+    assert list(connection.browse(ORDERS)) == []
+
+
+def test_a_full_disk_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -> None:
+    connection = sqlite.connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    engine = sqlite._database().engine
+    with engine.connect() as limited:
+        pages = limited.exec_driver_sql("PRAGMA page_count").scalar_one()
+        limited.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(ProviderError, match=r"full.*make room on the disk"):
+        connection.send(ORDERS, [Message(b"x" * 1_000_000)])
+    with engine.connect() as limited:
+        limited.exec_driver_sql("PRAGMA max_page_count = 1000000")
+    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
+
+
+def test_a_file_that_is_no_database_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -> None:
+    file.write_bytes(b"this is a letter, and no database" * 100)
+    with pytest.raises(ProviderError, match=r"messages\.db: .*not a database"):
+        sqlite.connect()
+
+
+def test_a_text_that_no_database_can_hold_is_refused(sqlite: SqlProvider) -> None:
+    connection = sqlite.connect("suite", "one")
+    for text, reason in (("\udc80", "not valid Unicode"), ("with \0", "which no database keeps")):
+        with pytest.raises(ValueError, match=reason):
+            connection.send(ORDERS, [Message(type=text)])
+    connection.send(ORDERS, [Message(type="snow ☃")])
+    assert [message.type for message in connection.browse(ORDERS)] == ["snow ☃"]
+
+
+# -- PostgreSQL ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"password": "wr0ng"}, r"password authentication failed.*: correct the user and the password"),
+        ({"database": "nowhere"}, r'"nowhere" does not exist.*: correct the name of the database'),
+        ({"port": 1}, r"refused.*: look whether the server runs"),
+    ],
+)
+def test_who_cannot_connect_is_told_why_without_the_password(
+    database: str, change: dict[str, object], said: str
+) -> None:
+    url = parse_url(database).set(**change)  # type: ignore[arg-type]
+    with pytest.raises(ProviderError, match=said) as refused:
+        SqlProvider(Settings(url.render_as_string(hide_password=False))).connect()
+    assert str(url.password) not in str(refused.value)
+    assert "***@127.0.0.1" in str(refused.value)
+
+
+def test_a_user_without_rights_is_told_so(database: str, postgres: PostgresServer) -> None:
+    SqlProvider(Settings(database)).connect().close()
+    url = parse_url(database)
+    with postgres.connect(str(url.database)) as owner:
+        owner.execute("DROP ROLE IF EXISTS reader")
+        owner.execute(f"CREATE ROLE reader LOGIN PASSWORD '{postgres.password}'")
+    stranger = url.set(username="reader").render_as_string(hide_password=False)
+    with pytest.raises(ProviderError, match=r"permission denied for .*: give this user the rights"):
+        SqlProvider(Settings(stranger)).connect()
+
+
+def test_a_server_that_only_reads_is_an_error_that_says_so(database: str, postgres: PostgresServer) -> None:
+    connection = SqlProvider(Settings(database)).connect("suite", "one")
+    name = parse_url(database).database
+    with postgres.connect() as owner:
+        owner.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    _cut(postgres, database)
+    with pytest.raises(ProviderError, match="look whether the server runs"):
+        connection.send(ORDERS, [Message()])
+    with pytest.raises(ProviderError, match=r"read-only transaction.*: connect to the server that writes"):
+        connection.send(ORDERS, [Message()])
+
+
+def test_a_connection_that_is_lost_is_an_error_and_the_next_call_has_another(
+    database: str, postgres: PostgresServer
+) -> None:
+    connection = SqlProvider(Settings(database)).connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    poller = connection.poller(ORDERS)
+    claims = poller.claim(1, range(2))
+    _cut(postgres, database)
+    with pytest.raises(SettlementError, match=r"\*\*\*@127.0.0.1.*: look whether the server runs"):
+        connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
+    connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1", b"2"]
+
+
+def test_a_server_that_was_killed_has_all_that_it_took(own_postgres: PostgresServer) -> None:
+    url = own_postgres.url(own_postgres.make_database())
+    connection = SqlProvider(Settings(url)).connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    claims = connection.poller(ORDERS).claim(1, range(1))
+    own_postgres.kill()
+    with pytest.raises(ProviderError):
+        connection.check()
+    own_postgres.start()
+    while True:
+        try:
+            connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
+            break
+        except SettlementError:
+            continue
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
+    assert [message.body for message in connection.browse(ORDERS)] == [b"2"]
+    with pytest.raises(ClaimLost):
+        connection.settle([Settlement(claims[0])])
+    connection.close()
+
+
+def test_no_transaction_stays_open_between_calls(database: str, postgres: PostgresServer) -> None:
+    connection = SqlProvider(Settings(database)).connect("suite", "one")
+    connection.send(ORDERS, [Message(str(number).encode()) for number in range(300)])
+    connection.poller(ORDERS).claim(1, range(10))
+    shown = connection.browse(ORDERS)
+    next(shown)
+    with postgres.connect() as looking:
+        name = parse_url(database).database
+        open_ones = looking.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state LIKE 'idle in%%'", [name]
+        ).fetchone()
+    assert open_ones == (0,)
+    connection.abandon()
+
+
+def _cut(postgres: PostgresServer, database: str) -> None:
+    """Ends all connections to a database, as a server does that restarts."""
+    name = parse_url(database).database
+    with postgres.connect() as looking:
+        looking.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+
+def test_several_threads_of_one_provider_share_its_connections(database: str) -> None:
+    provider = SqlProvider(Settings(database, pool_size=1))
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            connection = provider.connect("suite", str(number))
+            for _ in range(5):
+                connection.send(ORDERS, [Message(str(number).encode())])
+            connection.close()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(list(provider.connect().browse(ORDERS))) == 40
+
+
+# -- rights --------------------------------------------------------------------------------------------
+
+CONNECT = """
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
+SqlProvider(Settings(sys.argv[2])).connect().close()  # imports all that an ordinary user may not be able to
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
+    connection.send(parse_destination("orders"), [Message(b"1")])
+except ProviderError as error:
+    print(error)
+"""
+
+
+def test_a_sqlite_file_without_write_permission_is_an_error_that_says_so(
+    sqlite: SqlProvider, file: Path, children: Children, tmp_path: Path
+) -> None:
+    connection = sqlite.connect("suite", "one")
+    connection.send(ORDERS, [Message(b"kept")])
+    connection.close()
+    file.chmod(0o444)
+    Path(f"{file}.clients").chmod(0o777)
+    _, said, errors = children.run(CONNECT, f"sqlite:///{file}", f"sqlite:///{tmp_path}/other.db")
+    assert re.search(rf"{file}: .*: give this user the right to write the file and its directory\n", said), (
+        said + errors
+    )
+    file.chmod(0o644)
+    assert [message.body for message in sqlite.connect().browse(ORDERS)] == [b"kept"]
+
+
+@pytest.mark.parametrize("place", ["messages.db", "data/messages.db"])
+def test_a_directory_without_write_permission_is_an_error_that_says_so(
+    root: Path, children: Children, tmp_path: Path, place: str
+) -> None:
+    root.chmod(0o555)
+    _, said, errors = children.run(CONNECT, f"sqlite:///{root}/{place}", f"sqlite:///{tmp_path}/other.db")
+    root.chmod(0o755)
+    assert re.search(rf"{root}.*: .*[;:] give this user the right to write", said), said + errors
+    assert list(root.iterdir()) == []
+
+
+def test_a_user_without_rights_on_the_schema_is_told_so(database: str, postgres: PostgresServer) -> None:
+    url = parse_url(database)
+    with postgres.connect(str(url.database)) as owner:
+        owner.execute("DROP ROLE IF EXISTS guest")
+        owner.execute(f"CREATE ROLE guest LOGIN PASSWORD '{postgres.password}'")
+    guest = url.set(username="guest").render_as_string(hide_password=False)
+    for schema, said in ((None, "schema public"), ("events", "database")):
+        with pytest.raises(ProviderError, match=f"permission denied for {said}.*: give this user the rights"):
+            SqlProvider(Settings(guest, schema)).connect()
+
+
+def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
+    database: str, postgres: PostgresServer
+) -> None:
+    connection = SqlProvider(Settings(database)).connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1")])
+    connection.send(ARCHIVE, [Message(b"0")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    name = str(parse_url(database).database)
+    with postgres.connect(name) as other, ThreadPoolExecutor() as threads:
+        other.execute("SET deadlock_timeout = '1h'")  # the server finds it for the one that waits last
+        other.execute("BEGIN")
+        other.execute("UPDATE channel SET name = name WHERE name = 'queue://archive'")
+        waits = []
+
+        def settle() -> None:
+            with connection._registry.lock():
+                locked = "UPDATE counter SET value = value WHERE name = 'records'"
+                waits.append(threads.submit(other.execute, locked))
+                connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+
+        with pytest.raises(ProviderError, match=r"deadlock detected.*: nothing was done, try again"):
+            settle()
+        waits[0].result()
+        other.execute("COMMIT")
+    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+    assert sorted(message.body for message in connection.browse(ARCHIVE)) == [b"0", b"1"]
+
+
+def test_a_file_that_cannot_grow_is_an_error_that_says_so_and_costs_nothing(
+    sqlite: SqlProvider, children: Children, file: Path
+) -> None:
+    """The kernel refuses to let the file grow, as it does on a full disk."""
+    code = """
+import resource
+from connector.messaging.settlement import Settlement
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
+orders, archive = parse_destination("orders"), parse_destination("archive")
+connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
+connection.send(orders, [Message(b"1")])
+claim = connection.poller(orders).take(1, 0)
+unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(sys.argv[2] + "-wal"), unlimited[1]))
+try:
+    connection.settle([Settlement(claim, copy_to=archive)])
+except ProviderError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+connection.settle([Settlement(claim, copy_to=archive)])
+connection.close()
+"""
+    status, said, errors = children.run(code, f"sqlite:///{file}", file)
+    assert (status, errors) == (0, "")
+    assert re.search(r"messages\.db: .*: make room on the disk", said), said
+    assert [message.body for message in sqlite.connect().browse(ARCHIVE)] == [b"1"]

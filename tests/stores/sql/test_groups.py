@@ -1,0 +1,239 @@
+"""Claims by group on a database: at one moment, beside rows that others have locked, of foreign messages."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from connector import faults
+from connector.events.recovery import InDoubtPolicy, Recovery
+from connector.events.settling import CopyDestinations, SettlementRules
+from connector.events.summary import Summary
+from connector.messaging.claim import Claim
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
+from tests.waiting import wait_for
+
+ORDERS, NOTES, BUSY = (parse_destination(name) for name in ("orders", "notes", "busy"))
+PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/database.md").read_text("utf-8")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "postgresql":
+        found: str = request.getfixturevalue("database")
+        return found
+    return f"sqlite:///{request.getfixturevalue('root')}/messages.db"
+
+
+@contextmanager
+def clients(url: str, number: int) -> Iterator[list[Connection]]:
+    provider = SqlProvider(Settings(url))
+    made: list[Connection] = [provider.connect("suite", f"instance-{n}") for n in range(number)]
+    yield made
+    for connection in made:
+        connection.abandon()
+
+
+def send(connection: Connection, *names: str) -> None:
+    """Sends a message for each name; its first letter is the group."""
+    messages = [Message(name.encode()) for name in names]
+    for message in messages:
+        message.set_property("JMSXGroupID", message.body.decode()[0])
+    connection.send(ORDERS, messages)
+
+
+def bodies(connection: Connection, claims: Sequence[Claim]) -> list[str]:
+    access = connection.access().open()
+    return [access.load(claim.reference, 1000).body.decode() for claim in claims]
+
+
+def test_the_group_of_what_another_program_sends_is_found(url: str) -> None:
+    with clients(url, 2) as (one, other):
+        one.poller(ORDERS)
+        engine = create_engine(url)
+        with engine.begin() as program:
+            for body, properties in (
+                ("a1", {"JMSXGroupID": "a"}),
+                ("a2", {"JMSXGroupID": "a", "note": "\0"}),  # PostgreSQL cannot decode this
+                ("a3", {"note": "\\u0000", "JMSXGroupID": "a"}),
+                ("none", {"note": "JMSXGroupID"}),
+                ("b1", {"JMSXGroupID": "\0"}),
+                ("b2", {"JMSXGroupID": "\0"}),
+            ):
+                sent = text("INSERT INTO message (properties, body) VALUES (:properties, :body) RETURNING id")
+                values = {"properties": json.dumps(properties), "body": body.encode()}
+                number = program.execute(sent, values).scalar_one()
+                referred = text("INSERT INTO message_reference (message, channel) VALUES (:n, :channel)")
+                program.execute(referred, {"n": number, "channel": str(ORDERS)})
+        engine.dispose()
+        claims = one.poller(ORDERS, by_group=True).claim(1, range(1))
+        assert bodies(one, claims) == ["a1"]
+        poller = other.poller(ORDERS, by_group=True)
+        assert bodies(other, poller.claim(1, range(2))) == ["none", "b1"]
+        assert one.poller(ORDERS, by_group=True).claim(2, range(1))[0].headers().properties["note"] == "\0"
+
+
+def test_the_page_shows_who_holds_which_group(url: str) -> None:
+    (query,) = re.findall(r"```sql name=groups\n(.*?)```", PAGE, re.DOTALL)
+    with clients(url, 2) as (one, other):
+        send(one, "a1", "a2", "b1", "c1")
+        one.poller(ORDERS).claim(1, range(2))
+        other.poller(ORDERS, NOTES).claim(1, range(1))
+        engine = create_engine(url)
+        with engine.connect() as program:
+            rows = program.exec_driver_sql(query).fetchall()
+        engine.dispose()
+        assert [tuple(row) for row in rows] == [("a", one.client_id, 2), ("b", other.client_id, 1)]
+
+
+@pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
+def test_two_claims_at_one_moment_take_no_two_messages_of_a_group(
+    database: str, monkeypatch: pytest.MonkeyPatch, selector: str
+) -> None:
+    """The second claim waits for the first, and whoever sends or settles does not."""
+    with clients(database, 3) as (one, other, beside):
+        send(one, "a1", "a2", "b1", "b2", "c1")
+        (settled,) = beside.poller(ORDERS, selector="JMSXGroupID = 'c'").claim(1, range(1))
+        pollers = [client.poller(ORDERS, selector=selector, by_group=True) for client in (one, other)]
+        reached, may_go = threading.Event(), threading.Event()
+        found: dict[str, list[str]] = {}
+
+        def point(place: str) -> None:
+            if place == "claim.uncommitted" and threading.current_thread().name == "one":
+                reached.set()
+                assert may_go.wait(120)
+
+        def claim(name: str, number: int) -> None:
+            client = (one, other)[number]
+            found[name] = bodies(client, pollers[number].claim(1, range(1 + number * 4)))
+
+        monkeypatch.setattr(faults, "point", point)
+        threads = [
+            threading.Thread(target=claim, args=(n, i), name=n) for i, n in enumerate(("one", "other"))
+        ]
+        threads[0].start()
+        assert reached.wait(120)
+        threads[1].start()
+        _await_waiting(database)
+        send(beside, "d1")
+        beside.settle([Settlement(settled)])
+        assert bodies(beside, beside.poller(ORDERS).claim(2, range(1))) == ["a2"], "not by group"
+        may_go.set()
+        for thread in threads:
+            thread.join(120)
+        assert found["one"] == ["a1"]
+        assert found["other"] == ["b1", "b2", "d1"]
+
+
+def _await_waiting(url: str) -> None:
+    """Waits until a transaction waits for the lock of another."""
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with engine.connect() as connection:
+        wait_for(lambda: connection.exec_driver_sql(waits).scalar_one(), 120, "somebody waits for a lock")
+    engine.dispose()
+
+
+@pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
+def test_nothing_overtakes_a_message_of_its_group_that_another_is_about_to_take(
+    database: str, selector: str
+) -> None:
+    with clients(database, 1) as (one,):
+        send(one, "a1", "b1", "a2", "c1", "a3", "b2")
+        poller = one.poller(ORDERS, selector=selector, by_group=True)
+        engine = create_engine(database)
+        locked = (
+            "SELECT 1 FROM message_reference WHERE id = (SELECT min(id) FROM message_reference) FOR UPDATE"
+        )
+        with engine.begin() as program:
+            program.exec_driver_sql(locked)
+            assert bodies(one, poller.claim(1, range(1))) == ["b1"], "as many as were asked for"
+            assert bodies(one, poller.claim(2, range(9))) == ["c1", "b2"]
+        engine.dispose()
+        assert bodies(one, poller.claim(3, range(2))) == ["a1", "a2"]
+        assert bodies(one, poller.claim(4, range(2))) == ["a3"]
+
+
+def test_what_runs_again_holds_its_group_all_the_time(url: str) -> None:
+    """A dead adapter has begun the first message of a group. This message runs again before the rest."""
+    provider = SqlProvider(Settings(url))
+    state = provider.state("suite")
+    with clients(url, 3) as (victim, heir, rival):
+        send(victim, "a1", "a2")
+        victim.poller(ORDERS, BUSY, by_group=True).claim(1, range(2))
+        journals = state.journals(victim.client_id, "instance-0")
+        journals.make()
+        task = journals.file(1, 0, 0).open()
+        task.begin(0)
+        task.close()
+        victim.abandon()
+        rules = SettlementRules(CopyDestinations(None, None, None), remember=False)
+        policy = InDoubtPolicy.REPROCESS
+        recovery = Recovery(heir, state, rules, Summary(), None, BUSY, policy, itertools.count(1))
+        recovered = recovery.run(at_start=False, timeout=0.0)
+        assert (bodies(heir, recovered.reprocess), recovered.returned) == (["a1"], 1)
+        assert rival.poller(ORDERS, BUSY, by_group=True).claim(1, range(2)) == []
+        assert bodies(heir, heir.poller(ORDERS, BUSY, by_group=True).claim(2, range(2))) == ["a2"]
+
+
+@pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
+def test_many_clients_keep_the_order_of_each_group(url: str, selector: str) -> None:
+    """Each settles the first of its claims and gives the rest back, in one step, until all are settled."""
+    names = [f"{group}{n:02}" for n in range(25) for group in "abcdefgh"]
+    done: dict[str, list[str]] = defaultdict(list)
+    at_work: dict[str, int] = {}
+    overlaps: list[str] = []
+    guard = threading.Lock()
+    ended = threading.Event()
+
+    def work(client: Connection, number: int) -> None:
+        chance = random.Random(number)
+        poller = client.poller(ORDERS, selector=selector, by_group=True)
+        cycle = 0
+        while not ended.is_set():
+            cycle += 1
+            claims = poller.claim(cycle, range(chance.randint(1, 9)))
+            found = bodies(client, claims)
+            groups = {name[0] for name in found}
+            with guard:
+                overlaps.extend(
+                    f"{group}: {at_work[group]} and {number}" for group in groups & at_work.keys()
+                )
+                at_work.update(dict.fromkeys(groups, number))
+            settled = chance.randint(0, len(claims))
+            with guard:
+                for name in found[:settled]:
+                    done[name[0]].append(name)
+                for group in groups:
+                    del at_work[group]
+                if sum(map(len, done.values())) >= len(names):
+                    ended.set()
+            client.settle(
+                [Settlement(claim, give_back=place >= settled) for place, claim in enumerate(claims)]
+            )
+
+    with clients(url, 4) as made:
+        send(made[0], *names)
+        threads = [threading.Thread(target=work, args=(client, n)) for n, client in enumerate(made)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    assert overlaps == []
+    assert {group: found for group, found in done.items() if found != sorted(found)} == {}
+    assert sorted(name for found in done.values() for name in found) == sorted(names)

@@ -1,0 +1,105 @@
+"""The database leaves out what a selector rejects for sure, and never what it accepts."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.selector import compile_selector
+from connector.messaging.settlement import Settlement
+from connector.stores.sql.database import Settings
+from connector.stores.sql.provider import SqlProvider
+from connector.stores.sql.schema import message as messages
+from connector.stores.sql.schema import reference
+from connector.stores.sql.selection import may_match
+
+ORDERS = parse_destination("orders")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "postgresql":
+        found: str = request.getfixturevalue("database")
+        return found
+    return f"sqlite:///{request.getfixturevalue('root')}/messages.db"
+
+
+def _message(type: str | None = None, priority: int = 4, **properties: PropertyValue) -> Message:
+    made = Message(type=type, priority=priority, correlation_id=f"c-{priority}_1")
+    for name, value in properties.items():
+        made.set_property(name, value)
+    return made
+
+
+SENT = [
+    _message(),
+    _message("T", region="EU"),
+    _message("t", region="eu"),
+    _message("T", 9, region="US", odd="with \0 in it"),
+    _message("T", 9, region="EU", odd="with \0 in it"),
+    _message(None, 0, region=5),
+    _message(None, 0, region=True),
+    _message("100%", 7, region="E%"),
+    _message("1000", 7, **{"$price": "EU"}),
+]
+EXACT = [
+    "region = 'EU'",
+    "'EU' = region",
+    "JMSType = 'T' AND region = 'EU'",
+    "JMSType = 'T' OR JMSPriority >= 7",
+    "JMSPriority = 9",
+    "7 < JMSPriority",
+    "region IN ('EU', 'US')",
+    "$price = 'EU'",
+    "JMSCorrelationID LIKE 'c-7\\_%' ESCAPE '\\'",
+    "JMSType LIKE '100\\%%' ESCAPE '\\'",
+    "region = 'nowhere'",
+]
+OTHER = [
+    "region = 5",
+    "region <> 'EU'",
+    "NOT (region = 'EU')",
+    "region IS NULL",
+    "region = 'EU' OR region = 5",
+    "JMSMessageID LIKE 'ID:%'",
+    "JMSPriority > 4.5 AND region LIKE '_U'",
+    "JMSXDeliveryCount = 1",
+    "region = TRUE",
+]
+
+
+@pytest.mark.parametrize("selector", EXACT + OTHER)
+def test_what_a_selector_accepts_is_never_left_out(
+    url: str, selector: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = SqlProvider(Settings(url))
+    connection = provider.connect("suite", "one")
+    # another program may have stored what no message of this one may have
+    monkeypatch.setattr(Message, "check", lambda message: None)
+    ids = connection.send(ORDERS, SENT)
+    matches = compile_selector(selector).matches
+    expected = {name for name, message in zip(ids, SENT, strict=True) if matches(message)}
+    joined = reference.join(messages, messages.c.id == reference.c.message)
+    statement = select(messages.c.headers).select_from(joined).where(may_match(selector))
+    with provider._database().transaction(reads=True) as transaction:
+        found = {headers["JMSMessageID"] for headers in transaction.execute(statement).scalars()}
+    assert expected <= found
+    odd = {name for name, message in zip(ids, SENT, strict=True) if "odd" in message.properties}
+    if selector in EXACT:
+        assert found - expected <= odd | ({ids[2]} if "sqlite" in url else set())
+    claims = connection.poller(ORDERS, selector=selector).claim(1, range(20))
+    assert {claim.message_id for claim in claims} == expected
+    connection.abandon()
+
+
+def test_a_property_that_was_added_to_a_copy_counts(url: str) -> None:
+    connection = SqlProvider(Settings(url)).connect("suite", "one")
+    connection.send(ORDERS, [_message()])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    added: dict[str, PropertyValue] = {"connector_reason": "late"}
+    connection.settle([Settlement(claim, give_back=True, properties=added)])
+    assert connection.poller(ORDERS, selector="connector_reason = 'late'").take(2, 0) is not None
+    connection.abandon()

@@ -1,0 +1,713 @@
+"""Drafts from XML Schema and JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.instance import finish
+from connector.datahandlers.json_handler import JsonHandler
+from connector.datahandlers.xml_handler import XmlHandler
+from connector.errors import MalformedData
+from connector.formats.datahandler import Hint
+from connector.workbench.drafting.draft import Draft, DraftAttribute
+from connector.workbench.drafting.samples import format_of
+from tests.workbench.drafting.drafts import defaults, definitions, draft, keys
+from tests.workbench.drafting.drafts import schema_shapes as shapes
+
+
+def xsd(*parts: str) -> str:
+    return (
+        '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:t="urn:t" targetNamespace="urn:t"'
+        ' elementFormDefault="qualified">' + "".join(parts) + "</xs:schema>"
+    )
+
+
+def order(*parts: str) -> str:
+    """A schema with the element Order, and a complex type of these parts."""
+    return xsd(f'<xs:element name="Order"><xs:complexType>{"".join(parts)}</xs:complexType></xs:element>')
+
+
+def sequence(*parts: str) -> str:
+    return f"<xs:sequence>{''.join(parts)}</xs:sequence>"
+
+
+def attributes_of(made: Draft, name: str = "Order") -> dict[str, DraftAttribute]:
+    return next(one for one in made.objects if one.name == name).attributes
+
+
+ORDERS = xsd(
+    """
+  <xs:element name="Order" type="t:OrderType"/>
+  <xs:complexType name="OrderType">
+    <xs:complexContent><xs:extension base="t:Document">
+      <xs:sequence>
+        <xs:element name="Total" type="xs:decimal"/>
+        <xs:element name="Line" maxOccurs="unbounded"><xs:complexType><xs:sequence>
+          <xs:element name="Article" type="t:Code"/>
+          <xs:element name="Quantity" type="xs:int"/>
+        </xs:sequence></xs:complexType></xs:element>
+        <xs:choice>
+          <xs:element name="ShipTo" type="t:Address"/>
+          <xs:element name="Pickup" type="xs:boolean"/>
+        </xs:choice>
+        <xs:element ref="t:BillTo" minOccurs="0"/>
+      </xs:sequence>
+    </xs:extension></xs:complexContent>
+  </xs:complexType>
+  <xs:complexType name="Document">
+    <xs:sequence>
+      <xs:element name="Number" type="t:Code"/><xs:element name="Date" type="xs:date"/>
+    </xs:sequence>
+  </xs:complexType>
+  <xs:element name="BillTo" type="t:Address"/>
+  <xs:complexType name="Address"><xs:all><xs:element name="City" type="xs:string"/></xs:all></xs:complexType>
+  <xs:simpleType name="Code">
+    <xs:restriction base="t:Text"><xs:maxLength value="12"/></xs:restriction>
+  </xs:simpleType>
+  <xs:simpleType name="Text">
+    <xs:restriction base="xs:token"><xs:maxLength value="99"/></xs:restriction>
+  </xs:simpleType>
+"""
+)
+
+ORDERED = """<Order xmlns="urn:t"><Number>7</Number><Date>2024-05-31</Date><Total>5.0</Total>
+<Line><Article>Bolt</Article><Quantity>2</Quantity></Line><Line><Article>Nut</Article><Quantity>1</Quantity></Line>
+<ShipTo><City>Ulm</City></ShipTo></Order>"""
+
+
+def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path) -> None:
+    made = draft(ORDERS, "xsd")
+    assert shapes(made) == {
+        "Order": {
+            "Number": "String",
+            "Date": "Date",
+            "Total": "Decimal",
+            "Line": "Order_Line n",
+            "ShipTo": "Order_Address",
+            "Pickup": "Boolean",
+            "BillTo": "Order_Address",
+        },
+        "Order_Line": {"Article": "String", "Quantity": "Integer"},
+        "Order_Address": {"City": "String"},
+    }
+    required = [one.name for one in attributes_of(made).values() if one.required]
+    assert required == ["Number", "Date", "Total", "Line"]
+    assert attributes_of(made)["Number"].max_length == 12
+    assert attributes_of(made, "Order_Line")["Article"].max_length == 12
+    assert keys(made)["Order"] == ["Number"]
+    assert made.left_out == []
+    handler = XmlHandler(defaults(XmlHandler), definitions(made, tmp_path))
+    bo = handler.to_business_object(ORDERED, Hint("Order", "Create"))
+    finish(bo)
+    assert bo["ShipTo"]["City"] == "Ulm"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "attribute", "comment"),
+    [
+        ("string", "String", ""),
+        ("int", "Integer", ""),
+        ("unsignedByte", "Integer", ""),
+        ("integer", "Decimal", ""),
+        ("unsignedInt", "Decimal", ""),
+        ("double", "Double", "without INF and NaN"),
+        ("float", "Float", "without INF and NaN"),
+        ("decimal", "Decimal", ""),
+        ("boolean", "Boolean", ""),
+        ("dateTime", "Date", ""),
+        ("time", "String", ""),
+        ("base64Binary", "String", ""),
+        ("anyType", "String", "of any type in the schema"),
+    ],
+)
+def test_the_attribute_type_of_a_built_in_type(type_name: str, attribute: str, comment: str) -> None:
+    made = attributes_of(draft(order(sequence(f'<xs:element name="a" type="xs:{type_name}"/>')), "xsd"))["a"]
+    assert (made.type, made.comment) == (attribute, comment)
+
+
+def restricted(base: str, *facets: str) -> DraftAttribute:
+    texts = "".join(f'<xs:{facet.partition("=")[0]} value="{facet.partition("=")[2]}"/>' for facet in facets)
+    inner = f'<xs:simpleType><xs:restriction base="xs:{base}">{texts}</xs:restriction></xs:simpleType>'
+    made = draft(order(sequence(f'<xs:element name="a">{inner}</xs:element>')), "xsd")
+    return attributes_of(made)["a"]
+
+
+def test_facets_bound_numbers_and_texts() -> None:
+    assert restricted("integer", "minInclusive=0", "maxInclusive=100").type == "Integer"
+    assert restricted("integer", "totalDigits=9").type == "Integer"
+    long = restricted("integer", "totalDigits=10")
+    assert (long.type, long.digits, long.scale) == ("Decimal", 10, 0)
+    assert restricted("integer", "maxInclusive=100").type == "Decimal"
+    money = restricted("decimal", "totalDigits=18", "fractionDigits=5")
+    assert (money.type, money.digits, money.scale) == ("Decimal", 18, 5)
+    assert restricted("decimal", "pattern=[0-9]+").type == "String"
+    assert (restricted("int", "totalDigits=3").digits, restricted("int", "totalDigits=3").scale) == (0, None)
+    assert restricted("string", "length=3").max_length == 3
+    assert restricted("string", "enumeration=a", "maxLength=x").max_length == 0
+    assert restricted("int", "maxLength=3").max_length == 0
+    assert restricted("hexBinary", "length=3").max_length == 0  # bytes, so six characters
+    assert restricted("base64Binary", "maxLength=3").max_length == 0
+
+
+def test_xml_attributes_and_names_that_are_no_names_get_tags(tmp_path: Path) -> None:
+    made = draft(
+        order(
+            sequence(
+                '<xs:element name="order-id" type="xs:int"/>', '<xs:element name="lang" type="xs:string"/>'
+            ),
+            '<xs:attribute name="lang" type="xs:language" use="required"/>'
+            '<xs:attribute name="x.y"/><xs:attribute name="old" use="prohibited"/>'
+            '<xs:attribute ref="xml:lang"/>'
+            '<xs:attribute ref="t:common"/>',
+        ).replace("</xs:schema>", '<xs:attribute name="common" type="xs:int"/></xs:schema>'),
+        "xsd",
+    )
+    assert shapes(made)["Order"] == {
+        "order_id": "Integer elem_name=order-id",
+        "lang": "String",
+        "lang_2": "String type=attribute;attr_name=lang;name=lang_2",
+        "x_y": "String type=attribute;attr_name=x.y",
+        "lang_3": "String type=attribute;attr_name=lang;name=lang_3;ns=http://www.w3.org/XML/1998/namespace",
+        "common": "Integer type=attribute;ns=urn:t",
+    }
+    assert attributes_of(made)["lang_2"].required
+    assert not attributes_of(made)["x_y"].required
+    definitions(made, tmp_path)
+
+
+def test_groups_bring_their_elements_and_attributes() -> None:
+    schema = order(
+        sequence(
+            '<xs:group ref="t:Names" minOccurs="0"/>',
+            '<xs:choice maxOccurs="9"><xs:element name="p" type="t:P"/></xs:choice>',
+        ),
+        '<xs:attributeGroup ref="t:Marks"/>',
+    ).replace(
+        "</xs:schema>",
+        '<xs:group name="Names"><xs:sequence><xs:element name="n" type="xs:string"/></xs:sequence></xs:group>'
+        '<xs:attributeGroup name="Marks"><xs:attribute name="m" use="required"/></xs:attributeGroup>'
+        '<xs:complexType name="P"><xs:sequence><xs:element name="v" type="xs:int"/>'
+        "</xs:sequence></xs:complexType></xs:schema>",
+    )
+    made = draft(schema, "xsd")
+    assert shapes(made)["Order"] == {
+        "n": "String",
+        "p": "Order_P n",
+        "m": "String type=attribute",
+    }
+    assert [one.required for one in attributes_of(made).values()] == [False, True, True, False]
+
+
+def test_types_that_contain_themselves_are_defined_once(tmp_path: Path) -> None:
+    schema = xsd(
+        '<xs:element name="Order" type="t:Part"/><xs:complexType name="Part"><xs:sequence>'
+        '<xs:element name="Id" type="xs:int"/><xs:element name="Part" type="t:Part" '
+        'minOccurs="0" maxOccurs="5"/>'
+        '<xs:element name="Id" type="xs:int"/><xs:element name="Part" type="t:Part"/>'
+        "</xs:sequence></xs:complexType>"
+    )
+    made = draft(schema, "xsd")
+    assert shapes(made) == {"Order": {"Id": "Integer n", "Part": "Order n"}}
+    assert made.left_out == [
+        "Order.Id: the order among each other and the elements between; they are written name by name",
+    ]
+    definitions(made, tmp_path)
+
+
+def test_text_beside_xml_attributes_is_kept_and_mixed_content_and_any_are_left_out() -> None:
+    price = (
+        '<xs:element name="Price"><xs:complexType><xs:simpleContent><xs:extension base="xs:decimal">'
+        '<xs:attribute name="currency"/></xs:extension></xs:simpleContent></xs:complexType></xs:element>'
+    )
+    code = (
+        '<xs:element name="Code"><xs:complexType><xs:simpleContent><xs:restriction base="xs:string">'
+        '<xs:maxLength value="3"/></xs:restriction></xs:simpleContent></xs:complexType></xs:element>'
+    )
+    made = draft(
+        order(
+            sequence(
+                price,
+                code,
+                '<xs:any/><xs:element name="tag" type="xs:string" maxOccurs="unbounded"/>'
+                '<xs:element ref="t:gone"/><xs:element name="odd" type="t:Odd"/>',
+            )
+        ).replace("<xs:complexType>", '<xs:complexType mixed="true">', 1),
+        "xsd",
+    )
+    assert made.left_out == [
+        "Order.text: text between elements",
+        "Order.xs:any: elements or XML attributes of any name",
+        "Order.gone: the schema does not define this element",
+    ]
+    assert shapes(made) == {
+        "Order": {"Price": "Order_Price", "Code": "String", "tag": "String n", "odd": "String"},
+        "Order_Price": {"Value": "Decimal type=pcdata;notag", "currency": "String type=attribute"},
+    }
+    assert attributes_of(made, "Order_Price")["Value"].required
+    assert attributes_of(made)["Code"].max_length == 3
+    assert attributes_of(made)["odd"].comment == "the schema does not define the type Odd"
+
+
+def test_the_root_is_the_element_of_the_name_else_the_only_one() -> None:
+    two = xsd(
+        *(
+            f'<xs:element name="{name}"><xs:complexType><xs:sequence>'
+            f'<xs:element name="{name}Id" type="xs:int"/>'
+            "</xs:sequence></xs:complexType></xs:element>"
+            for name in ("Order", "Invoice")
+        )
+    )
+    assert shapes(draft(two, "xsd", "Invoice")) == {"Invoice": {"InvoiceId": "Integer"}}
+    with pytest.raises(
+        MalformedData, match="several root elements, name the object like one: Order, Invoice"
+    ):
+        draft(two, "xsd", "Bill")
+    made = draft(ORDERS, "xsd", "Bestellung")
+    assert list(shapes(made)) == ["Bestellung", "Bestellung_Line", "Bestellung_Address"]
+    assert "the tag elem_name says that the root element Order is a Bestellung" in made.checks
+    assert made.top.tags == ["ns=urn:t", "elem_name=Order", "verb=false"]
+    only_type = xsd('<xs:complexType name="T"><xs:attribute name="a"/></xs:complexType>')
+    assert shapes(draft(only_type, "xsd")) == {"Order": {"a": "String type=attribute"}}
+
+
+def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
+    (tmp_path / "types").mkdir()
+    main = tmp_path / "main.xsd"
+    main.write_text(
+        xsd(
+            '<xs:include schemaLocation="types/address.xsd"/><xs:include schemaLocation="main.xsd"/>'
+            '<xs:import namespace="u" schemaLocation="http://127.0.0.1:1/x.xsd"/><xs:import namespace="v"/>'
+            '<xs:element name="Order"><xs:complexType><xs:sequence><xs:element name="a" type="t:Address"/>'
+            "</xs:sequence></xs:complexType></xs:element>"
+        )
+    )
+    address = tmp_path / "types/address.xsd"
+    address.write_text(
+        xsd(
+            '<xs:include schemaLocation="../main.xsd"/><xs:complexType name="Address"><xs:sequence>'
+            '<xs:element name="City" type="xs:string"/></xs:sequence></xs:complexType>'
+        )
+    )
+    made = draft(main.read_text(), "xsd", path=main)
+    assert shapes(made)["Order_Address"] == {"City": "String"}
+    assert made.left_out == ["main.xsd:1: 'http://127.0.0.1:1/x.xsd': only local schema files are read"]
+    address.write_text("<a>")
+    with pytest.raises(MalformedData, match=r"main\.xsd:1: address\.xsd is no XML"):
+        draft(main.read_text(), "xsd", path=main)
+    address.unlink()
+    with pytest.raises(
+        MalformedData, match=r"main\.xsd:1: address\.xsd cannot be read: No such file or directory"
+    ):
+        draft(main.read_text(), "xsd", path=main)
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        ("<a/>", "the root element is a, expected xs:schema: line 1"),
+        ("{", "the body is no XML"),
+        (xsd(), "the schema has no element"),
+        (
+            xsd('<xs:element name="Order" type="xs:int"/>'),
+            "Order holds a single value, expected elements: line 1",
+        ),
+        (
+            order(sequence('<xs:group ref="t:G"/>')).replace(
+                "</xs:schema>", '<xs:group name="G"><xs:group ref="t:G"/></xs:group></xs:schema>'
+            ),
+            "group G contains itself: line 1",
+        ),
+        (
+            order(sequence('<xs:element name="a" type="t:S"/>')).replace(
+                "</xs:schema>",
+                '<xs:simpleType name="S"><xs:restriction base="t:S"/></xs:simpleType></xs:schema>',
+            ),
+            "a simple type is based on itself: line 1",
+        ),
+        (
+            order(sequence('<xs:group ref="t:g0"/>')).replace(
+                "</xs:schema>",
+                "".join(
+                    f'<xs:group name="g{n}"><xs:sequence>'
+                    f'<xs:group ref="t:g{n + 1}"/><xs:group ref="t:g{n + 1}"/>'
+                    "</xs:sequence></xs:group>"
+                    for n in range(40)
+                )
+                + '<xs:group name="g40"/></xs:schema>',
+            ),
+            "more than 200000 declarations: line 1",
+        ),
+        (
+            order(sequence('<xs:group ref="t:g0"/>')).replace(
+                "</xs:schema>",
+                "".join(f'<xs:group name="g{n}"><xs:group ref="t:g{n + 1}"/></xs:group>' for n in range(5000))
+                + "</xs:schema>",
+            ),
+            "the groups or types of the schema are nested too deeply",
+        ),
+    ],
+)
+def test_a_schema_that_describes_no_object_is_an_error(schema: str, error: str) -> None:
+    with pytest.raises(MalformedData) as raised:
+        draft(schema, "xsd")
+    assert str(raised.value).startswith(error)
+
+
+# --- JSON Schema -----------------------------------------------------------------------------
+
+ORDER_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["orderId", "lines"],
+    "properties": {
+        "orderId": {"type": "string", "maxLength": 12},
+        "order-date": {"type": "string", "format": "date"},
+        "total": {"type": ["number", "null"]},
+        "count": {"type": "integer", "minimum": 0, "maximum": 9},
+        "big": {"type": "integer", "format": "int64"},
+        "some": {"type": "integer"},
+        "paid": {"type": "boolean"},
+        "state": {"enum": ["open", "closed"]},
+        "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}},
+        "shipTo": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/address"}]},
+        "billTo": {"allOf": [{"$ref": "#/$defs/address"}], "description": "x"},
+        "inner": {"properties": {"x": {"const": 1}}},
+    },
+    "$defs": {
+        "line": {
+            "type": "object",
+            "properties": {"article": {"type": "string"}, "part": {"$ref": "#/$defs/line"}},
+        },
+        "address": {"allOf": [{"$ref": "#/$defs/place"}, {"properties": {"street": {"type": "string"}}}]},
+        "place": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+
+
+def test_a_json_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path) -> None:
+    made = draft(json.dumps(ORDER_SCHEMA), "json-schema")
+    assert shapes(made) == {
+        "Order": {
+            "orderId": "String",
+            "order_date": "Date name=order-date",
+            "total": "Decimal",
+            "count": "Integer",
+            "big": "Decimal",
+            "some": "Integer",
+            "paid": "Boolean",
+            "state": "String",
+            "lines": "Order_line n",
+            "shipTo": "Order_address",
+            "billTo": "Order_address",
+            "inner": "Order_inner",
+        },
+        "Order_line": {"article": "String", "part": "Order_line"},
+        "Order_address": {"street": "String", "city": "String"},
+        "Order_inner": {"x": "Integer"},
+    }
+    assert [one.name for one in attributes_of(made).values() if one.required] == ["orderId", "lines"]
+    assert attributes_of(made, "Order_address")["city"].required
+    assert attributes_of(made)["orderId"].max_length == 12
+    assert attributes_of(made)["some"].comment == "the schema gives no bounds; Integer has 32 bits"
+    assert made.left_out == []
+    handler = JsonHandler(defaults(JsonHandler), definitions(made, tmp_path))
+    body = (
+        '{"orderId": "1", "lines": [{"article": "x", "part": {"article": "y"}}], "billTo": {"city": "Ulm"}}'
+    )
+    bo = handler.to_business_object(body, Hint("Order", "Create"))
+    finish(bo)
+    assert bo["lines"][0]["part"]["article"] == "y"
+
+
+def test_what_a_json_schema_has_and_no_attribute_can_hold_is_left_out(tmp_path: Path) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "string", "maxLength": 5}},
+            "rows": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+            "pair": {"type": "array", "items": [{"type": "string"}]},
+            "anything": True,
+            "nothing": {},
+            "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+            "both": {"type": ["string", "integer"]},
+            "mixed": {"enum": [1, "a"]},
+            "map": {"type": "object", "additionalProperties": {"type": "string"}},
+            "far": {"$ref": "other.json#/x"},
+            "lost": {"$ref": "#/$defs/gone"},
+            "round": {"$ref": "#/$defs/round"},
+            "file": {"type": "file"},
+            "gaps": {"type": "array", "items": {"type": ["string", "null"]}},
+            "anchor": {"$ref": "#gone"},
+        },
+        "patternProperties": {"^x-": {"type": "string"}},
+        "$defs": {"round": {"$ref": "#/$defs/round"}},
+    }
+    made = draft(json.dumps(schema), "json-schema")
+    assert [text.removeprefix("Order.") for text in made.left_out] == [
+        "rows: a list of lists",
+        "pair: a list whose elements differ by their place",
+        "anything: any value fits",
+        "nothing: a value of any type",
+        "either: one of 2 schemas",
+        "both: a value of several types: string, integer",
+        "mixed: a value of any type",
+        "map: an object without properties",
+        "far: the reference 'other.json#/x' leads out of the file",
+        "lost: the reference '#/$defs/gone' leads nowhere",
+        "round: references in a circle",
+        "file: the type 'file'",
+        "gaps: a list with null",
+        "anchor: the reference '#gone' leads nowhere",
+        "patternProperties: members of any name",
+    ]
+    assert shapes(made) == {"Order": {"id": "String", "tags": "String n"}}
+    assert attributes_of(made)["tags"].max_length == 5
+    definitions(made, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        ({}, "the schema describes no object: a value of any type"),
+        ({"type": "string"}, "the schema describes no object with properties"),
+        ({"type": "object"}, "the schema describes no object with properties"),
+        (
+            {"$ref": "http://x"},
+            "the schema describes no object: the reference 'http://x' leads out of the file",
+        ),
+    ],
+)
+def test_a_json_schema_of_no_object_is_an_error(schema: dict[str, Any], error: str) -> None:
+    with pytest.raises(MalformedData) as raised:
+        draft(json.dumps(schema), "json-schema")
+    assert str(raised.value) == error
+
+
+MANY: dict[str, Any] = {
+    "$schema": "http://json-schema.org/draft-06/schema#",
+    "oneOf": [{"$ref": "#/definitions/Patient"}, {"$ref": "#/definitions/Bundle"}],
+    "definitions": {
+        "Patient": {
+            "description": "a person",
+            "properties": {
+                "resourceType": {"const": "Patient"},
+                "_birthDate": {"$ref": "#/definitions/Element"},
+                "contained": {"type": "array", "items": {"$ref": "#/definitions/ResourceList"}},
+                "given": {"type": "array", "items": {"$ref": "#/definitions/string"}},
+                "contact": {"$ref": "#/definitions/Contact"},
+            },
+            "additionalProperties": False,
+            "required": ["resourceType"],
+        },
+        "Element": {
+            "properties": {
+                "id": {"type": "string"},
+                "extension": {"type": "array", "items": {"$ref": "#/definitions/Element"}},
+            }
+        },
+        "string": {"type": "string"},
+        "Bundle": {"properties": {"resourceType": {"const": "Bundle"}}},
+        "ResourceList": {"oneOf": [{"$ref": "#/definitions/Patient"}] * 30},
+        "Contact": {
+            "required": ["kind"],
+            "properties": {"kind": {"type": "string"}},
+            "anyOf": [{"$ref": "#/definitions/Phone"}, {"properties": {"mail": {"type": "string"}}}],
+        },
+        "Phone": {"properties": {"kind": {"const": 1}, "number": {"type": "string"}}, "required": ["number"]},
+    },
+}
+
+
+def test_a_json_schema_of_many_definitions_drafts_the_one_of_the_name(tmp_path: Path) -> None:
+    made = draft(json.dumps(MANY), "json-schema", "Patient")
+    assert shapes(made) == {
+        "Patient": {
+            "resourceType": "String",
+            "_birthDate": "Patient_Element",
+            "given": "String n",
+            "contact": "Patient_Contact",
+        },
+        "Patient_Element": {"id": "String", "extension": "Patient_Element n"},
+        "Patient_Contact": {"kind": "String", "number": "String", "mail": "String"},
+    }
+    required = [
+        (holder.name, one.name)
+        for holder in made.objects
+        for one in holder.attributes.values()
+        if one.required
+    ]
+    assert required == [("Patient", "resourceType"), ("Patient_Contact", "kind")]
+    assert made.left_out == [
+        "Patient.contained: one of 30 schemas",
+        "Patient_Contact.kind: another type in another schema of a choice",
+    ]
+    definitions(made, tmp_path)
+    assert list(shapes(draft(json.dumps(MANY), "json-schema", "Phone"))) == ["Phone"]
+    titled = {**MANY, "title": "Bundle", "oneOf": MANY["oneOf"][:1]}
+    whole = draft(json.dumps(titled), "json-schema", "Bundle")
+    assert "given" in shapes(whole)["Bundle"]
+    few = draft(json.dumps(MANY), "json-schema", "Any")  # a choice of two objects
+    assert list(shapes(few)["Any"]) == ["resourceType", "_birthDate", "given", "contact"]
+
+
+WITH_ID = {"properties": {"id": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"$defs": {"Order": WITH_ID, "Other": {}}},
+        {"openapi": "3.1.0", "components": {"schemas": {"Order": WITH_ID}}},
+        {
+            "swagger": "2.0",
+            "definitions": {"Order": {"allOf": [{"$ref": "#o"}]}, "o": {"$anchor": "o", **WITH_ID}},
+        },
+    ],
+)
+def test_a_definition_of_the_name_is_found_in_each_place(document: dict[str, Any]) -> None:
+    content = json.dumps(document).encode()
+    assert format_of(Path("api.json"), content) == "json-schema"
+    assert shapes(draft(content, "json-schema")) == {"Order": {"id": "String"}}
+    with pytest.raises(MalformedData, match="; name the object like one of its definitions: Order"):
+        draft(content, "json-schema", "Missing")
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"type": ["string", "null"]},
+        {"type": "string", "nullable": True},
+        {"oneOf": [{"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"$ref": "#/$defs/text"}, {"type": "null"}]},
+        {"enum": ["a", None]},
+        {"$ref": "#/$defs/maybe"},
+    ],
+)
+def test_what_may_be_null_is_not_required(described: dict[str, Any], tmp_path: Path) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "note": described},
+        "required": ["id", "note"],
+        "$defs": {"text": {"type": "string"}, "maybe": {"type": ["string", "null"]}},
+    }
+    made = draft(json.dumps(schema), "json-schema")
+    assert [one.required for one in attributes_of(made).values()] == [True, False]
+    assert attributes_of(made)["note"].comment == "required in the schema, where null is a value"
+    handler = JsonHandler(defaults(JsonHandler), definitions(made, tmp_path))
+    bo = handler.to_business_object('{"id": 1, "note": null}', Hint("Order", "Create"))
+    finish(bo)
+    assert bo["note"] is None
+
+
+def test_parts_that_cannot_be_followed_are_left_out_once() -> None:
+    schema = {"allOf": [{"$ref": "#/gone"}, {"properties": {"a": {"type": "string"}}}]}
+    assert draft(json.dumps(schema), "json-schema").left_out == [
+        "a part of allOf: the reference '#/gone' leads nowhere"
+    ]
+
+
+words = st.sampled_from(
+    [
+        "type",
+        "properties",
+        "items",
+        "$ref",
+        "allOf",
+        "oneOf",
+        "enum",
+        "required",
+        "a",
+        "object",
+        "array",
+        "#/a",
+        "#",
+        "string",
+        "integer",
+        "maxLength",
+        "minimum",
+        "format",
+        "int64",
+    ]
+)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(words, anything, max_size=4))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_json_is_a_draft_or_malformed(tmp_path: Path, document: dict[str, Any]) -> None:
+    try:
+        made = draft(json.dumps({"type": "object", **document}), "json-schema")
+    except MalformedData:
+        return
+    definitions(made, tmp_path)
+
+
+tags = st.sampled_from(
+    [
+        "element",
+        "complexType",
+        "simpleType",
+        "sequence",
+        "choice",
+        "group",
+        "attribute",
+        "attributeGroup",
+        "extension",
+        "restriction",
+        "complexContent",
+        "simpleContent",
+        "any",
+        "maxLength",
+    ]
+)
+marks = st.dictionaries(
+    st.sampled_from(["name", "type", "ref", "base", "minOccurs", "maxOccurs", "value", "mixed", "use"]),
+    st.sampled_from(["A", "t:A", "B", "xs:int", "xs:integer", "0", "2", "unbounded", "true", "required", ""]),
+    max_size=3,
+)
+nodes = st.recursive(
+    st.tuples(tags, marks, st.just([])),
+    lambda inner: st.tuples(tags, marks, st.lists(inner, max_size=3)),
+    max_leaves=12,
+)
+
+
+def markup(node: tuple[str, dict[str, str], list[Any]]) -> str:
+    tag, named, inner = node
+    texts = "".join(f' {name}="{text}"' for name, text in named.items())
+    return f"<xs:{tag}{texts}>{''.join(map(markup, inner))}</xs:{tag}>"
+
+
+@given(st.lists(nodes, max_size=4))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_xml_schema_is_a_draft_or_malformed(tmp_path: Path, parts: list[Any]) -> None:
+    try:
+        made = draft(xsd('<xs:element name="Order" type="t:A"/>', *map(markup, parts)), "xsd")
+    except MalformedData:
+        return
+    definitions(made, tmp_path)
+
+
+def test_children_that_require_each_other_are_not_required(tmp_path: Path) -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/other"}}, "required": ["next"]}
+    other = {"type": "object", "properties": {"back": {"$ref": "#"}, "x": {"$ref": "#/$defs/other"}}}
+    made = draft(
+        json.dumps({**node, "$defs": {"other": {**other, "required": ["back", "x"]}}}), "json-schema"
+    )
+    definitions(made, tmp_path)
+    assert [one.required for name in shapes(made) for one in attributes_of(made, name).values()] == [
+        True,
+        False,
+        False,
+    ]
