@@ -38,7 +38,10 @@ _SHORTEST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 """Seconds before a task is replaced. After a task that has lived longer than this, the shortest again."""
 _MOST_DEATHS: Final = 3
-"""Tasks in a row that end before their first answer, after which the worker cannot work."""
+"""Tasks of a keeper that end in a row, while no task gives an answer. Then workers cannot work.
+
+One body may kill all workers again and again. So the answer of another task shows that workers can work.
+"""
 _REASON_SECONDS: Final = 5.0
 """Seconds to wait until Spark tells why a task has ended."""
 _STOP_SECONDS: Final = 5.0
@@ -84,6 +87,8 @@ class StayingTasks(EventTasks):
         self._idle: list[TaskLink] = []
         self._busy: set[TaskLink] = set()
         self._failure: PipelineError | None = None
+        self._answers = itertools.count(1)
+        self._last_answer = 0
         self._closing = threading.Event()
         self._keepers: dict[int, _Keeper] = {}
         self._check: tuple[str, bytes] | None = None
@@ -160,7 +165,7 @@ class StayingTasks(EventTasks):
             raise self._reason(link, "start") from None
         except PipelineError as error:
             return link.facts._replace(error=str(error))
-        self._keepers[link.number].has_answered = True
+        self._last_answer = next(self._answers)
         return link.facts._replace(answer=answer)
 
     def check(self) -> None:
@@ -230,7 +235,7 @@ class StayingTasks(EventTasks):
         return answer
 
     def _answered(self, link: TaskLink) -> None:
-        self._keepers[link.number].has_answered = True
+        self._last_answer = next(self._answers)
         self._release(link)
 
     def _reason(self, link: TaskLink, description: str) -> PipelineError:
@@ -314,14 +319,14 @@ class StayingTasks(EventTasks):
 
     def _keep(self, keeper: _Keeper) -> None:
         """Runs a task, and replaces the task whenever it has ended."""
-        deaths, pause = 0, _SHORTEST_PAUSE
+        deaths, answer, pause = 0, self._last_answer, _SHORTEST_PAUSE
         code = str(shipping.code_directory())
         call = staying(self._listener.address, self._listener.secret, keeper.number, code, self._deployment)
         while not self._closing.is_set():
-            keeper.has_answered = False
             began = time.monotonic()
             error = self._job(keeper.number, call)
-            deaths = 0 if keeper.has_answered else deaths + 1
+            deaths = deaths + 1 if answer == self._last_answer else 0
+            answer = self._last_answer
             is_last = deaths == _MOST_DEATHS or not self._alive()
             with self._changed:
                 keeper.error = error
@@ -371,7 +376,7 @@ class StayingTasks(EventTasks):
             function, task_settings = self._check
             try:
                 link.call(function, self._key(task_settings), task_settings, b"")
-                keeper.has_answered = True
+                self._last_answer = next(self._answers)
             except PipelineError as error:
                 link.facts = link.facts._replace(error=str(error))
             except TaskEnded:
@@ -391,8 +396,6 @@ class _Keeper:
         self.number = number
         self.runs = False
         self.thread = threading.Thread()
-        self.has_answered = False
-        """Whether the present task has given an answer."""
         self.link: TaskLink | None = None
         """The connection to the present task. While no task is connected, that to the last one."""
         self.ended_jobs = 0

@@ -12,6 +12,7 @@ import pytest
 from connector.spark.pipeline import SparkPipeline
 
 PROCESSES = """
+import fcntl
 import json
 import os
 import sys
@@ -85,6 +86,20 @@ def refuse(plan, deployment, payload):
 
 def count(plan, deployment, payload):
     return f"{len(os.listdir('/proc/self/fd'))} {len(os.listdir('/proc/self/task'))}".encode()
+
+
+def leave_unless_first(plan, deployment, payload):
+    # while a file is there, only the process that has locked the file stays
+    global locked
+    Path(plan.decode()).with_name(f"mark.{os.getpid()}").touch()
+    try:
+        locked = open(plan)
+        fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os._exit(0)
+    except FileNotFoundError:
+        pass
+    return str(os.getpid()).encode()
 
 
 def leave(plan, deployment, payload):

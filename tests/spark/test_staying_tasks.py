@@ -24,20 +24,20 @@ from connector.spark.pipeline import SparkPipeline
 from connector.spark.staying_tasks import StayingTasks
 from tests.waiting import is_running, wait_for
 
-Make = Callable[[], StayingTasks]
+Make = Callable[..., StayingTasks]
 
 ECHO = "connector.spark.worker:echo"
 
 
 @pytest.fixture
 def make(request: pytest.FixtureRequest, local: SparkPipeline) -> Iterator[Make]:
-    """Makes one further task that stays, in a free slot of the local pipeline."""
+    """Makes further tasks that stay, in free slots of the local pipeline."""
     made: list[StayingTasks] = []
     context, place, explained = local._context, local._deployment, local._explained
 
-    def make() -> StayingTasks:
+    def make(count: int = 1) -> StayingTasks:
         group = f"test {request.node.name} {len(made)}"
-        made.append(StayingTasks(context, 1, group, "test", place, explained, lambda: local.alive))
+        made.append(StayingTasks(context, count, group, "test", place, explained, lambda: local.alive))
         return made[-1]
 
     yield make
@@ -163,6 +163,33 @@ def test_a_task_that_dies_three_times_before_its_first_answer_is_an_error_and_tr
     assert Path(f"{flag}.deaths").read_text().count("x") >= 3
     flag.unlink()
     assert wait_for(lambda: _echoed(tasks, plan), what="an answer") == [b"b"]
+
+
+def test_a_task_that_dies_again_and_again_is_replaced_while_another_answers(
+    make: Make, tmp_path: Path
+) -> None:
+    """A body that kills all workers, and comes again, may meet a task that has only begun each time."""
+    tasks, flag = make(2), tmp_path / "flag"
+    plan = str(flag).encode()
+
+    def pids() -> set[int]:
+        return {int(path.suffix[1:]) for path in tmp_path.glob("mark.*")}
+
+    tasks.probe("functions:leave_unless_first", plan)
+    flag.touch()
+    first = int(tasks.run("functions:leave_unless_first", plan, [b"x"], "x")[0])
+    (other,) = pids() - {first}
+    os.kill(other, signal.SIGKILL)
+
+    def died_often() -> bool:
+        assert int(tasks.run("functions:leave_unless_first", plan, [b"x"], "x")[0]) == first
+        tasks.check()
+        return len(pids()) > 6
+
+    wait_for(died_often, what="five deaths")
+    flag.unlink()
+    before = pids()
+    wait_for(lambda: [pid for pid in pids() - before if is_running(pid)], what="replaced")
 
 
 def _echoed(tasks: StayingTasks, plan: bytes) -> list[bytes]:
