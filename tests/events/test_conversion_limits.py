@@ -17,8 +17,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connector import stages
 from connector.events.convert import Converter
+from connector.limits import stages
 from connector.limits.control import RunnerControl
 from connector.messaging.message import Message
 from connector.status import ReturnCode
