@@ -10,7 +10,7 @@ Two names of that source are missing. CONNECTOR_NOT_ACTIVE is the exception
 from __future__ import annotations
 
 import datetime
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 VERSION: Final = "0.3.0"
@@ -33,7 +33,7 @@ class ReturnCode(IntEnum):
         return self.name
 
 
-class OutcomeKind(str, Enum):
+class OutcomeKind(StrEnum):
     """The kind of an outcome. Every claimed event has exactly one kind, unless it comes again."""
 
     PUBLISHED = "published"
@@ -45,9 +45,6 @@ class OutcomeKind(str, Enum):
     """Not settled. The message goes back to the queue, and comes again."""
     ROLLED_BACK = "rolled_back"
     """Given back with a delivery count that is one higher (ContainerManagedEvents)."""
-
-    def __str__(self) -> str:
-        return self.value
 
 
 def timestamp() -> str:

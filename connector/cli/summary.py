@@ -26,9 +26,9 @@ _COLUMNS: Final = (
     ("discarded", "no copy kept"),
 )
 _REASONS: Final = {
-    OutcomeKind.FAILED.value: "In error",
-    OutcomeKind.UNSUBSCRIBED.value: "Unsubscribed",
-    OutcomeKind.IN_DOUBT.value: "In doubt",
+    OutcomeKind.FAILED: "In error",
+    OutcomeKind.UNSUBSCRIBED: "Unsubscribed",
+    OutcomeKind.IN_DOUBT: "In doubt",
 }
 _MAX_REASONS: Final = 10
 _MAX_LISTED: Final = 20

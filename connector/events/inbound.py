@@ -43,9 +43,6 @@ from connector.trace import step
 _log = logging.getLogger("connector.events")
 
 _MOST_THREADS: Final = 64
-_FAILED: Final = OutcomeKind.FAILED.value
-_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
-_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 
 AfterBatch = Callable[[CycleReport], None]
 
@@ -217,7 +214,7 @@ class Inbound:
                 ended_claims.returned.append((claim, 0))
             elif count >= self._settings.max_attempts:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
-                outcome = Outcome(_FAILED, None, None, reason, count, not_read=True)
+                outcome = Outcome(OutcomeKind.FAILED, None, None, reason, count, not_read=True)
                 ended_claims.decided.append((claim, outcome))
             else:
                 wanted.append(claim)
@@ -291,10 +288,12 @@ class Inbound:
         for items, seconds in result.durations:
             self._durations.note(items, seconds)
         if self._window is not None:
-            published = [number for number, one in result.outcomes.items() if one.kind == _PUBLISHED]
+            published = [
+                number for number, one in result.outcomes.items() if one.kind == OutcomeKind.PUBLISHED
+            ]
             ids = self._schedule.ids_of(batch.cycle)
             self._window.add(ids[number] for number in published)
-        gave_back = any(one.kind == _GIVEN_BACK for one in result.outcomes.values())
+        gave_back = any(one.kind == OutcomeKind.GIVEN_BACK for one in result.outcomes.values())
         return self._schedule.ended(
             batch,
             result.outcomes,
@@ -326,7 +325,7 @@ class Inbound:
             return
         self._transactions.settled(ended_claims)
         if self._window is not None:  # some ran in another transaction
-            published = [claim for claim, one in ended_claims.decided if one.kind == _PUBLISHED]
+            published = [claim for claim, one in ended_claims.decided if one.kind == OutcomeKind.PUBLISHED]
             self._window.add(filter(None, map(self._schedule.id_of, published)))
 
     def _close(self, ended_claims: EndedClaims, error: PipelineError | None = None) -> CycleReport:

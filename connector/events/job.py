@@ -203,7 +203,7 @@ class EventJobs:
             attempts = batch.attempts[number] + 1 if number in batch.attempts else 0
             if claim.delivery_count + attempts >= self._task_settings.max_attempts:
                 reason = f"{ended}; it was tried alone {attempts} times (max_attempts)"
-                outcome = Outcome(OutcomeKind.FAILED.value, None, None, reason, attempts, not_read=True)
+                outcome = Outcome(OutcomeKind.FAILED, None, None, reason, attempts, not_read=True)
                 result.outcomes[number] = outcome
                 result.again.discard(number)
             else:
@@ -318,9 +318,9 @@ class EventJobs:
                 continue
             attempts = batch.attempts.get(number, 0) + 1
             total = claim.delivery_count + attempts
-            kind = OutcomeKind.FAILED.value
+            kind = OutcomeKind.FAILED
             if begun and not self._task_settings.rerun:
-                kind, reason = OutcomeKind.IN_DOUBT.value, ended
+                kind, reason = OutcomeKind.IN_DOUBT, ended
             elif answer.exceeded and not begun:
                 reason = ended
             elif not begun and answer.converting and number in batch.attempts:

@@ -19,7 +19,7 @@ class Outcome(NamedTuple):
     """The outcome of one event, or of several events with equal outcomes.
 
     Args:
-        kind: a value of :class:`connector.status.OutcomeKind`.
+        kind: as JSON has it, its value.
         object, verb: of the business object. None if there was no object.
         reason: the reason for anything but published.
         attempts: all begun deliveries of this message, earlier stays in the queue included.
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
         bare: failed, and a broker has refused the whole copy, so the copy has the body only.
     """
 
-    kind: str
+    kind: OutcomeKind
     object: str | None = None
     verb: str | None = None
     reason: str | None = None
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether the message was published without any message to send or discard."""
-        return self.kind == _PUBLISHED and not (self.sends or self.discards or self.not_read)
+        return self.kind == OutcomeKind.PUBLISHED and not (self.sends or self.discards or self.not_read)
 
     def to_json(self) -> bytes:
         """Returns one line of JSON without trailing defaults."""
@@ -75,15 +75,11 @@ class Outcome(NamedTuple):
         try:
             for position in range(_DELIVERED, min(len(values), _DELIVERED + 3)):
                 values[position] = tuple(values[position])  # JSON has no tuples
-            outcome = cls(*values)
-        except TypeError:
+            return cls(OutcomeKind(values[0]), *values[1:])
+        except (IndexError, TypeError, ValueError):
             raise ValueError(f"{values!r} is no outcome") from None
-        if outcome.kind not in _KINDS:
-            raise ValueError(f"{outcome.kind!r} is no outcome")
-        return outcome
 
 
-_KINDS: Final = frozenset(kind.value for kind in OutcomeKind)
 _DELIVERED: Final = Outcome._fields.index("delivered")
 _MAX_ATTEMPTS: Final = 1 << 30
 """Most attempts that a property may claim, so that JMSXDeliveryCount stays an int of 32 bits."""
@@ -102,16 +98,16 @@ def history(message: Message) -> tuple[int, tuple[str, ...]]:
         return 0, ()
     attempts = properties.get("connector_attempts")
     earlier = min(attempts, _MAX_ATTEMPTS) if isinstance(attempts, int) and attempts > 0 else 0
-    if properties.get("connector_outcome", _FAILED) not in (_FAILED, _GIVEN_BACK):
+    if properties.get("connector_outcome", OutcomeKind.FAILED) not in (
+        OutcomeKind.FAILED,
+        OutcomeKind.GIVEN_BACK,
+    ):
         return earlier, ()
     delivered = properties.get("connector_delivered")
     return earlier, split_names(delivered) if isinstance(delivered, str) else ()
 
 
-_FAILED: Final = OutcomeKind.FAILED.value
-_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
-_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
-_COMES_AGAIN: Final = (_GIVEN_BACK, OutcomeKind.ROLLED_BACK.value)
+_COMES_AGAIN: Final = (OutcomeKind.GIVEN_BACK, OutcomeKind.ROLLED_BACK)
 
 
 _RECORDS: Final = re.compile(r"(.+#)([0-9]{1,9})(?:-([0-9]{1,9}))?", re.DOTALL)

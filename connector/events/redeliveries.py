@@ -62,7 +62,7 @@ class Redelivery(NamedTuple):
         if outcome.delivered:
             properties["connector_outcome"] = outcome.kind
             properties["connector_delivered"] = join_names(outcome.delivered)
-        counts = outcome.kind == OutcomeKind.ROLLED_BACK.value or outcome.must_repeat
+        counts = outcome.kind == OutcomeKind.ROLLED_BACK or outcome.must_repeat
         return Redelivery(self.destination, None, self.begun + (begun if counts else 0), properties, sends)
 
     def after_journal(self, journal: CycleJournal, sequence: int) -> Redelivery:

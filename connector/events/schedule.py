@@ -42,11 +42,8 @@ _TASK_SECONDS: Final = 0.002
 _TASK_SECONDS_OF_JOB: Final = 0.008
 """Cost of one more task of a batch in seconds. Shorter events run in the task of other events."""
 
-_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
-_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
-_ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 
-DUPLICATE: Final = Outcome(OutcomeKind.DUPLICATE.value, reason="it was published before", not_read=True)
+DUPLICATE: Final = Outcome(OutcomeKind.DUPLICATE, reason="it was published before", not_read=True)
 """The outcome of an event whose message was published before."""
 
 
@@ -367,7 +364,7 @@ class Schedule:
             outcome = outcomes.get(claim.sequence)
             if outcome is not None:
                 ended_claims.decided.append((claim, outcome))
-                if outcome.kind == _ROLLED_BACK:
+                if outcome.kind == OutcomeKind.ROLLED_BACK:
                     stopped.add(self._key(claim))
             elif claim.sequence in wanted:
                 repeated.append(claim)
@@ -465,7 +462,7 @@ class Schedule:
             key = self.id_of(claim) if copies else None
             if key is None:
                 continue
-            if outcome.kind == _PUBLISHED:
+            if outcome.kind == OutcomeKind.PUBLISHED:
                 ended_claims.decided.extend((copy, DUPLICATE) for copy in copies)
             elif outcome.comes_again or self._key(copies[0]) in stopped:
                 for copy in copies:

@@ -30,24 +30,16 @@ class CopyDestinations:
     error: Destination | None
     unsubscribed: Destination | None
 
-    def of(self, kind: str) -> Destination | None:
+    def of(self, kind: OutcomeKind) -> Destination | None:
         return getattr(self, _COPIES[kind])  # type: ignore[no-any-return]  # the three above
 
 
 _COPIES: Final = {
-    OutcomeKind.PUBLISHED.value: "archive",
-    OutcomeKind.DUPLICATE.value: "archive",
-    OutcomeKind.FAILED.value: "error",
-    OutcomeKind.UNSUBSCRIBED.value: "unsubscribed",
+    OutcomeKind.PUBLISHED: "archive",
+    OutcomeKind.DUPLICATE: "archive",
+    OutcomeKind.FAILED: "error",
+    OutcomeKind.UNSUBSCRIBED: "unsubscribed",
 }
-
-
-_FAILED: Final = OutcomeKind.FAILED.value
-_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
-_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
-_ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
-_IN_DOUBT: Final = OutcomeKind.IN_DOUBT.value
-_DUPLICATE: Final = OutcomeKind.DUPLICATE.value
 
 
 class SettlementRules:
@@ -79,12 +71,12 @@ class SettlementRules:
             ProviderError: the reply of the settlement cannot be made.
         """
         kind = outcome.kind
-        if kind == _IN_DOUBT:
+        if kind == OutcomeKind.IN_DOUBT:
             return None
         if outcome.comes_again:
             return given_back(claim, outcome)
         published = None
-        if self._remember and kind == _PUBLISHED:
+        if self._remember and kind == OutcomeKind.PUBLISHED:
             published = key if key is not None else claim.duplicate_key
         return Settlement(
             claim,
@@ -121,7 +113,7 @@ class SettlementRules:
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
-        if outcome.not_read and outcome.kind == _FAILED and self._refusals is not None:
+        if outcome.not_read and outcome.kind == OutcomeKind.FAILED and self._refusals is not None:
             headers = claim.headers()
             if not history(headers)[1]:  # subscriptions that have confirmed have replied
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
@@ -134,7 +126,7 @@ class SettlementRules:
         if outcome.not_read:
             earlier, confirmed = history(claim.headers())
             attempts += earlier
-            if outcome.kind == _FAILED:
+            if outcome.kind == OutcomeKind.FAILED:
                 delivered = (*confirmed, *(name for name in delivered if name not in confirmed))
         key = (claim.destination, outcome.kind, now, attempts, outcome.reason, delivered)
         properties = self._properties.get(key)
@@ -234,7 +226,7 @@ class Settler:
     @staticmethod
     def _note_return(claim: Claim, outcome: Outcome, report: CycleReport) -> None:
         report.returned += 1
-        if outcome.kind == _ROLLED_BACK:
+        if outcome.kind == OutcomeKind.ROLLED_BACK:
             report.rolled_back += 1
             fields = event_fields(claim.cycle, claim, claim.message_id, outcome)
             _log.warning("an event is rolled back", extra=fields)
@@ -244,7 +236,7 @@ class Settler:
     def _report_settled(self, claim: Claim, outcome: Outcome, identity: str, *, discarded: bool) -> None:
         place = claim.cycle, claim.sequence
         self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded, taken=place)
-        if outcome.kind not in (_PUBLISHED, _DUPLICATE):
+        if outcome.kind not in (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE):
             _log.warning(
                 "an event was not published", extra=event_fields(claim.cycle, claim, identity, outcome)
             )
@@ -283,7 +275,9 @@ def given_back(claim: Claim, outcome: Outcome) -> Settlement:
     The outcome counts the deliveries, because some may have ended workers of this cycle.
     """
     begun = outcome.attempts if outcome.not_read else outcome.attempts - history(claim.headers())[0]
-    begun = max(begun, claim.delivery_count) + (outcome.kind == _ROLLED_BACK or outcome.must_repeat)
+    begun = max(begun, claim.delivery_count) + (
+        outcome.kind == OutcomeKind.ROLLED_BACK or outcome.must_repeat
+    )
     properties: dict[str, PropertyValue] = {}
     if outcome.delivered:
         properties["connector_outcome"] = outcome.kind
@@ -291,7 +285,7 @@ def given_back(claim: Claim, outcome: Outcome) -> Settlement:
     return Settlement(
         claim,
         give_back=True,
-        stay=claim.in_progress and outcome.kind == _GIVEN_BACK and not outcome.provider_failed,
+        stay=claim.in_progress and outcome.kind == OutcomeKind.GIVEN_BACK and not outcome.provider_failed,
         delivery_count=begun,
         properties=properties,
         sends=[unpack_prepared(packed) for packed in outcome.sends],

@@ -21,13 +21,13 @@ _KEYS: Final = (
     "discarded",
 )
 _COUNTED: Final = {
-    OutcomeKind.PUBLISHED.value: "published",
-    OutcomeKind.UNSUBSCRIBED.value: "unsubscribed",
-    OutcomeKind.FAILED.value: "failed",
-    OutcomeKind.DUPLICATE.value: "duplicates",
-    OutcomeKind.IN_DOUBT.value: "in_doubt",
+    OutcomeKind.PUBLISHED: "published",
+    OutcomeKind.UNSUBSCRIBED: "unsubscribed",
+    OutcomeKind.FAILED: "failed",
+    OutcomeKind.DUPLICATE: "duplicates",
+    OutcomeKind.IN_DOUBT: "in_doubt",
 }
-_ARCHIVED: Final = (OutcomeKind.PUBLISHED.value, OutcomeKind.DUPLICATE.value)
+_ARCHIVED: Final = (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE)
 MAX_EVENTS: Final = 1000
 _MOST_REASONS: Final = 1000
 _number: Final = itemgetter(1)
@@ -53,7 +53,7 @@ class EventCounts:
         for key in (*_KEYS, "archived"):
             setattr(self, key, 0)
 
-    def add(self, kind: str, number: int = 1, *, discarded: bool = False) -> None:
+    def add(self, kind: OutcomeKind, number: int = 1, *, discarded: bool = False) -> None:
         self.claimed += number
         name = _COUNTED[kind]
         setattr(self, name, getattr(self, name) + number)

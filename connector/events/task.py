@@ -46,12 +46,6 @@ _PLACE: Final = re.compile(rb" \([^()\n]+:\d+\)\Z")
 _LEAVE_SECONDS = 1.0
 """Seconds at the end for requests in flight that no business process waits for."""
 
-_FAILED = OutcomeKind.FAILED.value
-_PUBLISHED = OutcomeKind.PUBLISHED.value
-_UNSUBSCRIBED = OutcomeKind.UNSUBSCRIBED.value
-_GIVEN_BACK = OutcomeKind.GIVEN_BACK.value
-_ROLLED_BACK = OutcomeKind.ROLLED_BACK.value
-
 
 def _numbered(number: int, order_group: list[WorkItem]) -> list[tuple[WorkItem, int]]:
     return [(item, number) for item in order_group]
@@ -154,29 +148,29 @@ class Task:
                 journal.at(item[0])
             is_noted = False
             outcome, begun = self._event(item, journal)
-            if self._task_settings.managed and outcome.kind == _FAILED:
+            if self._task_settings.managed and outcome.kind == OutcomeKind.FAILED:
                 outcome = self._rolled_back(item, outcome)
-            if outcome.kind == _ROLLED_BACK:
+            if outcome.kind == OutcomeKind.ROLLED_BACK:
                 stopped.add(group)
             if outcome != before:  # most outcomes are equal
                 before, data = outcome, outcome.to_json()
             if begun:
                 following = None
-                if not (outcome.kind == _GIVEN_BACK or self._control.stopping or self.is_full):
+                if not (outcome.kind == OutcomeKind.GIVEN_BACK or self._control.stopping or self.is_full):
                     rest = islice(items, place, None)
                     following = next((item[0] for item, group in rest if group not in stopped), None)
                 is_noted = following is not None
                 journal.done(item[0], data, following)
                 faults.point("done")
             outcomes.setdefault(data, []).append(item[0])
-            if outcome.kind == _GIVEN_BACK:
+            if outcome.kind == OutcomeKind.GIVEN_BACK:
                 return
 
     def _rolled_back(self, item: WorkItem, failed: Outcome) -> Outcome:
         """Rolls back a failed event (ContainerManagedEvents) until its last attempt."""
         begun = item[3] + 1
         if begun < self._task_settings.max_attempts:
-            return failed._replace(kind=_ROLLED_BACK)
+            return failed._replace(kind=OutcomeKind.ROLLED_BACK)
         reason = failed.reason if begun == 1 else shorten(f"tried {begun} times: {failed.reason}")
         return failed._replace(attempts=failed.attempts + 1, reason=reason)
 
@@ -193,7 +187,7 @@ class Task:
             except LookupError as error:
                 reason = f"the message vanished between claim and read: {error}; "
                 reason += "nobody else may move claimed files"
-                return Outcome(_FAILED, None, None, reason, attempts, not_read=True), False
+                return Outcome(OutcomeKind.FAILED, None, None, reason, attempts, not_read=True), False
             earlier, confirmed = history(message)
             attempts += earlier
             message.delivery_count = attempts + 1  # the file does not count workers that died since
@@ -210,7 +204,7 @@ class Task:
             first = deliveries[0].bo
             if not any(delivery.subscribers for delivery in deliveries):
                 reason = shorten("; ".join(dict.fromkeys(delivery.unwanted for delivery in deliveries)))
-                outcome = Outcome(_UNSUBSCRIBED, first.type, first.verb, reason, attempts)
+                outcome = Outcome(OutcomeKind.UNSUBSCRIBED, first.type, first.verb, reason, attempts)
                 return self._refused(outcome, message, reference), False
             delivery = deliveries, confirmed, journal, sequence, reference
             if self._trace.level >= STEPS:
@@ -220,8 +214,10 @@ class Task:
             else:
                 publication = self._publisher.publish(*delivery)
         except MalformedData as error:
-            kind = _UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else _FAILED
-            delivered = confirmed if kind == _FAILED else ()
+            kind = (
+                OutcomeKind.UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else OutcomeKind.FAILED
+            )
+            delivered = confirmed if kind == OutcomeKind.FAILED else ()
             with self._limit:  # the text of an exception is code of its author, too
                 reason = shorten(f"{message_of(error)}{self._place(error, message, destination, attempts)}")
             outcome = Outcome(kind, None, None, reason, attempts, delivered, not_read=message is None)
@@ -230,16 +226,20 @@ class Task:
             return outcome, False
         except MemoryError as error:
             self._give_up_memory()
-            return Outcome(_FAILED, None, None, error_text(error), attempts, not_read=True), False
+            return Outcome(OutcomeKind.FAILED, None, None, error_text(error), attempts, not_read=True), False
         except ProviderError as error:
             reason = shorten(str(error))
             return Outcome(
-                _GIVEN_BACK, reason=reason, attempts=attempts, provider_failed=True, not_read=message is None
+                OutcomeKind.GIVEN_BACK,
+                reason=reason,
+                attempts=attempts,
+                provider_failed=True,
+                not_read=message is None,
             ), False
         # a managed event counts when it is rolled back
         begun = publication.begun or (publication.transacted and not self._task_settings.managed)
         outcome = _outcome(first.type, first.verb, attempts, publication, begun=begun)
-        if outcome.kind == _UNSUBSCRIBED:
+        if outcome.kind == OutcomeKind.UNSUBSCRIBED:
             outcome = self._refused(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
 
@@ -324,7 +324,9 @@ class Task:
             reply = self._publisher.refuse(message, outcome.reason or "", reference)
         except ProviderError as error:
             reason = shorten(str(error))
-            return outcome._replace(kind=_GIVEN_BACK, reason=reason, delivered=(), provider_failed=True)
+            return outcome._replace(
+                kind=OutcomeKind.GIVEN_BACK, reason=reason, delivered=(), provider_failed=True
+            )
         return outcome if reply is None else outcome._replace(sends=(pack_prepared(reply),))
 
 
@@ -336,7 +338,7 @@ def _outcome(
     prepared, replies = _packed(publication.prepared), _packed(publication.replies)
     if publication.inactive is not None:
         return Outcome(
-            _GIVEN_BACK,
+            OutcomeKind.GIVEN_BACK,
             object_name,
             verb,
             shorten(publication.inactive),
@@ -350,12 +352,16 @@ def _outcome(
     if publication.failures:
         reason = shorten("; ".join(publication.failures))
         sends = replies + _packed(publication.refusals)
-        return Outcome(_FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared)
+        return Outcome(
+            OutcomeKind.FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared
+        )
     if not delivered and not prepared:
         reason = shorten("; ".join(publication.unsubscribed + publication.unwanted))
-        return Outcome(_UNSUBSCRIBED, object_name, verb, reason, attempts)
+        return Outcome(OutcomeKind.UNSUBSCRIBED, object_name, verb, reason, attempts)
     unwanted = shorten("; ".join(publication.unwanted)) or None
-    return Outcome(_PUBLISHED, object_name, verb, unwanted, attempts, delivered, prepared + replies)
+    return Outcome(
+        OutcomeKind.PUBLISHED, object_name, verb, unwanted, attempts, delivered, prepared + replies
+    )
 
 
 def _packed(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:

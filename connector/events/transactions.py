@@ -325,11 +325,11 @@ def _blamed(outcome: Outcome, reason: str) -> Outcome | None:
     if outcome.bare:
         return None
     text = f"the broker refuses a message of its settlement: {reason.removeprefix(_NOTHING)}"
-    if outcome.kind == OutcomeKind.FAILED.value:
+    if outcome.kind == OutcomeKind.FAILED:
         text = f"{outcome.reason}; {text}"
-    is_second = outcome.kind == OutcomeKind.FAILED.value
+    is_second = outcome.kind == OutcomeKind.FAILED
     return outcome._replace(
-        kind=OutcomeKind.FAILED.value, reason=shorten(text), sends=(), discards=(), bare=is_second
+        kind=OutcomeKind.FAILED, reason=shorten(text), sends=(), discards=(), bare=is_second
     )
 
 

@@ -184,7 +184,7 @@ class Explainer:
         try:
             return call_limited(explain, settings.convert_timeout, settings.worker_memory)
         except ConversionEnded as ended:
-            copy = self._copies.of(OutcomeKind.FAILED.value)
+            copy = self._copies.of(OutcomeKind.FAILED)
             return Explanation(
                 message.message_id,
                 destination,
@@ -197,7 +197,7 @@ class Explainer:
                 config="",
                 named_by="",
                 reason=str(ended),
-                outcome=OutcomeKind.FAILED.value,
+                outcome=OutcomeKind.FAILED,
                 settled=None if copy is None else str(copy),
             )
 
@@ -236,7 +236,7 @@ class Explainer:
         findings = tuple(self._findings(objects, message, is_split=is_split))
         if findings:
             kind, reason = _outcome(findings, is_split=is_split)
-        copy = self._copies.of(kind.value)
+        copy = self._copies.of(kind)
         return Explanation(
             message.message_id,
             destination,
@@ -251,7 +251,7 @@ class Explainer:
             {} if choice is None else self._options(choice),
             findings,
             reason,
-            kind.value,
+            kind,
             None if copy is None else str(copy),
             tuple(objects),
         )
