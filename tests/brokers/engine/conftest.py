@@ -10,6 +10,9 @@ import pytest
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy
+from tests.stores.conftest import children, root
+
+__all__ = ["children", "root"]
 
 
 @pytest.fixture
