@@ -9,7 +9,7 @@ import typer
 from connector.brokers.jars.locked import Jars
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
 from connector.config.loading import load
-from connector.messaging.provider_kind import installed_providers
+from connector.messaging.provider_kind import PROVIDERS
 
 
 def jars(
@@ -31,7 +31,7 @@ def jars(
     """
     configuration = load(config)
     section = configuration.provider
-    packages = installed_providers()[section.type].kind().packages(section)
+    packages = PROVIDERS.load(section.type).packages(section)
     found = Jars(packages, configuration.directory)
     if resolve and packages:
         _resolve(found, repository or ())

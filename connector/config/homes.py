@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from connector.config.metaobject_model import BusinessObjectDocument, HandlerDocument, StaticDocument
 from connector.config.model import AdapterFile
 from connector.config.provider_section import provider_sections
-from connector.config.sinks import Sinks
+from connector.config.sinks import SINKS
 from connector.declare.section import ProviderSection
 
 _MOST = 4
@@ -42,7 +42,7 @@ def _of_adapter() -> dict[str, list[str]]:
             types.setdefault(key, []).append(name)
     for key, names in types.items():
         found.append((key, f"under provider, of type {' or '.join(names)}"))
-    sinks = list(Sinks().usable())
+    sinks = list(SINKS.usable())
     entries: dict[tuple[str, str], list[str]] = {}
     for sink, entry in sinks:
         for key, place, _ in _fields(entry, ""):

@@ -19,7 +19,6 @@ from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Connector, Logging, State
 from connector.config.provider_section import check_provider, read_provider
-from connector.config.sinks import Sinks
 from connector.config.subscription_reading import SubscriptionReader
 from connector.databases.settings import DatabaseSettings
 from connector.declare.environment import fill_in
@@ -33,7 +32,7 @@ from connector.declare.value_types import resolve
 from connector.errors import ConfigurationError, PipelineError, Problem
 from connector.formats.catalogue import Catalogue, discover
 from connector.java import find_java
-from connector.messaging.provider_kind import DeploymentPaths
+from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
 
@@ -197,7 +196,7 @@ def _read(
         directory=directory,
         refused=_REFUSED,
         instead={("connector", key): text for key, text in _NEEDED["connector"].items()},
-        given={"provider": provider.section if provider is not None else None},
+        given={"provider": provider},
         home_of=home_of,
     )
     read = reading.section
@@ -210,7 +209,7 @@ def _read(
     catalogue = _catalogue(complete, read, directory, problems)
     quoting = read.connector.response_selector_quoting
     metaobjects = check_metaobjects(collected, catalogue, directory, quoting)
-    reader = SubscriptionReader(Sinks(), problems, directory, home_of)
+    reader = SubscriptionReader(problems, directory, home_of)
     entries = list(reader.read(complete.entries.get("subscriptions")))
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
@@ -224,7 +223,7 @@ def _read(
             reporter.add(("connector", "InputDestination"), f"Spark cannot be started: {error}", "")
     if java:
         _check_databases(read, directory, reporter)
-    own_selectors = provider is not None and provider.installed.kind().own_selectors
+    own_selectors = provider is not None and PROVIDERS.load(provider.type).own_selectors
     check_selectors(read, reading, reporter, own_selectors=own_selectors)
     if provider is None:
         return None
@@ -240,7 +239,7 @@ def _read(
     )
     if capabilities is not None:
         static = metaobjects.static.get(read.connector.configuration_meta_object or "")
-        check_capabilities(provider.section.type, capabilities, read, reading, static, collected, reporter)
+        check_capabilities(provider.type, capabilities, read, reading, static, collected, reporter)
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries
@@ -249,7 +248,7 @@ def _read(
     return Configuration(
         file=file,
         directory=directory,
-        provider=provider.section,
+        provider=provider,
         connector=read.connector,
         subscriptions=subscriptions,
         metaobjects=metaobjects,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,8 @@ from connector.declare.tree import Leaf, Table
 from connector.declare.value_types import as_found
 from connector.errors import ConnectorError
 from connector.messaging.provider import Capabilities
-from connector.messaging.provider_kind import DeploymentPaths, InstalledProvider, installed_providers
+from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
+from connector.plugins import PlugInError
 from connector.state.file_systems import obstacle
 
 _log = logging.getLogger("connector.config")
@@ -37,17 +37,9 @@ _OTHER_NAMES: Final = {
 """Names that users may expect for the providers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadProvider:
-    """The section as read, and the provider that the section belongs to."""
-
-    installed: InstalledProvider
-    section: ProviderSection
-
-
 def read_provider(
     root: Table, directory: Path, problems: Problems, home_of: Callable[[str], str | None]
-) -> ReadProvider | None:
+) -> ProviderSection | None:
     """Reads the section.
 
     Args:
@@ -61,16 +53,16 @@ def read_provider(
     """
     node = root.entries["provider"]
     assert isinstance(node, Table)
-    installed = _installed(node, problems)
-    if installed is None:
+    name = _name(node, problems)
+    if name is None:
         return None
     try:
-        model = _model(installed)
-    except ConnectorError as error:
+        model = _model(name)
+    except PlugInError as error:
         position = node.entries["type"].position if "type" in node.entries else node.position
-        problems.add(position, "provider.type", str(error), "")
+        problems.add(position, "provider.type", error.text, "")
         return None
-    reading = read_section(
+    return read_section(
         model,
         node,
         problems,
@@ -78,21 +70,20 @@ def read_provider(
         path="provider",
         missing_at=root.keys["provider"].position,
         home_of=home_of,
-    )
-    return ReadProvider(installed, reading.section) if reading.section is not None else None
+    ).section
 
 
-def _model(installed: InstalledProvider) -> type[ProviderSection]:
+def _model(name: str) -> type[ProviderSection]:
     """Returns the model of the section of a provider.
 
     Raises:
-        ConnectorError: the package cannot be imported, or registers another kind of object.
+        PlugInError: the package cannot be imported, or registers another kind of object.
     """
-    model = installed.section()
-    if not issubclass(model, ProviderSection):
-        raise ConnectorError(
-            f"the provider {installed.name!r} cannot be used: {model.__name__} is no ProviderSection"
-        )
+    kind = PROVIDERS.load(name)
+    with PROVIDERS.blame(name):
+        model = kind.section()
+        if not issubclass(model, ProviderSection):
+            raise TypeError(f"{model.__name__} is no ProviderSection")
     return model
 
 
@@ -102,18 +93,18 @@ def provider_sections() -> dict[str, type[ProviderSection]]:
     A provider whose package cannot be imported is left out, with a warning in the log.
     """
     found = {}
-    for name, installed in installed_providers().items():
+    for name in PROVIDERS.names:
         try:
-            found[name] = _model(installed)
-        except ConnectorError as error:
-            fields = {"provider": name, "reason": str(error)}
+            found[name] = _model(name)
+        except PlugInError as error:
+            fields = {"provider": name, "reason": error.text}
             _log.warning("an installed provider cannot be imported", extra=fields)
     return dict(sorted(found.items(), key=lambda one: (one[0] != DEFAULT_PROVIDER, one[0])))
 
 
-def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
+def _name(node: Table, problems: Problems) -> str | None:
     """Returns the provider that ``type`` names. None, and a problem, when there is no such provider."""
-    found = installed_providers()
+    found = PROVIDERS.names
     given = node.entries.get("type")
     if isinstance(given, Leaf) and given.is_absent:
         if given.from_environment:
@@ -121,7 +112,7 @@ def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
         given = None
     name = DEFAULT_PROVIDER if given is None else str(given)
     if name in found:
-        return found[name]
+        return name
     position = node.position if given is None else given.position
     if name.casefold() in _AMQP_BROKERS:
         problems.add(position, "provider.type", *_AMQP)
@@ -139,7 +130,7 @@ def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
 
 
 def check_provider(
-    provider: ReadProvider,
+    section: ProviderSection,
     paths: DeploymentPaths,
     reporter: ProblemReporter,
     *,
@@ -151,7 +142,7 @@ def check_provider(
     """Reports the mistakes that the model of the section cannot see.
 
     Args:
-        provider: the section as read.
+        section: the section as read.
         paths: of the deployment.
         reporter: gets the mistakes.
         pipeline: runs the batches.
@@ -162,14 +153,15 @@ def check_provider(
     Returns:
         the capabilities of the provider. None = the provider was not made.
     """
-    name = provider.installed.name
+    name = section.type
+    kind = PROVIDERS.load(name)
     try:
-        kind = provider.installed.kind()
-        found = provider.installed.check(provider.section, paths)
-        if finds_lacks and not any(not one.warning for one in found):
-            found += provider.installed.lacks(provider.section, paths)
-    except ConnectorError as error:
-        reporter.add(("provider", "type"), str(error), "")
+        with PROVIDERS.blame(name):
+            found = list(kind.check(section, paths))
+            if finds_lacks and not any(not one.warning for one in found):
+                found += kind.lacks(section, paths)
+    except PlugInError as error:
+        reporter.add(("provider", "type"), error.text, "")
         return None
     if kind.one_process and not in_process:
         reporter.add(
@@ -178,7 +170,7 @@ def check_provider(
             "several",
             f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
         )
-    if not in_process and kind.one_machine(provider.section) and pipeline.elsewhere is not None:
+    if not in_process and kind.one_machine(section) and pipeline.elsewhere is not None:
         found_there, remedy = pipeline.elsewhere
         reporter.add(
             ("provider", "type"),
@@ -205,7 +197,8 @@ def check_provider(
     if not makes:
         return None
     try:
-        return provider.installed.make(provider.section, paths).capabilities
+        with PROVIDERS.blame(name, ImportError):
+            return kind.make(section, paths).capabilities
     except (ConnectorError, ValueError) as error:  # a section with mistakes may make no provider
         if all(problem.warning for problem in found):
             reporter.add(("provider", "type"), str(error), "")

@@ -45,7 +45,7 @@ from connector.config.model import (
     State,
 )
 from connector.config.provider_section import provider_sections
-from connector.config.sinks import Sinks
+from connector.config.sinks import SINKS
 from connector.config.subscription_reading import UNSUPPORTED
 from connector.declare.pipeline_section import Pipeline
 from connector.declare.section import DEFAULT_PROVIDER
@@ -241,7 +241,7 @@ def _sinks() -> Iterator[str]:
     kinds = ((ExternalEntry, "external"), (PreparedEntry, "prepared"), (TransactionalEntry, "transactional"))
     for base, title in kinds:
         yield from _section(f"#### With any {title} sink", base, skip=set(CommonEntry.model_fields))
-        for key, entry in Sinks().all():
+        for key, entry in SINKS.all():
             if issubclass(entry, base):
                 yield from _section(f"#### `{key}`", entry, skip=set(base.model_fields))
                 for name, section in _named_sections(entry):

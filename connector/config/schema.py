@@ -8,7 +8,7 @@ from pydantic.json_schema import models_json_schema
 
 from connector.config.model import AdapterFile
 from connector.config.provider_section import provider_sections
-from connector.config.sinks import Sinks
+from connector.config.sinks import SINKS
 from connector.declare.section import DEFAULT_PROVIDER, ProviderSection
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -16,7 +16,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 def json_schema() -> dict[str, Any]:
     """Returns the schema. The schema covers the keys and the form of values, but not all checks."""
-    entries = [entry for _, entry in Sinks().all()]
+    entries = [entry for _, entry in SINKS.all()]
     sinks, definitions = models_json_schema([(entry, "validation") for entry in entries], by_alias=True)
     schema = AdapterFile.model_json_schema(by_alias=True)
     schema["properties"]["provider"] = {"anyOf": _providers(schema["$defs"])}

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.config.sinks import SinkProblem, Sinks
+from connector.config.sinks import SINKS
 from connector.declare.problems import Problems, not_yet
 from connector.declare.reading import expected_key, field_names, join, read_section
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent
 from connector.declare.value_types import words
+from connector.plugins import PlugInError
 from connector.sinks.subscription_model import CommonEntry, SinkEntry
 
 UNSUPPORTED: Final = {
@@ -46,13 +47,11 @@ class SubscriptionReader:
     """Reads the entries of one file.
 
     Args:
-        sinks: the installed sinks.
         problems: gets the mistakes.
         directory: relative paths count from here.
         home_of: as of :func:`connector.declare.reading.read_section`.
     """
 
-    sinks: Sinks
     problems: Problems
     directory: Path
     home_of: Callable[[str], str | None] | None = None
@@ -70,7 +69,7 @@ class SubscriptionReader:
                     yield ReadEntry(index, key, entry)
 
     def _entry(self, node: Table, path: str) -> tuple[str, CommonEntry | None]:
-        named = [key for key in node.entries if key in self.sinks.keys and not is_absent(node.entries[key])]
+        named = [key for key in node.entries if key in SINKS.names and not is_absent(node.entries[key])]
         if not named:
             return "", self._without_sink(node, path)
         key, *others = named
@@ -82,9 +81,9 @@ class SubscriptionReader:
                 "a subscription for each",
             )
         try:
-            model = self.sinks.entry(key)
-        except SinkProblem as problem:
-            self.problems.add(node.keys[key].position, join(path, key), problem.found, problem.expected)
+            model = SINKS.load(key)
+        except PlugInError as error:
+            self.problems.add(node.keys[key].position, join(path, key), error.text, "")
             return "", None
         node = self._without_foreign(node, path, key, named)
         read = read_section(
@@ -100,7 +99,7 @@ class SubscriptionReader:
 
     def _without_foreign(self, node: Table, path: str, key: str, named: list[str]) -> Table:
         """Returns the entry without the keys of other sinks, which are reported."""
-        own = field_names(self.sinks.entry(key), ())
+        own = field_names(SINKS.load(key), ())
         kept = Table(node.position)
         for other, value in node.entries.items():
             if other not in own:
@@ -117,17 +116,17 @@ class SubscriptionReader:
         return kept
 
     def _sinks_with(self, key: str) -> list[str]:
-        return [sink for sink, entry in self.sinks.usable() if key in field_names(entry, ())]
+        return [sink for sink, entry in SINKS.usable() if key in field_names(entry, ())]
 
     def _without_sink(self, node: Table, path: str) -> CommonEntry | None:
         """Reports an entry without a sink. Returns the keys that all entries have in common."""
-        known = dict.fromkeys([*self.sinks.keys, *field_names(CommonEntry, ())])
-        known.update((key, None) for _, entry in self.sinks.usable() for key in field_names(entry, ()))
+        known = dict.fromkeys([*SINKS.names, *field_names(CommonEntry, ())])
+        known.update((key, None) for _, entry in SINKS.usable() for key in field_names(entry, ()))
         is_explained = False
         misspelt: dict[str, str] = {}
         for key, value in node.entries.items():
             position = node.keys[key].position
-            if key in self.sinks.keys:  # a variable without a value, reported already if it is not set
+            if key in SINKS.names:  # a variable without a value, reported already if it is not set
                 is_explained |= self.problems.is_reported(value.position)
             elif key in UNSUPPORTED:
                 self.problems.add(position, join(path, key), *UNSUPPORTED[key])
@@ -135,7 +134,7 @@ class SubscriptionReader:
             elif key not in known:
                 expected, near = expected_key(key, [*known], self.home_of)
                 self.problems.add(position, join(path, key), "unknown key", expected, near)
-                if near is not None and near in self.sinks.keys:
+                if near is not None and near in SINKS.names:
                     misspelt[near] = key
         if len(misspelt) == 1:
             return self._misspelt(node, path, *misspelt.popitem())
@@ -146,8 +145,8 @@ class SubscriptionReader:
     def _misspelt(self, node: Table, path: str, key: str, written: str) -> CommonEntry | None:
         """Reports the other mistakes of an entry whose sink has a misspelt key."""
         try:
-            model = self.sinks.entry(key)
-        except SinkProblem:
+            model = SINKS.load(key)
+        except PlugInError:
             return self._common(node, path, self.problems)
         meant = Table(node.position)
         for name, value in node.entries.items():
@@ -167,7 +166,7 @@ class SubscriptionReader:
         return read_section(CommonEntry, kept, problems, directory=self.directory, path=path).section
 
     def _no_sink(self) -> tuple[str, str]:
-        keys = self.sinks.keys
+        keys = SINKS.names
         if not keys:
             return (
                 "no sink is installed, not even the connector's own",

@@ -9,13 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.section import Section
-from connector.plugins import announced
-
-ENTRY_POINTS: Final = "connector.pipelines"
+from connector.plugins import Registry
 
 
 class PipelineSection(Section, ABC):
@@ -55,14 +53,14 @@ class PipelineSection(Section, ABC):
         """Yields the lines of a section of the reference page. Empty = there is none."""
 
 
-def _installed() -> type[PipelineSection]:
-    section: type[PipelineSection] = next(
-        one for one in announced(ENTRY_POINTS) if one.name == "spark"
-    ).load()
-    return section
+def _mistake(name: str, section: Any) -> str:
+    is_one = isinstance(section, type) and issubclass(section, PipelineSection)
+    return "" if is_one else "is no PipelineSection"
 
+
+PIPELINES: Final = Registry[type[PipelineSection]]("connector.pipelines", "pipeline", _mistake)
 
 if TYPE_CHECKING:
     Pipeline = PipelineSection
 else:
-    Pipeline = _installed()
+    Pipeline = PIPELINES.load("spark")

@@ -28,31 +28,14 @@ from connector.formats.datahandler import (
 )
 from connector.formats.handlers import HandlerSpec, normal_mime_type
 from connector.modules import find_installed, find_module, parse_source
-from connector.plugins import announced
+from connector.plugins import entry_points
 from connector.text.names import did_you_mean
 
 SHIPPED: Final = "shipped"
 INSTALLED: Final = "installed"
 PLUGIN: Final = "plug-in"
 
-_SHIPPED_HANDLERS: Final = {
-    "application/json": "connector.datahandlers.json_handler:JsonHandler",
-    "text/xml": "connector.datahandlers.xml_handler:XmlHandler",
-    "application/xml": "connector.datahandlers.xml_handler:XmlHandler",
-    "text/plain": "connector.datahandlers.text_handler:TextHandler",
-    "application/jsonl": "connector.datahandlers.jsonlines_handler:JsonLinesHandler",
-    "application/x-ndjson": "connector.datahandlers.jsonlines_handler:JsonLinesHandler",
-    "application/octet-stream": "connector.datahandlers.binary_handler:BinaryHandler",
-    "application/soap+xml": "connector.datahandlers.soap_handler:SoapHandler",
-    "xml/soap": "connector.datahandlers.soap_handler:SoapHandler",
-    "text/csv": "connector.datahandlers.csv_handler:CsvHandler",
-    "text/delimited": "connector.datahandlers.delimited_handler:DelimitedHandler",
-    "text/fixedwidth": "connector.datahandlers.fixedwidth_handler:FixedWidthHandler",
-    "text/namevalue": "connector.datahandlers.namevalue_handler:NameValueHandler",
-    "text/requestresponse": "connector.datahandlers.requestresponse_handler:RequestResponseHandler",
-    "text/template": "connector.datahandlers.template_handler:TemplateHandler",
-}
-"""All MIME types of the connector's own handlers. A source tree that is not installed has no entry points."""
+_SHIPPED_MODULES: Final = "connector.datahandlers."
 
 _OPTION_TYPES: Final[dict[str, type]] = {
     "str": str,
@@ -114,19 +97,19 @@ class Catalogue:
     @property
     def handlers(self) -> tuple[HandlerInfo, ...]:
         """All handlers in the order of the places, also those that a later place replaces."""
-        shipped = dict.fromkeys(filter(None, map(_shipped, _SHIPPED_HANDLERS.values())))
+        shipped = dict.fromkeys(filter(None, map(_shipped, _shipped_handlers().values())))
         return (*shipped, *self._others)
 
     @property
     def mime_types(self) -> tuple[str, ...]:
-        return tuple(sorted(_SHIPPED_HANDLERS.keys() | self._by_type.keys()))
+        return tuple(sorted(_shipped_handlers().keys() | self._by_type.keys()))
 
     def find(self, mime_type: str) -> HandlerInfo | None:
         """Returns the handler for a MIME type. Parameters of the MIME type do not count."""
         wanted = normal_mime_type(mime_type)
-        if wanted in self._by_type or wanted not in _SHIPPED_HANDLERS:
+        if wanted in self._by_type or wanted not in (shipped := _shipped_handlers()):
             return self._by_type.get(wanted)
-        return _shipped(_SHIPPED_HANDLERS[wanted])
+        return _shipped(shipped[wanted])
 
     def spec(
         self, mime_type: str, options: Mapping[str, object] | None = None, config: str = ""
@@ -160,7 +143,7 @@ class Catalogue:
 
 
 def discover(base: Path, plugins: Path | None = None) -> Catalogue:
-    """Finds every data handler. Imports only the handlers shipped with the connector.
+    """Finds every data handler. Imports none.
 
     Args:
         base: the deployment's directory.
@@ -222,6 +205,12 @@ def _bad_class(reference: str, found: str, expected: str) -> ConfigurationError:
 # --- the three places -------------------------------------------------------------------------
 
 
+def _shipped_handlers() -> dict[str, str]:
+    """Returns the references of the shipped handlers, by the MIME types that name the entry points."""
+    shipped = (one for one in entry_points(ENTRY_POINT_GROUP) if one.module.startswith(_SHIPPED_MODULES))
+    return {one.name: one.value for one in shipped}
+
+
 @functools.cache
 def _shipped(reference: str) -> HandlerInfo | None:
     """Returns a shipped handler. None = a distribution without it."""
@@ -243,9 +232,8 @@ def _announced(_path: tuple[str, ...]) -> tuple[tuple[HandlerInfo, ...], tuple[s
 
 
 def _find_announced(warnings: list[str]) -> Iterator[HandlerInfo]:
-    shipped = set(_SHIPPED_HANDLERS.values())
-    for entry_point in announced(ENTRY_POINT_GROUP):
-        if entry_point.value in shipped:
+    for entry_point in entry_points(ENTRY_POINT_GROUP):
+        if entry_point.module.startswith(_SHIPPED_MODULES):
             continue
         module, class_name = entry_point.module, entry_point.attr
         installed = find_installed(module)

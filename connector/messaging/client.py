@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from importlib.metadata import entry_points
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypedDict, Unpack
 
@@ -27,11 +26,8 @@ from connector.messaging.bodies import Value
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Capabilities
-from connector.messaging.provider_kind import installed_providers
-
-CLIENTS: Final = "connector.clients"
-"""The group of entry points that make a :class:`MessagingConnection`, named ``default`` or as a provider."""
-
+from connector.messaging.provider_kind import PROVIDERS
+from connector.plugins import Registry
 
 Body = Message | Value
 """A message, which is sent unchanged, or a body, whose Python type chooses the message class."""
@@ -389,6 +385,10 @@ class MessagingConnection(Protocol):
     ) -> None: ...
 
 
+_CLIENTS: Final = Registry[Callable[..., MessagingConnection]]("connector.clients", "client")
+"""What makes a :class:`MessagingConnection`, named ``default`` or as a provider."""
+
+
 def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any) -> MessagingConnection:
     """Connects to the provider that a URL names.
 
@@ -407,7 +407,7 @@ def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any
         TypeError: the provider has no such option.
     """
     scheme, colon, location = url.partition(":")
-    found = installed_providers()
+    found = PROVIDERS.names
     if not colon or scheme not in found:
         known = ", ".join(f"{name}:..." for name in found) or "none is installed"
         hint = ""
@@ -416,8 +416,8 @@ def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any
             hint = f", did you mean 'sql:{meant}'?"
         # The rest of the URL may have a password.
         raise ConnectorError(f"{scheme if colon else url!r} names no provider; there are {known}{hint}")
-    provider = found[scheme].open(location, **options)
-    clients = {entry.name: entry for entry in entry_points(group=CLIENTS)}
-    make = clients.get(scheme) or clients["default"]
-    connection: MessagingConnection = make.load()(provider, client_id=client_id, start=start)
-    return connection
+    kind = PROVIDERS.load(scheme)
+    with PROVIDERS.blame(scheme, ImportError):
+        provider = kind.open(location, **options)
+    make = _CLIENTS.load(scheme if scheme in _CLIENTS.names else "default")
+    return make(provider, client_id=client_id, start=start)

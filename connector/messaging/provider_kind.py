@@ -11,22 +11,17 @@ scheme of a URL for :func:`connector.messaging.connect`.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
-from connector.errors import ConnectorError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Connection, Provider
 from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
-
-GROUP: Final = "connector.providers"
-"""The group of the entry points."""
+from connector.plugins import Registry
 
 
 class AdapterProvider(Provider, Protocol):
@@ -227,91 +222,9 @@ class ProviderKind:
     lacks: Callable[[Any, DeploymentPaths], Iterable[SectionProblem]] = _no_problems
 
 
-class InstalledProvider:
-    """A provider that a package registers. Imports nothing of the package before the first use.
-
-    Every method raises ConnectorError if the code of the package cannot be imported. The error names the
-    package.
-
-    Args:
-        name: of the entry point.
-        entries: the entry points of that name. More than one is an error at the first use.
-    """
-
-    def __init__(self, name: str, entries: Sequence[EntryPoint]) -> None:
-        self.name = name
-        self._entries = entries
-
-    def kind(self) -> ProviderKind:
-        """Returns the registration of the package."""
-        packages = [_package(entry) for entry in self._entries]
-        if len(packages) > 1:
-            raise ConnectorError(
-                f"several packages register the provider {self.name!r}: {', '.join(packages)}; remove all "
-                "but one"
-            )
-        with self._importing(Exception):
-            kind = self._entries[0].load()
-        if not isinstance(kind, ProviderKind):
-            raise self._error(
-                f"{self._entries[0].value} is no ProviderKind; install the package anew, in a version that "
-                "fits this one of the connector"
-            )
-        return kind
-
-    def section(self) -> type[Any]:
-        """Returns the model of the section."""
-        kind = self.kind()
-        with self._importing(Exception):
-            return kind.section()
-
-    def make(self, section: Any, paths: DeploymentPaths) -> AdapterProvider:
-        """Makes the provider of a deployment."""
-        kind = self.kind()
-        with self._importing(ImportError):
-            return kind.make(section, paths)
-
-    def open(self, location: str, **options: Any) -> Provider:
-        """Makes the provider of a URL. Raises as the ``open`` of the package does."""
-        kind = self.kind()
-        with self._importing(ImportError):
-            return kind.open(location, **options)
-
-    def check(self, section: Any, paths: DeploymentPaths) -> list[SectionProblem]:
-        """Returns the mistakes that the ``check`` of the package finds."""
-        kind = self.kind()
-        with self._importing(Exception):
-            return list(kind.check(section, paths))
-
-    def lacks(self, section: Any, paths: DeploymentPaths) -> list[SectionProblem]:
-        """Returns the parts that this machine lacks."""
-        kind = self.kind()
-        with self._importing(Exception):
-            return list(kind.lacks(section, paths))
-
-    @contextlib.contextmanager
-    def _importing(self, failures: type[Exception]) -> Iterator[None]:
-        """Names the package in an error of its code."""
-        try:
-            yield
-        except ConnectorError:
-            raise
-        except failures as error:
-            raise self._error(f"{type(error).__name__}: {error}; repair or remove that package") from error
-
-    def _error(self, reason: str) -> ConnectorError:
-        return ConnectorError(
-            f"the provider {self.name!r} of the package {_package(self._entries[0])} cannot be used: {reason}"
-        )
+def _mistake(name: str, kind: Any) -> str:
+    return "" if isinstance(kind, ProviderKind) else "is no ProviderKind"
 
 
-def installed_providers() -> Mapping[str, InstalledProvider]:
-    """Returns the providers that installed packages register, by name. Imports none of them."""
-    found: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=GROUP):
-        found.setdefault(entry.name, []).append(entry)
-    return {name: InstalledProvider(name, found[name]) for name in sorted(found)}
-
-
-def _package(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.module
+PROVIDERS: Final = Registry[ProviderKind]("connector.providers", "provider", _mistake)
+"""The providers of installed packages."""

@@ -21,7 +21,7 @@ from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Provider
-from connector.messaging.provider_kind import AcceptedRoot, AdapterProvider, installed_providers
+from connector.messaging.provider_kind import PROVIDERS, AcceptedRoot, AdapterProvider
 from connector.messaging.retention import Retention
 from connector.messaging.subscription import TopicSubscription
 from connector.sinks.subscription_model import PreparedEntry
@@ -41,7 +41,9 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
         ConnectorError: the package of the provider cannot be imported.
     """
     section = configuration.provider
-    return installed_providers()[section.type].make(section, configuration.paths)
+    kind = PROVIDERS.load(section.type)
+    with PROVIDERS.blame(section.type, ImportError):
+        return kind.make(section, configuration.paths)
 
 
 def with_poll_quantity(configuration: Configuration, messages: int) -> Configuration:
@@ -57,7 +59,7 @@ def accept_root(configuration: Configuration) -> AcceptedRoot | None:
         ProviderError: the root cannot be made or recorded.
     """
     section = configuration.provider
-    return installed_providers()[section.type].kind().accept_root(section, configuration.paths)
+    return PROVIDERS.load(section.type).accept_root(section, configuration.paths)
 
 
 def make_task_settings(

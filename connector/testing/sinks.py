@@ -32,7 +32,7 @@ from connector.config.loading import check
 from connector.config.reference import reference
 from connector.config.resolved import as_yaml, resolved
 from connector.config.schema import json_schema
-from connector.config.sinks import Sinks
+from connector.config.sinks import SINKS
 from connector.declare.reading import field_names
 from connector.messaging.message import Message
 from connector.sinks.contract import Event, ExternalSink, PreparedSink, SinkContext, ToBody
@@ -111,7 +111,7 @@ class _SinkSuite:
 
     def test_an_entry_point_has_the_key_and_names_the_entry(self, deployment: Deployment) -> None:
         (entry,) = deployment.configuration.subscriptions
-        assert type(entry) is Sinks().entry(self.key)
+        assert type(entry) is SINKS.load(self.key)
         assert isinstance(entry, self.base)
 
     def test_check_finds_no_mistake_in_the_entry(self, deployment: Deployment) -> None:
@@ -119,11 +119,11 @@ class _SinkSuite:
 
     def test_the_key_of_the_sink_means_nothing_in_the_entry_of_another(self) -> None:
         others: list[type[CommonEntry]] = [CommonEntry]
-        others += [entry for key, entry in Sinks().all() if key != self.key]
+        others += [entry for key, entry in SINKS.all() if key != self.key]
         assert [entry for entry in others if self.key in field_names(entry, ())] == []
 
     def test_schema_and_reference_describe_each_key(self) -> None:
-        entry = Sinks().entry(self.key)
+        entry = SINKS.load(self.key)
         described = json_schema()["$defs"][entry.__name__]["properties"]
         text = reference()
         for key in field_names(entry, ()):

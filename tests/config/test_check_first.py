@@ -87,7 +87,6 @@ KNOWN = {
     "spark/launcher.py _java_options": ("quotes of Java",),
     "spark/shipping.py _add": ("shipped file that is missing", "two files in one place"),
     # not found by check
-    "config/sinks.py Sinks.all": "of the reference page; check reports the sink itself",
     "workbench/metaobject_files.py surroundings": COMMAND,
     "spark/archive.py make_archive": COMMAND,
     "formats/handlers.py Handlers.get": USER_CODE,

@@ -321,7 +321,7 @@ def test_an_entry_point_that_is_no_kind_of_provider_says_what_to_do(install: Ins
     install(value="shelves:open_shelf")
     write()
     with pytest.raises(
-        ConfigurationError, match="shelves:open_shelf is no ProviderKind; install the package"
+        ConfigurationError, match="shelves:open_shelf is no ProviderKind; repair or remove that package"
     ):
         load("adapter.yaml")
 
@@ -330,7 +330,8 @@ def test_a_section_has_the_base_of_all_sections_of_providers(install: Install, w
     install(SHELVES.replace("class ShelfSection(ProviderSection)", "class ShelfSection(Section)"))
     write()
     with pytest.raises(
-        ConfigurationError, match="'shelf' cannot be used: ShelfSection is no ProviderSection"
+        ConfigurationError,
+        match=r"package shelves 2\.1 cannot be used: TypeError: ShelfSection is no ProviderSection",
     ):
         load("adapter.yaml")
 

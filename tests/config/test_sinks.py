@@ -12,7 +12,7 @@ import pytest
 from connector.config.reference import reference
 from connector.config.resolved import resolved
 from connector.config.schema import json_schema
-from connector.config.sinks import Sinks
+from connector.config.sinks import SINKS
 from connector.errors import ConfigurationError, Problem
 from tests.distribution import install
 
@@ -101,7 +101,7 @@ def the_only(problems: list[Problem]) -> Problem:
 def test_the_shipped_sinks_are_announced_like_any_other() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
     assert set(project["project"]["entry-points"]["connector.sinks"]) == {"process", "destination", "table"}
-    assert set(Sinks().keys) == {"process", "destination", "table"}
+    assert set(SINKS.names) == {"process", "destination", "table"}
 
 
 def test_a_subscription_names_an_installed_sink_by_its_key(
@@ -250,16 +250,20 @@ def test_a_wrong_sink_does_not_hide_a_wrong_object(deployment: Deployment) -> No
 @pytest.mark.parametrize(
     ("reference", "source", "words"),
     [
-        ("their_store:StoreEntry", "import nowhere_at_all", "cannot be imported: ModuleNotFoundError"),
-        ("their_store:StoreEntry", "raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
-        ("their_store:Missing", MODULE, "cannot be imported: AttributeError"),
-        ("their_store:Spec", MODULE, "is no entry of a subscription, expected a class that inherits"),
-        ("their_store:Spec.open", MODULE, "is no entry of a subscription"),
-        ("their_store:StoreEntry", MODULE.replace("def target", "def targets"), "lacks target"),
+        ("their_store:StoreEntry", "import nowhere_at_all", "ModuleNotFoundError: No module named"),
+        ("their_store:StoreEntry", "raise SystemExit(3)", "SystemExit: 3"),
+        ("their_store:Missing", MODULE, "AttributeError"),
+        ("their_store:Spec", MODULE, "their_store:Spec is no entry of a subscription: a class that inherits"),
+        ("their_store:Spec.open", MODULE, "their_store:Spec.open is no entry of a subscription"),
+        (
+            "their_store:StoreEntry",
+            MODULE.replace("def target", "def targets"),
+            "their_store:StoreEntry lacks target",
+        ),
         (
             "their_store:StoreEntry",
             MODULE.replace("store: Store", "shop: Store"),
-            "has no needed field 'store'",
+            "their_store:StoreEntry has no needed field 'store'",
         ),
     ],
 )
@@ -271,8 +275,8 @@ def test_an_installed_sink_that_cannot_be_used_says_which_and_why(
     deployment.replace(A, P, "    store: {table: t}")
     problem = the_only(deployment.check())
     assert (problem.path, problem.line, problem.column) == ("subscriptions[0].store", 22, 5)
-    assert f"the sink {reference} of their-store {words}" in str(problem)
-    with pytest.raises(ConfigurationError, match="the sink their_store"):
+    assert f"the sink 'store' of the package their-store 1.0 cannot be used: {words}" in str(problem)
+    with pytest.raises(ConfigurationError, match="the sink 'store' of the package their-store"):
         json_schema()
 
 
@@ -284,8 +288,7 @@ def test_two_distributions_with_one_sink_are_refused_by_name(
     deployment.replace(A, P, "    store: {table: t}")
     found = the_only(deployment.check()).found
     assert found == (
-        "several installed sinks have the key 'store': their_shop:StoreEntry of their-shop and "
-        "their_store:StoreEntry of their-store"
+        "several packages have the sink 'store': their-shop 1.0, their-store 1.0; remove all but one"
     )
 
 

@@ -56,7 +56,7 @@ def deployment(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_shipped_handlers_are_found_without_being_installed(tmp_path: Path) -> None:
+def test_the_shipped_handlers_are_found_by_their_entry_points(tmp_path: Path) -> None:
     catalogue = discover(tmp_path)
     found = {
         mime: info.class_name
