@@ -2,14 +2,15 @@
 
 The look of a value decides nothing. Every leaf is a :class:`Leaf`, a ``str`` with a position. The key decides
 the type of the value. The tree is built from the events of the parser, not by constructors. So no tag can
-make an object, and no alias can grow without bound.
+make an object, and no alias can grow without bound. The nodes of ``yaml.compose`` would come too late for the
+limits: deep nesting overflows the stack of that parser in C, and many values are all in memory first.
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -98,6 +99,14 @@ class Table:
         self.entries[str(key)] = value
         self.keys[str(key)] = key
 
+    def only(self, keys: Collection[str]) -> Table:
+        """Returns a mapping with only these keys, as far as this mapping has them."""
+        kept = Table(self.position)
+        for name, key in self.keys.items():
+            if name in keys:
+                kept.put(key, self.entries[name])
+        return kept
+
 
 @dataclass(slots=True)
 class Items:
@@ -151,11 +160,10 @@ def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
             Position(display, line, column), "", f"a control character (U+{ord(bad.group()):04X})", "text"
         )
         return None
-    builder = _Builder(display, problems)
     # libyaml refuses the escapes of JSON for a character beyond U+FFFF. The slow parser reads them.
     loader = yaml.SafeLoader if _SURROGATE_ESCAPE.search(text) else _LOADER
     try:
-        documents = builder.build(yaml.parse(text, Loader=loader))
+        return _Builder(yaml.parse(text, Loader=loader), display, problems).build()
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
         position = Position(display, place.line + 1, place.column + 1) if place else Position(display)
@@ -167,7 +175,6 @@ def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
     except _TooMuch as error:
         problems.add(error.position, "", error.found, error.expected)
         return None
-    return documents
 
 
 def _words(error: yaml.MarkedYAMLError) -> str:
@@ -223,56 +230,30 @@ class _TooMuch(Exception):
         self.position, self.found, self.expected = position, found, expected
 
 
-@dataclass(slots=True)
-class _Frame:
-    """A collection that is being read."""
-
-    node: Table | Items
-    anchor: str | None
-    key: Leaf | None = None
-    skip: bool = False
-    """Whether the last key is ignored: a duplicate, or no single value."""
-
-
 class _Builder:
-    def __init__(self, display: str, problems: Problems) -> None:
+    """Builds the tree from the events of the parser, one document after the other."""
+
+    def __init__(self, events: Iterator[Any], display: str, problems: Problems) -> None:
+        self._events = events
         self._file = display
         self._problems = problems
         self._anchors: dict[str, Node] = {}
         self._aliases = 0
         self._nodes = 0
 
-    def build(self, events: Iterator[Any]) -> list[Node]:
+    def build(self) -> list[Node]:
         documents: list[Node] = []
-        frames: list[_Frame] = []
-        for event in events:
+        for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._anchors = {}
-                continue
-            if isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-                frame = frames.pop()
-                if frame.anchor:
-                    self._anchors[frame.anchor] = frame.node
-                node: Node = frame.node
-            elif isinstance(event, yaml.NodeEvent):
-                opened = self._open(event)
-                if isinstance(opened, _Frame):
-                    if len(frames) >= MAX_DEPTH:
-                        raise _TooMuch(
-                            opened.node.position, f"nested deeper than {MAX_DEPTH} levels", "fewer levels"
-                        )
-                    frames.append(opened)
-                    continue
-                node = opened
-            else:
-                continue
-            if frames:
-                self._put(frames[-1], node)
-            elif not is_absent(node := _without_null(node)):
+            elif isinstance(event, yaml.NodeEvent) and not is_absent(
+                node := _without_null(self._node(event, 0))
+            ):
                 documents.append(node)
         return documents
 
-    def _open(self, event: Any) -> Node | _Frame:
+    def _node(self, event: Any, depth: int) -> Node:
+        """Returns the node that starts with an event."""
         position = Position(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
         self._nodes += 1
         if self._nodes > MAX_NODES:
@@ -283,14 +264,51 @@ class _Builder:
             self._problems.add(
                 position, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"
             )
+        node: Node
         if isinstance(event, yaml.ScalarEvent):
             text = self._joined(event.value, position)
-            leaf = Leaf.of(text, position, plain=not event.style, quote=_quote(event))
-            if event.anchor:
-                self._anchors[event.anchor] = leaf
-            return leaf
-        node = Table(position) if isinstance(event, yaml.MappingStartEvent) else Items(position)
-        return _Frame(node, event.anchor)
+            node = Leaf.of(text, position, plain=not event.style, quote=_quote(event))
+        elif depth == MAX_DEPTH:
+            raise _TooMuch(position, f"nested deeper than {MAX_DEPTH} levels", "fewer levels")
+        else:
+            is_mapping = isinstance(event, yaml.MappingStartEvent)
+            node = (self._table if is_mapping else self._items)(position, depth + 1)
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _items(self, position: Position, depth: int) -> Items:
+        items = Items(position)
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.items.append(_without_null(self._node(event, depth)))
+        return items
+
+    def _table(self, position: Position, depth: int) -> Table:
+        table = Table(position)
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._key(self._node(event, depth), table)
+            value = self._node(next(self._events), depth)
+            if key is not None:
+                table.put(key, _without_null(value))
+        return table
+
+    def _key(self, node: Node, table: Table) -> Leaf | None:
+        """Returns a key, or None if the mapping does not get the key, because of a mistake."""
+        if not isinstance(node, Leaf):
+            self._problems.add(node.position, "", f"{kind_of(node)} as a key", "a single value as the key")
+        elif (first := table.keys.get(node)) is not None:
+            self._problems.add(
+                node.position,
+                "",
+                f"the key {str(node)!r} stands twice, "
+                f"in lines {first.position.line} and {node.position.line}",
+                "it once",
+            )
+        elif node == "<<" and node.plain:
+            self._problems.add(node.position, "", "the merge key '<<'", "the keys themselves")
+        else:
+            return node
+        return None
 
     def _joined(self, text: str, position: Position) -> str:
         """Returns a text with one character for each surrogate pair. Reports half a pair."""
@@ -321,37 +339,6 @@ class _Builder:
         if self._nodes > MAX_NODES:
             raise _TooMuch(position, f"aliases that stand for more than {MAX_NODES} values", "a smaller file")
         return node
-
-    def _put(self, frame: _Frame, node: Node) -> None:
-        target = frame.node
-        if isinstance(target, Items):
-            target.items.append(_without_null(node))
-        elif frame.key is None and not frame.skip:
-            self._take_key(frame, target, node)
-        else:
-            if frame.key is not None and not frame.skip:
-                target.put(frame.key, _without_null(node))
-            frame.key, frame.skip = None, False
-
-    def _take_key(self, frame: _Frame, target: Table, node: Node) -> None:
-        if not isinstance(node, Leaf):
-            self._problems.add(node.position, "", f"{kind_of(node)} as a key", "a single value as the key")
-            frame.skip = True
-            return
-        first = target.keys.get(node)
-        if first is not None:
-            self._problems.add(
-                node.position,
-                "",
-                f"the key {str(node)!r} stands twice, "
-                f"in lines {first.position.line} and {node.position.line}",
-                "it once",
-            )
-            frame.skip = True
-        elif node == "<<" and node.plain:
-            self._problems.add(node.position, "", "the merge key '<<'", "the keys themselves")
-            frame.skip = True
-        frame.key = node
 
 
 def _without_null(node: Node) -> Node:
