@@ -100,23 +100,16 @@ class SubscriptionReader:
     def _without_foreign(self, node: Table, path: str, key: str, named: list[str]) -> Table:
         """Returns the entry without the keys of other sinks, which are reported."""
         own = field_names(SINKS.load(key), ())
-        kept = Table(node.position)
+        foreign = {one for one in named if one not in own}
         for other, value in node.entries.items():
-            if other not in own:
-                if other in named:
-                    continue
-                if having := [f"a {one}" for one in self._sinks_with(other)]:
-                    if len(named) == 1 and not is_absent(value):
-                        text = f"{other} of a {key}"
-                        self.problems.add(
-                            value.position, join(path, other), text, f"it with {words(having)} only"
-                        )
-                    continue
-            kept.put(node.keys[other], value)
-        return kept
-
-    def _sinks_with(self, key: str) -> list[str]:
-        return [sink for sink, entry in SINKS.usable() if key in field_names(entry, ())]
+            if other in own or other in foreign:
+                continue
+            if having := [f"a {sink}" for sink, entry in SINKS.usable() if other in field_names(entry, ())]:
+                foreign.add(other)
+                if len(named) == 1 and not is_absent(value):
+                    expected = f"it with {words(having)} only"
+                    self.problems.add(value.position, join(path, other), f"{other} of a {key}", expected)
+        return node.only(node.keys.keys() - foreign)
 
     def _without_sink(self, node: Table, path: str) -> CommonEntry | None:
         """Reports an entry without a sink. Returns the keys that all entries have in common."""
@@ -148,21 +141,15 @@ class SubscriptionReader:
             model = SINKS.load(key)
         except PlugInError:
             return self._common(node, path, self.problems)
-        meant = Table(node.position)
-        for name, value in node.entries.items():
-            if name == written:
-                meant.put(Leaf.of(key, node.keys[name].position, raw=node.keys[name].raw), value)
-            elif name in field_names(model, ()):
-                meant.put(node.keys[name], value)
+        meant = node.only(field_names(model, ()))
+        as_written = node.keys[written]
+        meant.put(Leaf.of(key, as_written.position, raw=as_written.raw), node.entries[written])
         read_section(model, meant, self.problems, directory=self.directory, path=path)
         return self._common(node, path, Problems())
 
     def _common(self, node: Table, path: str, problems: Problems) -> CommonEntry | None:
         """Returns the keys that all entries have in common, so that they are checked in spite of mistakes."""
-        kept = Table(node.position)
-        for key in field_names(CommonEntry, ()):
-            if key in node.entries:
-                kept.put(node.keys[key], node.entries[key])
+        kept = node.only(field_names(CommonEntry, ()))
         return read_section(CommonEntry, kept, problems, directory=self.directory, path=path).section
 
     def _no_sink(self) -> tuple[str, str]:
