@@ -52,7 +52,7 @@ def jars(
 def _resolve(jars: Jars, repositories: list[str] | tuple[str, ...]) -> None:
     from connector.brokers.jars.resolver import CENTRAL, fetch
     from connector.java import find_java
-    from connector.spark.launcher import spark_jars
+    from connector.spark.settings import spark_jars
 
     jars.drop_changed()
     paths = fetch(

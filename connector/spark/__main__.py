@@ -11,8 +11,8 @@ from pathlib import Path
 from connector.errors import PipelineError
 from connector.java import find_java
 from connector.spark.archive import make_archive
-from connector.spark.launcher import spark_jars
 from connector.spark.pipeline import SparkPipeline
+from connector.spark.settings import spark_jars
 from connector.spark.worker import ECHO
 
 

@@ -39,7 +39,6 @@ from connector.java import JAVA_LINE, Java
 from connector.spark import daemon
 from connector.spark.archive import class_path
 from connector.spark.idle_workers import without_idle_workers
-from connector.spark.java_options import collectors
 from connector.spark.scratch import Scratch
 from connector.spark.session import untouched_process, variables, write_properties
 from connector.spark.shipping import code_directory
@@ -84,6 +83,7 @@ The options of the user come later on the command line, and override these.
 
 _COLLECTOR = "-XX:+UseSerialGC"
 """A small collector, which serves the scheduler best. Options of the user override this choice."""
+_IS_COLLECTOR = re.compile(r"-XX:[+-]Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC").fullmatch
 
 _LOG_CONFIGURATION = """\
 status = error
@@ -431,7 +431,7 @@ class FastStart:
         return [
             str(self._java.executable),
             *_OPTIONS,
-            *([] if collectors(self._options) else [_COLLECTOR]),
+            *([] if any(map(_IS_COLLECTOR, self._options)) else [_COLLECTOR]),
             f"-Djava.io.tmpdir={self.scratch}",
             f"-Dlog4j2.configurationFile={log_configuration}",
             *user.java_options(str(self.scratch)),

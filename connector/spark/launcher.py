@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +13,8 @@ from connector.java import find_java
 from connector.open_files import raise_open_files
 from connector.spark import session as sessions
 from connector.spark.archive import archive_options
-from connector.spark.java_options import DRIVER_MEMORY, split_options
 from connector.spark.master import Master
-from connector.spark.settings import owner_reason, read_size
+from connector.spark.settings import owner_reason, read_size, spark_jars, split_options
 
 try:
     from connector.spark.fast_start import FastStart as FastStart
@@ -43,7 +41,7 @@ _LOCAL_PROPERTIES: Final = {
 _DEFAULT_PROPERTIES: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": DRIVER_MEMORY,
+    "spark.driver.memory": "512m",
     "spark.python.task.killTimeout": "500ms",
     # Spark keeps jobs for its UI. At a job a second, a few are enough.
     "spark.ui.retainedJobs": "20",
@@ -168,19 +166,6 @@ class Launcher:
             "spark.master": master.url,
             "spark.app.name": self._application,
         }
-
-
-def spark_jars() -> Path:
-    """Returns the directory of Spark's jars in the installed package.
-
-    Raises:
-        PipelineError: PySpark is not installed.
-    """
-    spec = importlib.util.find_spec("pyspark")
-    for location in (spec.submodule_search_locations or ()) if spec else ():
-        if (Path(location) / "jars").is_dir():
-            return Path(location) / "jars"
-    raise PipelineError("the package pyspark is not installed, or has no jars: pip install pyspark")
 
 
 def _java_options(properties: Mapping[str, str]) -> list[str]:

@@ -43,7 +43,7 @@ class Spark(PipelineSection):
         default_factory=dict,
         repr=False,
         description="Any Spark setting but those that the event job owns. A name one or two letters "
-        "away from a setting of Spark is a mistake, and so is a value that Spark cannot read.",
+        "away from a setting of Spark is a mistake, and so is a size or a duration that Spark cannot read.",
     )
 
     def check(self, directory: Path, reporter: ProblemReporter) -> None:

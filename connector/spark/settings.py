@@ -1,19 +1,21 @@
-"""The settings that Spark knows, with their valid values.
+"""The settings of Spark that people get wrong: those of the event job, misspelt names, sizes and durations.
 
-Names and kinds come from ``settings.txt``, which ``script/spark-settings`` writes. The readers accept
-the same values as Spark's own converters (Spark, "Spark Properties").
+Names come from the jars of the installed Spark. All other values are Spark's own to check, when it starts.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+import zipfile
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from connector.declare.problems import shown
+from connector.errors import PipelineError
 
 OWNED_SETTINGS: Final[Mapping[str, str]] = {
     "spark.master": "it is spark.master of adapter.yaml",
@@ -31,42 +33,56 @@ OWNED_SETTINGS: Final[Mapping[str, str]] = {
 The pipeline (``connector/spark``) sets them, and the check of ``adapter.yaml`` refuses them.
 """
 
-FILE: Final = Path(__file__).with_name("settings.txt")
-_OF_THE_USER: Final = (
+_SIZES: Final = (
+    "spark.broadcast.blockSize",
+    "spark.driver.maxResultSize",
+    "spark.driver.memory",
+    "spark.driver.memoryOverhead",
+    "spark.executor.memory",
+    "spark.executor.memoryOverhead",
+    "spark.executor.pyspark.memory",
+    "spark.kryoserializer.buffer",
+    "spark.kryoserializer.buffer.max",
+    "spark.memory.offHeap.size",
+    "spark.reducer.maxSizeInFlight",
+    "spark.shuffle.file.buffer",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.files.maxPartitionBytes",
+    "spark.yarn.am.memory",
+)
+_DURATIONS: Final = (
+    "spark.dynamicAllocation.executorIdleTimeout",
+    "spark.executor.heartbeatInterval",
+    "spark.files.fetchTimeout",
+    "spark.locality.wait",
+    "spark.network.timeout",
+    "spark.python.task.killTimeout",
+    "spark.rpc.askTimeout",
+    "spark.rpc.lookupTimeout",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime",
+    "spark.sql.broadcastTimeout",
+    "spark.task.reaper.killTimeout",
+)
+"""The sizes and durations that a user of an adapter sets. Spark checks all others when it starts."""
+
+_REGISTERS: Final = re.compile(
+    r"org/apache/spark/(SparkConf|.*(internal/config/\w+|deploy/k8s/Config|deploy/yarn/config/package|SQLConf"
+    r"|HiveUtils|StreamingConf))\$\.class"
+)
+"""The classes in which Spark registers its settings."""
+_TEXT_OF_CLASS: Final = re.compile(rb"\x01..(spark\.[\w.-]*\w)", re.DOTALL)
+"""A text among the constants of a class, behind its length."""
+_NOT_REGISTERED: Final = (
     "spark.hadoop.",
     "spark.executorEnv.",
     "spark.yarn.appMasterEnv.",
     "spark.kubernetes.driverEnv.",
     "spark.metrics.conf.",
     "spark.sql.catalog.",
+    "spark.ssl.",
 )
-"""Prefixes before a name that belongs to the user or another system."""
+"""Prefixes before a name that belongs to the user or another system, or that Spark makes when it runs."""
 _MOST_EDITS: Final = 2
-
-_BOUNDS: Final[Mapping[str, tuple[str, str | None]]] = {
-    "spark.broadcast.blockSize": ("1k", "2047m"),
-    "spark.executor.instances": ("1", None),
-    "spark.executor.pyspark.memory": ("0", None),
-    "spark.kryoserializer.buffer": ("0", "2047m"),
-    "spark.kryoserializer.buffer.max": ("0", "2047m"),
-    "spark.rpc.message.maxSize": ("1", "2047"),
-}
-"""Least and greatest values that Spark does not register, but checks when Spark starts."""
-_UNITS: Final = {
-    "spark.broadcast.blockSize": "k",
-    "spark.kryoserializer.buffer": "k",
-    "spark.kryoserializer.buffer.max": "m",
-    "spark.executor.pyspark.memory": "m",
-}
-"""The units of numbers without a unit, for sizes with bounds."""
-_CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
-    "spark.io.compression.codec": ("lz4", "lzf", "snappy", "zstd"),
-    "spark.serializer": (),
-    "spark.shuffle.manager": ("sort", "tungsten-sort"),
-}
-"""Settings that take the name of a class, with the short names of Spark's own classes."""
-_CHOICES: Final = {"spark.log.level": "ALL|DEBUG|ERROR|FATAL|INFO|OFF|TRACE|WARN"}
-"""Choices that Spark does not register."""
 
 _SIZE: Final = re.compile(r"(-?[0-9]{1,19})([a-z]*)")
 _SIZE_UNITS: Final[dict[str, int]] = {
@@ -74,23 +90,35 @@ _SIZE_UNITS: Final[dict[str, int]] = {
     for power, units in enumerate((("b",), ("k", "kb"), ("m", "mb"), ("g", "gb"), ("t", "tb"), ("p", "pb")))
     for unit in units
 }
-_TIME: Final = re.compile(r"(-?[0-9]{1,19})([a-z]*)")
-_TIME_UNITS: Final[dict[str, float]] = {
-    "us": 0.001,
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
+_DURATION: Final = re.compile(r"-?[0-9]{1,19}(us|ms|s|m|min|h|d)?")
+
+
+def spark_jars() -> Path:
+    """Returns the directory of Spark's jars in the installed package.
+
+    Raises:
+        PipelineError: PySpark is not installed.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(location) / "jars").is_dir():
+            return Path(location) / "jars"
+    raise PipelineError("the package pyspark is not installed, or has no jars: pip install pyspark")
 
 
 @cache
-def known_settings() -> Mapping[str, str]:
-    """Returns every setting that Spark knows, from name to kind."""
-    lines = (line for line in FILE.read_text("utf-8").splitlines() if line and line[0] != "#")
-    return MappingProxyType(dict(line.split(" ", 1) for line in lines))
+def known_settings() -> Sequence[str]:
+    """Returns the settings that Spark registers. Takes a tenth of a second.
+
+    Raises:
+        PipelineError: PySpark is not installed.
+    """
+    found = set()
+    for jar in spark_jars().glob("spark-*.jar"):
+        with zipfile.ZipFile(jar) as archive:
+            for name in filter(_REGISTERS.fullmatch, archive.namelist()):
+                found.update(_TEXT_OF_CLASS.findall(archive.read(name)))
+    return sorted(name.decode() for name in found)
 
 
 def owner_reason(setting: str) -> str | None:
@@ -106,8 +134,7 @@ def misspelt_setting(name: str) -> str | None:
 
     Upper and lower case are the same letter. A name that Spark knows is not misspelt.
     """
-    known = known_settings()
-    if name in known or name.startswith(_OF_THE_USER):
+    if name.startswith(_NOT_REGISTERED) or name in (known := known_settings()):
         return None
     folded = name.casefold()
     for edits in range(_MOST_EDITS + 1):
@@ -139,43 +166,20 @@ def _is_within(first: str, second: str, edits: int) -> bool:
 
 
 def expected_value(name: str, value: str) -> str | None:
-    """Returns the values that a setting takes. None = ``value`` fits, or the values are not known.
+    """Returns what a size or a duration looks like. None = ``value`` fits, or the setting is neither.
 
     A value with a reference of Spark (``${...}``) fits, because Spark replaces the reference.
     """
-    kind = _CHOICES.get(name) or known_settings().get(name, "text")
     if "${" in value:
         return None
-    if name in _CLASSES:
-        return _expected_class(_CLASSES[name], value)
-    if kind == "text":
-        return None
-    if "|" in kind:
-        choices = kind.split("|")
-        fits = value.strip().casefold() in {choice.casefold() for choice in choices}
-        return None if fits else f"one of {', '.join(choices)}"
-    kind, _, least = kind.partition(">=")
-    read, expected = _KINDS[kind]
-    try:
-        number = read_size(value, _UNITS.get(name, "b")) if kind == "size" else read(value)
-    except ValueError:
-        return expected + (f", {least} or more" if least else "")
-    if least and number < int(least):
-        return f"{expected}, {least} or more"
-    if name.endswith(".port") and number and not 1024 <= number <= 65535:
-        return "a port from 1024 to 65535, or 0 for any that is free"
-    lowest, highest = _BOUNDS.get(name, (None, None))
-    if (lowest and number < read(lowest)) or (highest and number > read(highest)):
-        return f"{expected}, {f'{lowest} to {highest}' if highest else f'{lowest} or more'}"
+    if name in _DURATIONS and not _DURATION.fullmatch(value.strip().lower()):
+        return "a duration such as 500ms, 30s or 5min"
+    if name in _SIZES:
+        try:
+            read_size(value)
+        except ValueError:
+            return "a size such as 64k, 512m or 2g"
     return None
-
-
-def _expected_class(short_names: Sequence[str], value: str) -> str | None:
-    if value.casefold() in short_names or "." in value.strip("."):
-        return None
-    return ", ".join(
-        [*short_names, "or a class with its package" if short_names else "a class with its package"]
-    )
 
 
 def read_size(value: str, unit: str = "b") -> int:
@@ -193,55 +197,13 @@ def read_size(value: str, unit: str = "b") -> int:
     return int(match[1]) * _SIZE_UNITS[match[2] or unit]
 
 
-def read_duration(value: str, unit: str = "ms") -> float:
-    """Returns the milliseconds that a duration means: ``500ms``, ``30s``, ``5min``.
-
-    Args:
-        unit: the unit of a number without unit.
+def split_options(text: str) -> list[str]:
+    """Splits options of Java into words, quoted as in a shell.
 
     Raises:
-        ValueError: the text is no duration.
+        ValueError: a quotation is not closed. The error does not show the text, which may hold a password.
     """
-    match = _TIME.fullmatch(value.strip().lower())
-    if match is None or (match[2] or unit) not in _TIME_UNITS:
-        raise ValueError(value)
-    return int(match[1]) * _TIME_UNITS[match[2] or unit]
-
-
-def _read_boolean(value: str) -> bool:
-    if value.strip().lower() not in ("true", "false"):
-        raise ValueError(value)
-    return value.strip().lower() == "true"
-
-
-def _read_whole(bits: int) -> Callable[[str], int]:
-    def read(value: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]{1,19}", value.strip()):
-            raise ValueError(value)
-        number = int(value)
-        if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
-            raise ValueError(value)
-        return number
-
-    return read
-
-
-def read_number(value: str) -> float:
-    """Returns a number with or without a fraction.
-
-    Raises:
-        ValueError: the text is no number.
-    """
-    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?", value.strip()):
-        raise ValueError(value)
-    return float(value.strip().rstrip("dDfF"))
-
-
-_KINDS: Final[Mapping[str, tuple[Callable[[str], float], str]]] = {
-    "boolean": (_read_boolean, "true or false"),
-    "integer": (_read_whole(32), "a whole number of 32 bits"),
-    "long": (_read_whole(64), "a whole number of 64 bits"),
-    "number": (read_number, "a number"),
-    "duration": (read_duration, "a duration such as 500ms, 30s or 5min"),
-    "size": (read_size, "a size such as 64k, 512m or 2g"),
-}
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"Java options that cannot be split into words: {str(error).lower()}") from None

@@ -105,7 +105,7 @@ KNOWN = {
     "spark/fast_start.py FastStart._gateway": MACHINE,
     "spark/fast_start.py FastStart.launch": MACHINE,
     "spark/launcher.py Launcher.make": MACHINE,
-    "spark/launcher.py spark_jars": "PySpark is a dependency of the connector",
+    "spark/settings.py spark_jars": "PySpark is a dependency of the connector",
     "spark/batch_jobs.py BatchJobs._await_executors": CONNECTS,
     "spark/batch_jobs.py BatchJobs._job": LATER,
     "spark/pipeline.py SparkPipeline._bounded": LATER,

@@ -23,7 +23,7 @@ from connector.brokers.jms.client import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
 from connector.brokers.jms.urls import QPID, for_browsers, with_options
 from connector.java import find_java
-from connector.spark.launcher import spark_jars
+from connector.spark.settings import spark_jars
 from tests.servers.broker import PASSWORD, USER
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import IO
 
 from connector.java import Java, find_java
 from connector.spark.archive import archive_options, class_path
-from connector.spark.launcher import spark_jars
+from connector.spark.settings import spark_jars
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a Java that lives for some seconds: full compilation would take longer than all its work."""

@@ -16,8 +16,8 @@ import pytest
 
 from connector.errors import PipelineError
 from connector.java import find_java
-from connector.spark.launcher import spark_jars
 from connector.spark.pipeline import SparkPipeline
+from connector.spark.settings import spark_jars
 from tests.spark.conftest import Settings, deployment
 from tests.spark.standalone import executor_options, java_home_for_executors
 

@@ -8,7 +8,7 @@ from typing import IO, Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from connector.java import find_java
-from connector.spark.launcher import spark_jars
+from connector.spark.settings import spark_jars
 
 _SETTINGS = {
     "yarn.scheduler.capacity.root.queues": "default",

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from connector.java import find_java
-from connector.spark.launcher import spark_jars
+from connector.spark.settings import spark_jars
 from tests.crash.harness import Deployment, deployments
 from tests.spark.standalone import java_home_for_executors
 from tests.waiting import wait_for
