@@ -27,7 +27,7 @@ from connector.declare.tree import Leaf
 from connector.errors import MalformedData
 from connector.formats.catalogue import Catalogue
 from connector.formats.handlers import normal_mime_type
-from connector.requests.response_selector import ResponseSelector, misspelt
+from connector.requests.response_selector import ResponseSelector, misspellings
 from connector.requests.selector_values import Quoting
 
 _BLANK: Final = "CxBlank"
@@ -327,7 +327,7 @@ def _check_response_selectors(known: Definitions, collected: Collected, quoting:
             text = node_at(document.tree, location)
             if not isinstance(text, Leaf):
                 continue
-            mistakes = list(misspelt(verb.app_specific_info))
+            mistakes = list(misspellings(verb.app_specific_info))
             if selector is not None:
                 mistakes += selector.problems(definition, known)
             for mistake in mistakes:

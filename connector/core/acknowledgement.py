@@ -23,7 +23,7 @@ class Policy:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def delivered(self, delivery: Delivery) -> None:
+    def on_delivery(self, delivery: Delivery) -> None:
         """Called before ``receive`` returns the message, or after the listener has returned.
 
         Raises:
@@ -34,10 +34,10 @@ class Policy:
     def acknowledge(self, delivery: Delivery) -> None:
         """Called for ``acknowledge()`` of a message, and raises the same errors."""
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         """Called from time to time. Raises ProviderError."""
 
-    def closing(self) -> None:
+    def on_close(self) -> None:
         """Called before the session closes.
 
         Deliveries that are open afterwards come again. Raises ProviderError.
@@ -47,7 +47,7 @@ class Policy:
 class AutoPolicy(Policy):
     """Acknowledges each message alone, as the last step of its delivery."""
 
-    def delivered(self, delivery: Delivery) -> None:
+    def on_delivery(self, delivery: Delivery) -> None:
         self.ledger.acknowledge([delivery])
 
 
@@ -59,18 +59,18 @@ class DupsOkPolicy(Policy):
         self._pending: list[Delivery] = []
         self._since = 0.0
 
-    def delivered(self, delivery: Delivery) -> None:
+    def on_delivery(self, delivery: Delivery) -> None:
         if not self._pending:
             self._since = time.monotonic()
         self._pending.append(delivery)
         if len(self._pending) >= _LAZY_NUMBER:
             self._acknowledge_pending()
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         if self._pending and time.monotonic() - self._since >= _LAZY_SECONDS:
             self._acknowledge_pending()
 
-    def closing(self) -> None:
+    def on_close(self) -> None:
         self._acknowledge_pending()
 
     def _acknowledge_pending(self) -> None:

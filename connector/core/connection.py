@@ -12,6 +12,7 @@ from types import TracebackType
 from connector.core.session import CoreSession
 from connector.core.takeover import INTERVAL, TakeoverTimer, try_take_over
 from connector.errors import SessionStateError
+from connector.messaging import client
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities, Connection, Provider
@@ -20,8 +21,8 @@ from connector.tracebacks import error_text
 _log = logging.getLogger("connector.core")
 
 
-class MessagingConnection:
-    """Implements :class:`connector.messaging.client.MessagingConnection`.
+class MessagingConnection(client.MessagingConnection):
+    """A connection to a provider, for all sessions of a program.
 
     Args:
         provider: of the messages.
@@ -42,7 +43,7 @@ class MessagingConnection:
         start: bool = True,
         takeover_interval: float = INTERVAL,
     ) -> None:
-        self.client_id = client_id
+        self._client_id = client_id
         self.exception_listener: Callable[[Exception], object] | None = None
         self._provider = provider
         self._origin = client_id or secrets.token_hex(8)
@@ -59,8 +60,11 @@ class MessagingConnection:
             raise
 
     @property
+    def client_id(self) -> str:
+        return self._client_id
+
+    @property
     def capabilities(self) -> Capabilities:
-        """See :meth:`connector.messaging.client.MessagingConnection.capabilities`."""
         return self._provider.capabilities
 
     @property
@@ -69,7 +73,6 @@ class MessagingConnection:
         return self._started
 
     def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> CoreSession:
-        """See :meth:`connector.messaging.client.MessagingConnection.session`."""
         self._check_open()
         connection = self._provider.connect(origin=self._origin)
         session = CoreSession(connection, mode, self)
@@ -81,12 +84,10 @@ class MessagingConnection:
         raise SessionStateError("the connection was closed meanwhile")
 
     def start(self) -> None:
-        """See :meth:`connector.messaging.client.MessagingConnection.start`."""
         self._check_open()
         self._started = True
 
     def stop(self) -> None:
-        """See :meth:`connector.messaging.client.MessagingConnection.stop`."""
         self._check_open()
         sessions = self._all()
         for session in sessions:
@@ -96,7 +97,6 @@ class MessagingConnection:
             session.wait_for_listener()
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.client.MessagingConnection.close`."""
         sessions = self._all()
         for session in sessions:
             session.refuse_own_listener()
@@ -150,7 +150,7 @@ class MessagingConnection:
             self._check_open()
             self._own.delete_temporary(destination)
 
-    def ended(self, session: CoreSession, connection: Connection, *, broken: bool) -> None:
+    def remove_session(self, session: CoreSession, connection: Connection, *, broken: bool) -> None:
         """Removes an ended session.
 
         Args:

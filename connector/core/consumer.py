@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import Protocol
 
 from connector.errors import SessionStateError
-from connector.messaging.client import ReceivedMessage
+from connector.messaging.client import Consumer, ReceivedMessage
 from connector.messaging.polling import Poller
 
 Listener = Callable[[ReceivedMessage], object]
 
 
-class ReceivingSession(Protocol):
+class ConsumerOwner(Protocol):
     """The part of a session that a consumer needs."""
 
     @property
@@ -21,17 +21,17 @@ class ReceivingSession(Protocol):
         """Whether the session is closed, or about to be."""
 
     def receive(self, consumer: SessionConsumer, timeout: float | None) -> ReceivedMessage | None:
-        """See :meth:`connector.messaging.client.Consumer.receive`."""
+        """Returns the next message of a consumer, as :meth:`Consumer.receive`."""
 
     def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
-        """See :meth:`connector.messaging.client.Consumer.listen`."""
+        """Sets or removes the listener of a consumer, as :meth:`Consumer.listen`."""
 
     def remove(self, consumer: SessionConsumer) -> None:
         """Closes the poller of a closed consumer as soon as its messages are settled."""
 
 
-class SessionConsumer:
-    """Implements :class:`connector.messaging.client.Consumer`.
+class SessionConsumer(Consumer):
+    """A consumer of a :class:`connector.core.session.CoreSession`.
 
     Args:
         session: of the consumer.
@@ -39,7 +39,7 @@ class SessionConsumer:
         ends_with_it: whether the subscription ends with its consumer, together with unsettled messages.
     """
 
-    def __init__(self, session: ReceivingSession, poller: Poller, *, ends_with_it: bool = False) -> None:
+    def __init__(self, session: ConsumerOwner, poller: Poller, *, ends_with_it: bool = False) -> None:
         self._session = session
         self.poller = poller
         self.ends_with_it = ends_with_it
@@ -47,15 +47,12 @@ class SessionConsumer:
         self.closed = False
 
     def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
-        """See :meth:`connector.messaging.client.Consumer.receive`."""
         return self._session.receive(self, timeout)
 
     def receive_nowait(self) -> ReceivedMessage | None:
-        """See :meth:`connector.messaging.client.Consumer.receive_nowait`."""
         return self._session.receive(self, 0.0)
 
     def messages(self, timeout: float | None = None) -> Iterator[ReceivedMessage]:
-        """See :meth:`connector.messaging.client.Consumer.messages`."""
         while not self.closed:
             try:
                 message = self._session.receive(self, timeout)
@@ -71,11 +68,9 @@ class SessionConsumer:
         return self.messages()
 
     def listen(self, listener: Listener | None) -> None:
-        """See :meth:`connector.messaging.client.Consumer.listen`."""
         self._session.listen(self, listener)
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.client.Consumer.close`."""
         if not self.closed:
             self.closed = True  # first, because this ends a receive in another thread
             self._session.remove(self)

@@ -22,7 +22,9 @@ from connector.messaging.provider import Capabilities, Connection
 class SessionOwner(Protocol):
     """The connection of a session."""
 
-    client_id: str
+    @property
+    def client_id(self) -> str:
+        """The client id of JMS. Empty = none."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -48,7 +50,7 @@ class SessionOwner(Protocol):
             DestinationError: the destination cannot be ended here.
         """
 
-    def ended(self, session: Any, connection: Connection, *, broken: bool) -> None:
+    def remove_session(self, session: Any, connection: Connection, *, broken: bool) -> None:
         """Called when the session has ended and no longer uses its provider connection.
 
         Args:
@@ -105,7 +107,7 @@ class Inbox:
         """
         if not self._owner.started:
             return None
-        self._policy.idle()
+        self._policy.on_idle()
         self._ledger.give_back_overdue()
         if self._owner.is_takeover_due():
             try_take_over(self._connection, at_start=False)
@@ -126,7 +128,7 @@ class Inbox:
         """Does the same as :meth:`take`, and acknowledges the message if the mode demands that now."""
         while (taken := self.take(consumer)) is not None:
             try:
-                self._policy.delivered(taken[0])
+                self._policy.on_delivery(taken[0])
             except ClaimLost:
                 continue  # another client has taken over the message, so it must not be delivered
             except ProviderError:
@@ -160,7 +162,7 @@ class Inbox:
             self._refuse(delivery)
             raise
         try:
-            self._policy.delivered(delivery)
+            self._policy.on_delivery(delivery)
         except ClaimLost:
             raise  # another client gives the message back
         except ProviderError:
@@ -174,7 +176,7 @@ class Inbox:
         self._close_settled()
 
     def commit(self, transaction: Transaction) -> None:
-        """See :meth:`connector.messaging.client.Session.commit`."""
+        """Commits, and begins the next transaction. Raises as :meth:`Transaction.commit`."""
         try:
             transaction.commit()
         finally:
@@ -200,7 +202,7 @@ class Inbox:
         Raises:
             ProviderError: the provider failed. A takeover does the rest.
         """
-        self._policy.closing()
+        self._policy.on_close()
         self.give_back()
         self._ledger.give_back_overdue()
         for consumer in self._consumers:

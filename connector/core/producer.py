@@ -8,7 +8,7 @@ from typing import Protocol
 
 from connector.errors import DestinationError, SessionStateError
 from connector.messaging.bodies import Value, encode_body
-from connector.messaging.client import Body
+from connector.messaging.client import Body, Producer
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import (
     NON_PERSISTENT,
@@ -22,7 +22,7 @@ from connector.messaging.message import (
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
 
 
-class SendingSession(Protocol):
+class ProducerOwner(Protocol):
     """The part of a session that a producer needs."""
 
     @property
@@ -33,12 +33,12 @@ class SendingSession(Protocol):
         """Sends prepared messages, all or none. Returns their ids."""
 
 
-class SessionProducer:
-    """See :class:`connector.messaging.client.Producer`."""
+class SessionProducer(Producer):
+    """A producer of a session."""
 
     def __init__(
         self,
-        session: SendingSession,
+        session: ProducerOwner,
         destination: Destination | str | None = None,
         *,
         delivery_mode: int | None = None,
@@ -65,7 +65,6 @@ class SessionProducer:
         priority: int | None = None,
         time_to_live: int | None = None,
     ) -> str:
-        """See :meth:`connector.messaging.client.Producer.send`."""
         message = self._message(
             body,
             self._delivery_mode if delivery_mode is None else _check_mode(delivery_mode),
@@ -84,7 +83,6 @@ class SessionProducer:
         return self._session.dispatch(self._where(destination), [message])[0]
 
     def send_many(self, bodies: Iterable[Body], *, destination: Destination | str | None = None) -> list[str]:
-        """See :meth:`connector.messaging.client.Producer.send_many`."""
         where = self._where(destination)
         messages = [
             self._message(body, self._delivery_mode, self._priority, self._time_to_live) for body in bodies
@@ -92,7 +90,6 @@ class SessionProducer:
         return self._session.dispatch(where, messages) if messages else []
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.client.Producer.close`."""
         self._closed = True
 
     def __enter__(self) -> SessionProducer:

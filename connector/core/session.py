@@ -21,7 +21,7 @@ from connector.core.producer import SessionProducer, as_destination
 from connector.core.subscriptions import check
 from connector.core.transaction import Transaction
 from connector.errors import CapabilityError, SessionStateError, UnknownDestination
-from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage
+from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage, Session
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
@@ -33,8 +33,8 @@ _SLICE: Final = 0.05
 """Longest wait in seconds, after which a ``close`` in another thread can go on."""
 
 
-class CoreSession:
-    """Implements :class:`connector.messaging.client.CoreSession`.
+class CoreSession(Session):
+    """A session on a connection of a provider.
 
     Args:
         connection: of the provider, for this session only.
@@ -54,7 +54,6 @@ class CoreSession:
 
     @property
     def transacted(self) -> bool:
-        """See :meth:`connector.messaging.client.CoreSession.transacted`."""
         return self.mode is AcknowledgeMode.TRANSACTED
 
     @property
@@ -65,23 +64,18 @@ class CoreSession:
     # -- destinations ------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Destination:
-        """See :meth:`connector.messaging.client.CoreSession.queue`."""
         return parse_destination(f"queue://{name}")
 
     def topic(self, name: str) -> Destination:
-        """See :meth:`connector.messaging.client.CoreSession.topic`."""
         return parse_destination(f"topic://{name}")
 
     def temporary_queue(self) -> Destination:
-        """See :meth:`connector.messaging.client.CoreSession.temporary_queue`."""
         return self._temporary("queue")
 
     def temporary_topic(self) -> Destination:
-        """See :meth:`connector.messaging.client.CoreSession.temporary_topic`."""
         return self._temporary("topic")
 
     def delete_temporary(self, destination: Destination) -> None:
-        """See :meth:`connector.messaging.client.CoreSession.delete_temporary`."""
         self._check_open()
         self._owner.delete_temporary(destination)
 
@@ -100,18 +94,15 @@ class CoreSession:
         priority: int | None = None,
         time_to_live: int | None = None,
     ) -> SessionProducer:
-        """See :meth:`connector.messaging.client.CoreSession.producer`."""
         self._check_open()
         return SessionProducer(
             self, destination, delivery_mode=delivery_mode, priority=priority, time_to_live=time_to_live
         )
 
     def send(self, destination: Destination | str, body: Body) -> str:
-        """See :meth:`connector.messaging.client.CoreSession.send`."""
         return SessionProducer(self, destination).send(body)
 
     def send_many(self, destination: Destination | str, bodies: Iterable[Body]) -> list[str]:
-        """See :meth:`connector.messaging.client.CoreSession.send_many`."""
         return SessionProducer(self, destination).send_many(bodies)
 
     def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
@@ -127,7 +118,6 @@ class CoreSession:
     def consumer(
         self, destination: Destination | str, selector: str = "", *, no_local: bool = False
     ) -> SessionConsumer:
-        """See :meth:`connector.messaging.client.CoreSession.consumer`."""
         source = as_destination(destination)
         if not source.is_queue:
             wanted = TopicSubscription(
@@ -145,7 +135,6 @@ class CoreSession:
     def durable_consumer(
         self, topic: Destination | str, name: str, selector: str = "", *, no_local: bool = False
     ) -> SessionConsumer:
-        """See :meth:`connector.messaging.client.CoreSession.durable_consumer`."""
         return self._subscribe(
             TopicSubscription(
                 as_destination(topic),
@@ -160,7 +149,6 @@ class CoreSession:
     def shared_durable_consumer(
         self, topic: Destination | str, name: str, selector: str = ""
     ) -> SessionConsumer:
-        """See :meth:`connector.messaging.client.CoreSession.shared_durable_consumer`."""
         return self._subscribe(
             TopicSubscription(
                 as_destination(topic),
@@ -173,7 +161,6 @@ class CoreSession:
         )
 
     def shared_consumer(self, topic: Destination | str, name: str, selector: str = "") -> SessionConsumer:
-        """See :meth:`connector.messaging.client.CoreSession.shared_consumer`."""
         return self._subscribe(
             TopicSubscription(
                 as_destination(topic), name, self._owner.client_id, shared=True, selector=selector
@@ -181,14 +168,12 @@ class CoreSession:
         )
 
     def unsubscribe(self, name: str) -> None:
-        """See :meth:`connector.messaging.client.CoreSession.unsubscribe`."""
         self._require(self._owner.capabilities.topics, "topics")
         with self._lock:
             self._check_open()
             self._connection.unsubscribe(name, self._owner.client_id)
 
     def browser(self, queue: Destination | str, selector: str = "") -> Iterator[Message]:
-        """See :meth:`connector.messaging.client.CoreSession.browser`."""
         self._check_open()
         selector = self._selector(selector)
         wanted = compile_selector(selector) if selector else None
@@ -228,7 +213,7 @@ class CoreSession:
     # -- receiving ---------------------------------------------------------------------------------
 
     def receive(self, consumer: SessionConsumer, timeout: float | None) -> ReceivedMessage | None:
-        """See :meth:`connector.messaging.client.Consumer.receive`."""
+        """Returns the next message of a consumer, as :meth:`connector.messaging.client.Consumer.receive`."""
         self._check_open()
         if consumer.closed or consumer.listener is not None:
             state = "has a listener, which gets its messages" if consumer.listener else "is closed"
@@ -240,28 +225,30 @@ class CoreSession:
                     return None
                 taken = self._inbox.receive(consumer)
                 if taken is not None:
-                    return self._received(*taken)
+                    return self._make_received(*taken)
                 left = _SLICE if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     return None
                 self._inbox.wait(min(left, _SLICE))
 
     def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
-        """See :meth:`connector.messaging.client.Consumer.listen`."""
+        """Sets a listener, as :meth:`connector.messaging.client.Consumer.listen`."""
         with self._lock:
             self._check_open()
             if consumer.closed:
                 raise SessionStateError(f"the consumer of {consumer.poller.destination} is closed")
             consumer.listener = listener
             if self._dispatcher is None and listener is not None:
-                self._dispatcher = Dispatcher(self._inbox, self._lock, self._received, self._owner.report)
+                self._dispatcher = Dispatcher(
+                    self._inbox, self._lock, self._make_received, self._owner.report
+                )
 
     def remove(self, consumer: SessionConsumer) -> None:
         """Removes a closed consumer."""
         with self._lock:
             self._inbox.remove(consumer)
 
-    def _received(self, delivery: Delivery, message: Message) -> ReceivedMessage:
+    def _make_received(self, delivery: Delivery, message: Message) -> ReceivedMessage:
         return ReceivedMessage.of(message, lambda: self._acknowledge(delivery))
 
     def _acknowledge(self, delivery: Delivery) -> None:
@@ -275,18 +262,15 @@ class CoreSession:
     # -- acknowledging -----------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """See :meth:`connector.messaging.client.CoreSession.commit`."""
         with self._lock:
             self._inbox.commit(self._transaction("commit"))
 
     def rollback(self) -> None:
-        """See :meth:`connector.messaging.client.CoreSession.rollback`."""
         with self._lock:
             self._transaction("rollback")
             self._inbox.give_back()
 
     def recover(self) -> None:
-        """See :meth:`connector.messaging.client.CoreSession.recover`."""
         with self._lock:
             self._check_open()
             if self.transacted:
@@ -305,7 +289,6 @@ class CoreSession:
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.client.CoreSession.close`."""
         self.refuse_own_listener()
         self._closing = True  # first, because this ends a receive in another thread
         if self._dispatcher is not None:
@@ -319,7 +302,7 @@ class CoreSession:
                 self._inbox.close()
                 broken = False
             finally:
-                self._owner.ended(self, self._connection, broken=broken)
+                self._owner.remove_session(self, self._connection, broken=broken)
         if self._dispatcher is not None:
             self._dispatcher.join()
 

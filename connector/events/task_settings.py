@@ -12,7 +12,7 @@ from connector.formats.handlers import HandlerSpec
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.messaging.state_store import JournalHandle
-from connector.sinks.requesting import RequestsSpec
+from connector.requests.contract import RequestsSpec
 from connector.sinks.subscriptions import Subscription
 from connector.trace import OFF, Trace
 

@@ -23,8 +23,8 @@ from connector.http.problems import HttpProblem
 from connector.http.throttled_log import ThrottledLog
 from connector.http.timeout_limits import asked_for, check_dynamic, milliseconds
 from connector.http.tokens import Tokens
+from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
-from connector.sinks.requesting import Requests
 from connector.text.names import did_you_mean, shown
 
 

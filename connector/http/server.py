@@ -20,7 +20,7 @@ from connector.http.application import make_application
 from connector.http.calls import Calls, ServerLimits
 from connector.http.connections import KEEP_ALIVE_SECONDS, limited, most_connections
 from connector.http.tokens import Tokens
-from connector.sinks.requesting import Requests
+from connector.requests.contract import Requests
 
 _log = logging.getLogger("connector.http")
 

@@ -65,7 +65,7 @@ def find_handler(properties: RequestProperties, handlers: Handlers) -> DataHandl
         raise RequestRefused(error.problems[0].mistake) from None
 
 
-def handler_failed(
+def handler_failure(
     handler: DataHandler,
     error: BaseException,
     bo: BusinessObject,
@@ -102,7 +102,7 @@ def _body(
     except BaseException as error:  # any exception of a user's handler fails this request only
         if is_interrupt(error):
             raise
-        raise RequestRefused(str(handler_failed(handler, error, bo, properties, handlers))) from error
+        raise RequestRefused(str(handler_failure(handler, error, bo, properties, handlers))) from error
 
 
 def _without_metaobjects(bo: BusinessObject, settings: RequestSettings) -> BusinessObject:

@@ -32,6 +32,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import CapabilityError, ConnectorError, ProviderError, RequestRefused, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities, Connection
+from connector.requests.contract import Requests
 from connector.requests.conversion import RequestConverter
 from connector.requests.late import LateReplies
 from connector.requests.pending import Call, Failure, key_of
@@ -80,8 +81,8 @@ class RequestStats:
     duplicate_replies: int
 
 
-class RequestClient:
-    """Implements :class:`connector.sinks.requesting.Requests`. Connects when the first request is made.
+class RequestClient(Requests):
+    """A request client, which connects when the first request is made.
 
     The listener's selector names the connection that sent a request, so there are two senders. Requests whose
     reply repeats their key use the first. Asynchronous requests, and requests with a selector, use the
@@ -122,10 +123,9 @@ class RequestClient:
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        """See :meth:`connector.sinks.requesting.Requests.request`."""
         call = self._converter.call(name, data, timeout)
         if isinstance(call, RequestResult):
-            return self._logged(call)
+            return self._log_result(call)
         if call.properties.synchronous:
             slot = self._acquire_slot()
             with suppress(TimeoutError, CancelledError):
@@ -134,17 +134,16 @@ class RequestClient:
             self._send_in_slot(call, slot)
         else:
             self._send(call)
-        return self._logged(self._converter.result(call, call.answer.result()))
+        return self._log_result(self._converter.result(call, call.answer.result()))
 
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestFuture:
-        """See :meth:`connector.sinks.requesting.Requests.request_async`."""
         future = RequestFuture()
         future.set_running_or_notify_cancel()  # a sent request cannot be cancelled
         call = self._converter.call(name, data, timeout)
         if isinstance(call, RequestResult):
-            future.set_result(self._logged(call))
+            future.set_result(self._log_result(call))
             return future
         call.answer.add_done_callback(lambda _: self._run_in_pool(_FINISH, self._finish, call, future))
         if not call.properties.synchronous:
@@ -159,12 +158,10 @@ class RequestClient:
         return future
 
     def refuse(self) -> None:
-        """See :meth:`connector.sinks.requesting.Requests.refuse`."""
         self._stopping = True
         self._slots.close()
 
     def stop(self, timeout: float = 0.0) -> None:
-        """See :meth:`connector.sinks.requesting.Requests.stop`."""
         self.refuse()
         self._slots.wait_until_unused(timeout)
         self._listener.stop()
@@ -329,11 +326,11 @@ class RequestClient:
         function(*arguments)
 
     def _finish(self, call: Call, future: RequestFuture) -> None:
-        future.set_result(self._logged(self._converter.result(call, call.answer.result())))
+        future.set_result(self._log_result(self._converter.result(call, call.answer.result())))
 
     # -- results -------------------------------------------------------------------------------------
 
-    def _logged(self, result: RequestResult) -> RequestResult:
+    def _log_result(self, result: RequestResult) -> RequestResult:
         bo = result.object
         if self._trace.level >= HANDOVER:
             outcome = result.status.name

@@ -61,7 +61,7 @@ class RequestConverter:
         """Returns a call that can be sent, or the result that says why there is none.
 
         Raises:
-            UnknownBusinessObject, MalformedData: see :meth:`connector.sinks.requesting.Requests.request`.
+            UnknownBusinessObject, MalformedData: see :meth:`connector.requests.contract.Requests.request`.
         """
         bo = self._object(name, data)
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int)):
@@ -86,7 +86,7 @@ class RequestConverter:
             with self._borrowed_handlers() as handlers:
                 convert = partial(interpret, answer, call.bo, call.properties, self._settings, handlers)
                 if refills(answer, self._settings) and not handlers.is_contained(*call.properties.handler):
-                    result = self._limited(convert, call)
+                    result = self._convert_with_limits(convert, call)
                 else:
                     result = convert()
             self._log_conversion("reply converted", result.object, answer, call.properties)
@@ -101,7 +101,7 @@ class RequestConverter:
             )
             return RequestResult(ReturnCode.FAIL, call.bo, text)
 
-    def _limited(self, convert: Callable[[], RequestResult], call: Call) -> RequestResult:
+    def _convert_with_limits(self, convert: Callable[[], RequestResult], call: Call) -> RequestResult:
         """Converts a reply in a child process, within the time of the request.
 
         The data handler runs code or rules of the deployment on the body of a stranger. In this process it

@@ -14,7 +14,7 @@ from connector.formats.datahandler import DataHandler, Hint
 from connector.formats.handlers import Handlers
 from connector.limits.stages import Stage, is_interrupt
 from connector.messaging.message import Message
-from connector.requests.building import find_handler, handler_failed
+from connector.requests.building import find_handler, handler_failure
 from connector.requests.properties import RequestProperties
 from connector.requests.result import RequestResult
 from connector.requests.settings import RequestSettings
@@ -77,14 +77,14 @@ def interpret(
     value = reply.properties.get(settings.result_property)
     status = RESULTS.get(value) if isinstance(value, str) else None
     if status is None:
-        return RequestResult(ReturnCode.FAIL, bo, _unrecognised(reply, properties, settings))
+        return RequestResult(ReturnCode.FAIL, bo, _unknown_result(reply, properties, settings))
     if status is ReturnCode.SUCCEED:
         return RequestResult(status, bo)
     if status not in _REFILLING:
         generic = f"the application behind {properties.output_destination} answered {value}, and said no more"
         return RequestResult(status, bo, _error_text(reply) or generic)
     try:
-        return RequestResult(status, _refilled(reply, bo, properties, settings, handlers))
+        return RequestResult(status, _refill(reply, bo, properties, settings, handlers))
     except (MalformedData, RequestRefused) as error:
         return RequestResult(ReturnCode.FAIL, bo, f"{_name(reply, properties)} cannot be read: {error}")
 
@@ -96,7 +96,7 @@ def refills(reply: Message, settings: RequestSettings) -> bool:
     return status in _REFILLING and not _is_empty(reply)
 
 
-def _refilled(
+def _refill(
     reply: Message,
     bo: BusinessObject,
     properties: RequestProperties,
@@ -139,7 +139,7 @@ def _read(
     except BaseException as error:  # any exception of a user's handler
         if is_interrupt(error):
             raise
-        raise handler_failed(handler, error, bo, properties, handlers) from error
+        raise handler_failure(handler, error, bo, properties, handlers) from error
     if not isinstance(made, BusinessObject) or made.type != bo.type:
         what = f"a {made.type}" if isinstance(made, BusinessObject) else f"{type(made).__name__}"
         raise MalformedData(f"the data handler {type(handler).__name__} returned {what}, no {bo.type}")
@@ -166,7 +166,7 @@ def _name(reply: Message, properties: RequestProperties) -> str:
     return f"the reply{identity} of the application behind {properties.output_destination}"
 
 
-def _unrecognised(reply: Message, properties: RequestProperties, settings: RequestSettings) -> str:
+def _unknown_result(reply: Message, properties: RequestProperties, settings: RequestSettings) -> str:
     name = settings.result_property
     value = reply.properties.get(name)
     expected = f"expected one of {', '.join(RESULTS)}"

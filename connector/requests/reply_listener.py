@@ -82,7 +82,7 @@ class ReplyListener:
     # -- for callers, in any thread ------------------------------------------------------------------
 
     def temporary(self, *, shared: bool) -> Destination:
-        """See :meth:`connector.requests.reply_receiver.ReplyReceiver.temporary`."""
+        """Returns a temporary queue for replies, as :meth:`ReplyReceiver.temporary`."""
         receiver = self._receiver
         made = None if receiver is None else receiver.temporaries.get(shared)
         if made is None:
@@ -198,7 +198,7 @@ class ReplyListener:
         """Executes commands, takes replies, completes calls at their deadlines, and waits."""
         self._woken.clear()
         if self._receiver is None:
-            self._receiver = self._connected()
+            self._receiver = self._connect_receiver()
         receiver = self._receiver
         began = time.monotonic()  # before the commands: a later call has a later deadline
         while self._commands:
@@ -212,7 +212,7 @@ class ReplyListener:
             receiver.maintain()
             self._wait(receiver)
 
-    def _connected(self) -> ReplyReceiver:
+    def _connect_receiver(self) -> ReplyReceiver:
         connection = self._connect()
         try:
             return ReplyReceiver(connection, self._sources, self._calls, self._late, self._settings)

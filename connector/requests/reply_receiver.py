@@ -384,7 +384,7 @@ class ReplyReceiver:
         self._late.try_again(self.connection)
 
     def wait(self, seconds: float) -> None:
-        """Waits for a reply or for :meth:`wake`, ``seconds`` at most."""
+        """Waits ``seconds`` at most for a reply, or until the connection is woken."""
         if self._waiter is not None and self._is_told:
             self._waiter.wait(seconds)
         else:

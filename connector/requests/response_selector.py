@@ -255,7 +255,7 @@ def _parse(info: str, quoting: Quoting) -> ResponseSelector | None:
     return ResponseSelector(plain, quoting, start)
 
 
-def misspelt(app_specific_info: str) -> Iterator[Mistake]:
+def misspellings(app_specific_info: str) -> Iterator[Mistake]:
     """Yields misspelt names of a response selector, which would be ignored."""
     for name, offset, _, _ in _entries(app_specific_info):
         if name in (SELECTOR, TEMPLATE):

@@ -76,7 +76,7 @@ class ResponseTemplate:
             found = "no template: something in it is too large"
             self.mistakes.append(Mistake(offset, found, "a smaller one"))
         else:
-            self.mistakes.extend(self._not_allowed())
+            self.mistakes.extend(self._forbidden_parts())
 
     def render(self, data: Mapping[str, Any]) -> tuple[str, list[Value]]:
         """Returns the text with markers, and the values for these markers.
@@ -112,7 +112,7 @@ class ResponseTemplate:
         # A chain that is put out leads to a value. Any other may lead to a child or a list.
         for chain, to_value in dict.fromkeys(_chains(self._tree)):
             if chain[0] not in own:
-                result = follow(self._placed(chain), definition, definitions, to_value=to_value)
+                result = follow(self._with_places(chain), definition, definitions, to_value=to_value)
                 if isinstance(result, Mistake):
                     yield result
 
@@ -122,16 +122,17 @@ class ResponseTemplate:
     def _template(self) -> Template:
         tree = _environment().parse(self._source)
         for loop in tree.find_all(nodes.For):
-            loop.iter = _filtered(loop.iter, "_rounds")
+            loop.iter = _filter_by(loop.iter, "_rounds")
         for assignment in tree.find_all(nodes.Assign):
-            assignment.node = _filtered(assignment.node, "_bounded")
+            assignment.node = _filter_by(assignment.node, "_limit_length")
         for output in tree.find_all(nodes.Output):
             output.nodes = [
-                child if isinstance(child, nodes.TemplateData) else _labelled(child) for child in output.nodes
+                child if isinstance(child, nodes.TemplateData) else _add_label(child)
+                for child in output.nodes
             ]
         return _environment().from_string(tree)
 
-    def _not_allowed(self) -> Iterator[Mistake]:
+    def _forbidden_parts(self) -> Iterator[Mistake]:
         tests = tuple(_environment().tests)
         for node in self._tree.find_all(nodes.Node):
             start = self._start_of_line(node.lineno)
@@ -148,7 +149,7 @@ class ResponseTemplate:
     def _start_of_line(self, line: int | None) -> int:
         return self._offset + sum(map(len, self._source.splitlines(keepends=True)[: (line or 1) - 1]))
 
-    def _placed(self, chain: Chain) -> list[tuple[str | int, int]]:
+    def _with_places(self, chain: Chain) -> list[tuple[str | int, int]]:
         """Returns the steps of a chain with their offsets.
 
         Searches the source: Jinja's nodes know their line only.
@@ -205,7 +206,7 @@ def _environment() -> _Environment:
     environment = _Environment(undefined=_Unset, finalize=_finalize)
     environment.globals.clear()
     environment.filters = {name: environment.filters[name] for name in FILTERS}
-    environment.filters.update({"_rounds": _rounds, "_bounded": _bounded})
+    environment.filters.update({"_rounds": _rounds, "_limit_length": _limit_length})
     return environment
 
 
@@ -226,7 +227,7 @@ def _rounds(context: _Context, value: Iterable[Any]) -> list[Any]:
     return items
 
 
-def _bounded(value: Any) -> Any:
+def _limit_length(value: Any) -> Any:
     if isinstance(value, str | list | tuple) and len(value) > MAX_SELECTOR:
         what = "characters" if isinstance(value, str) else "values"
         raise RequestRefused(f"response_selector_template sets more than {MAX_SELECTOR} {what}")
@@ -236,13 +237,13 @@ def _bounded(value: Any) -> Any:
 # --- the tree ----------------------------------------------------------------------------------
 
 
-def _filtered(node: nodes.Node, name: str) -> nodes.Expr:
+def _filter_by(node: nodes.Node, name: str) -> nodes.Expr:
     return nodes.Filter(
         cast("nodes.Expr", node), name, [], [], None, None, lineno=node.lineno, environment=_environment()
     )
 
 
-def _labelled(node: nodes.Expr) -> nodes.Expr:
+def _add_label(node: nodes.Expr) -> nodes.Expr:
     """Returns an expression with the name of its value for errors."""
     label = f"an expression in line {node.lineno}"
     if chain := _chain(node):

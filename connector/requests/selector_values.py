@@ -220,18 +220,18 @@ def samples(definition: Definition, definitions: Definitions) -> dict[str, Any]:
     """Returns sample values of a business object. A list has the same single element at every index."""
 
     @cache
-    def made(name: str, depth: int) -> dict[str, Any]:
+    def sample(name: str, depth: int) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for attribute in definitions.get(name, definition).attributes.values():
             if not attribute.is_child:
                 value = _SAMPLES.get(attribute.type, "x")
                 values[attribute.name] = _Endless([value]) if attribute.is_many else value
             elif depth and attribute.type in definitions:
-                child = made(attribute.type, depth - 1)
+                child = sample(attribute.type, depth - 1)
                 values[attribute.name] = _Endless([child]) if attribute.is_many else child
         return values
 
-    return made(definition.name, _SAMPLE_DEPTH)
+    return sample(definition.name, _SAMPLE_DEPTH)
 
 
 class _Endless(list[Any]):
@@ -281,7 +281,7 @@ def put_values(text: str, values: Sequence[Value], quoting: Quoting) -> str:
         selector = _MARKER.sub(lambda found: _text(values[int(found[1])]), text)
     else:
         pieces = _STRING.split(text)
-        selector = "".join([_quoted(pieces, index, values) for index in range(len(pieces))])
+        selector = "".join([_quote_values(pieces, index, values) for index in range(len(pieces))])
     if len(selector) > MAX_SELECTOR:
         raise RequestRefused(
             f"the response selector has {len(selector)} characters with its values, expected at most "
@@ -290,11 +290,11 @@ def put_values(text: str, values: Sequence[Value], quoting: Quoting) -> str:
     return selector
 
 
-def _quoted(pieces: Sequence[str], index: int, values: Sequence[Value]) -> str:
+def _quote_values(pieces: Sequence[str], index: int, values: Sequence[Value]) -> str:
     """Returns a piece of the text with its values. Strings are at odd indexes, all else at even indexes."""
     piece = pieces[index]
     if index % 2 == 0:
-        return _MARKER.sub(lambda found: _unquoted(values[int(found[1])], found), piece)
+        return _MARKER.sub(lambda found: _unquoted_text(values[int(found[1])], found), piece)
     if "\0" not in piece:
         return piece
     if is_quote_open(piece):
@@ -334,7 +334,7 @@ def _text(value: Value) -> str:
     raise RequestRefused(f"{value.label} {reason}")
 
 
-def _unquoted(value: Value, place: re.Match[str]) -> str:
+def _unquoted_text(value: Value, place: re.Match[str]) -> str:
     text = _text(value)
     if isinstance(value.value, str):
         raise RequestRefused(

@@ -84,7 +84,7 @@ class Sender:
             raise outgoing.error
 
     def sent_ids(self) -> str:
-        """See :attr:`connector.messaging.provider.Connection.sent_ids`. Connects if there is no connection.
+        """Returns the LIKE pattern of the ids of all sent messages. Connects if there is no connection.
 
         Raises:
             ProviderError: the sender cannot connect.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connector.messaging.provider import Capabilities, Connection
+from connector.requests.contract import RequestsSpec
 from connector.requests.settings import RequestSettings
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestClientSpec:
-    """Implements :class:`connector.sinks.requesting.RequestsSpec`.
+class RequestClientSpec(RequestsSpec):
+    """The recipe of a request client.
 
     Args:
         settings: of the adapter.
@@ -28,7 +29,6 @@ class RequestClientSpec:
     capabilities: Capabilities
 
     def open(self, deployment: str) -> RequestClient:
-        """See :meth:`connector.sinks.requesting.RequestsSpec.open`."""
         # imported here, because every worker loads the recipe, and few make requests
         from connector.requests.client import RequestClient
 

@@ -19,13 +19,13 @@ from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.lazy_property import lazy_property
 from connector.messaging.provider_kind import AdapterProvider
+from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
 from connector.service.assembly import make_provider, make_requests, spark_section
 from connector.service.inbound_connection import InboundConnection, LaunchedWorkers
 from connector.service.restarts import Restarts
 from connector.service.stopping import StopRequest
 from connector.sinks.lazy_requests import LazyRequests
-from connector.sinks.requesting import Requests
 from connector.spark.pipeline import SparkPipeline
 from connector.status import ReturnCode
 
@@ -119,7 +119,7 @@ class Adapter:
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        """Makes a request (see :meth:`connector.sinks.requesting.Requests.request`)."""
+        """Makes a request (see :meth:`connector.requests.contract.Requests.request`)."""
         return self.requests.request(name, data, timeout=timeout)
 
     def request_async(

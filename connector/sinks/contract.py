@@ -39,9 +39,9 @@ from connector.formats.datahandler import HandlerFailed, message_body
 from connector.limits import stages
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
 from connector.sinks.lazy_requests import LazyRequests
-from connector.sinks.requesting import Requests
 
 ENTRY_POINTS: Final = "connector.sinks"
 """The group of entry points. The name of an entry point is the key of the sink in a subscription."""

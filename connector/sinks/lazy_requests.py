@@ -10,12 +10,12 @@ from typing import Any
 
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import CapabilityError, SessionStateError
+from connector.requests.contract import Requests, RequestsSpec
 from connector.requests.result import RequestResult
-from connector.sinks.requesting import Requests, RequestsSpec
 
 
-class LazyRequests:
-    """A :class:`~connector.sinks.requesting.Requests` that costs nothing before the first request.
+class LazyRequests(Requests):
+    """A request client that costs nothing before the first request.
 
     Args:
         spec: returns the recipe of the client, when the first request is made. None = requests are not
@@ -39,17 +39,14 @@ class LazyRequests:
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        """See :meth:`connector.sinks.requesting.Requests.request`."""
-        return self._opened().request(name, data, timeout=timeout)
+        return self._open().request(name, data, timeout=timeout)
 
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> Future[RequestResult]:
-        """See :meth:`connector.sinks.requesting.Requests.request_async`."""
-        return self._opened().request_async(name, data, timeout=timeout)
+        return self._open().request_async(name, data, timeout=timeout)
 
     def refuse(self) -> None:
-        """See :meth:`connector.sinks.requesting.Requests.refuse`."""
         with self._lock:
             self._stopped = True
             client = self._client
@@ -57,14 +54,13 @@ class LazyRequests:
             client.refuse()
 
     def stop(self, timeout: float = 0.0) -> None:
-        """See :meth:`connector.sinks.requesting.Requests.stop`. Repeatable."""
         with self._lock:
             self._stopped = True
             client = self._client
         if client is not None:
             client.stop(timeout)
 
-    def _opened(self) -> Requests:
+    def _open(self) -> Requests:
         if self._spec is None:
             raise CapabilityError(
                 "no requests can be made here; run the deployment with connector run, or with "

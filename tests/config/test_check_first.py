@@ -90,7 +90,7 @@ KNOWN = {
     "workbench/metaobject_files.py surroundings": COMMAND,
     "spark/archive.py make_archive": COMMAND,
     "formats/handlers.py Handlers.get": USER_CODE,
-    "sinks/lazy_requests.py LazyRequests._opened": LATER,
+    "sinks/lazy_requests.py LazyRequests._open": LATER,
     "brokers/engine/commits.py _announced": CONNECTS,
     "brokers/engine/connection.py RemoteConnection.sent_ids": LATER,
     "events/job.py EventJobs._answers": LATER,

@@ -18,8 +18,8 @@ from connector.businessobjects.metadata import READERS
 from connector.config.http_model import Address, Http
 from connector.http.calls import ServerLimits
 from connector.http.server import Server
+from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
-from connector.sinks.requesting import Requests
 from connector.status import ReturnCode
 
 TOKEN: Final = "AbCd-0123456789.~token"
@@ -88,7 +88,7 @@ DEFINITIONS: Final = Definitions(
 
 
 class Script:
-    """Requests (:class:`connector.sinks.requesting.Requests`) whose answers a test decides about.
+    """Requests (:class:`connector.requests.contract.Requests`) whose answers a test decides about.
 
     It checks what it is given as the real client does, and gives answers that no real application has on
     demand: none yet, too many in flight, a mistake in the program.

@@ -19,8 +19,8 @@ import connector
 from connector.config.loading import load
 from connector.errors import CapabilityError, MalformedData, ProviderError, UnknownBusinessObject
 from connector.messaging.destination import parse_destination
+from connector.requests.contract import RequestsSpec
 from connector.service.assembly import make_requests
-from connector.sinks.requesting import RequestsSpec
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.forked_command import PipedProcess

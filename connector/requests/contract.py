@@ -42,7 +42,7 @@ class Requests(Protocol):
         """
 
     def stop(self, timeout: float = 0.0) -> None:
-        """Works like :meth:`refuse`. Sent requests end after ``timeout`` seconds, without a reply."""
+        """Works like :meth:`refuse`. Sent requests end after ``timeout`` s without a reply. Repeatable."""
 
 
 class RequestsSpec(Protocol):
