@@ -239,7 +239,7 @@ class ChannelTransaction(Transaction):
             self._logged.append(delivery)
             self.acknowledge(delivery)
 
-    def commit(self) -> None:
+    def commit(self, *, sends_expired: bool = False) -> None:
         """Commits, and attempts delivery of the new messages.
 
         See :meth:`connector.core.transaction.Transaction.commit`.
@@ -253,7 +253,7 @@ class ChannelTransaction(Transaction):
             for delivery in self._logged:
                 if delivery.state is DeliveryState.RETURNED:
                     self._undo(f"{delivery.reference.message_id}, acknowledged in it, came again meanwhile")
-            super().commit()
+            super().commit(sends_expired=sends_expired)
         self._client.attempt_delivery(sent)
 
     def rollback(self) -> None:

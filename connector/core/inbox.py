@@ -175,10 +175,10 @@ class Inbox:
         self._policy.acknowledge(delivery)
         self._close_settled()
 
-    def commit(self, transaction: Transaction) -> None:
+    def commit(self, transaction: Transaction, *, sends_expired: bool) -> None:
         """Commits, and begins the next transaction. Raises as :meth:`Transaction.commit`."""
         try:
-            transaction.commit()
+            transaction.commit(sends_expired=sends_expired)
         finally:
             if not transaction.is_open:
                 self.transaction = self._begin()

@@ -37,14 +37,15 @@ class CoreSession(Session):
     """A session on a connection of a provider.
 
     Args:
-        connection: of the provider, for this session only.
+        connection: of the provider, for this session only. It stays an attribute, for code of the connector
+            that needs more than a session has.
         mode: of acknowledgement.
         owner: the connection of JMS.
     """
 
     def __init__(self, connection: Connection, mode: AcknowledgeMode, owner: SessionOwner) -> None:
         self.mode = mode
-        self._connection = connection
+        self.connection = connection
         self._owner = owner
         self._inbox = Inbox(connection, connection.access().open(), mode, owner)
         self._lock = FairLock()
@@ -111,7 +112,7 @@ class CoreSession(Session):
             self._check_open()
             if self._inbox.transaction is not None:
                 return self._inbox.transaction.send(destination, messages)
-            return list(self._connection.send(destination, messages))
+            return list(self.connection.send(destination, messages))
 
     # -- consumers ---------------------------------------------------------------------------------
 
@@ -130,7 +131,7 @@ class CoreSession(Session):
                 "the same connection has sent"
             )
         selector = self._selector(selector)
-        return self._consume(lambda: self._connection.poller(source, selector=selector))
+        return self._consume(lambda: self.connection.poller(source, selector=selector))
 
     def durable_consumer(
         self, topic: Destination | str, name: str, selector: str = "", *, no_local: bool = False
@@ -171,7 +172,7 @@ class CoreSession(Session):
         self._require(self._owner.capabilities.topics, "topics")
         with self._lock:
             self._check_open()
-            self._connection.unsubscribe(name, self._owner.client_id)
+            self.connection.unsubscribe(name, self._owner.client_id)
 
     def browser(self, queue: Destination | str, selector: str = "") -> Iterator[Message]:
         self._check_open()
@@ -183,20 +184,20 @@ class CoreSession(Session):
     def _browse(self, queue: Destination) -> Iterator[Message]:
         """Yields the messages of a queue. Makes a queue that is missing, as a consumer does."""
         try:
-            return self._connection.browse(queue)
+            return self.connection.browse(queue)
         except UnknownDestination:
             if not queue.is_queue:
                 raise
-        self._connection.poller(queue.base).close()
+        self.connection.poller(queue.base).close()
         try:
-            return self._connection.browse(queue)
+            return self.connection.browse(queue)
         except UnknownDestination:
             return iter(())  # a broker makes the queue with its first message
 
     def _subscribe(self, wanted: TopicSubscription) -> SessionConsumer:
         self._require(self._owner.capabilities.topics, "topics")
         check(wanted)
-        return self._consume(lambda: self._connection.poller(wanted), ends_with_it=not wanted.durable)
+        return self._consume(lambda: self.connection.poller(wanted), ends_with_it=not wanted.durable)
 
     def _consume(self, make: Callable[[], Poller], *, ends_with_it: bool = False) -> SessionConsumer:
         with self._lock:
@@ -261,9 +262,15 @@ class CoreSession(Session):
 
     # -- acknowledging -----------------------------------------------------------------------------
 
-    def commit(self) -> None:
+    def commit(self, *, sends_expired: bool = False) -> None:
+        """Commits, as :meth:`connector.messaging.client.Session.commit`.
+
+        Args:
+            sends_expired: whether a message that has expired meanwhile is sent, too. Otherwise such a message
+                rolls the transaction back.
+        """
         with self._lock:
-            self._inbox.commit(self._transaction("commit"))
+            self._inbox.commit(self._transaction("commit"), sends_expired=sends_expired)
 
     def rollback(self) -> None:
         with self._lock:
@@ -302,9 +309,16 @@ class CoreSession(Session):
                 self._inbox.close()
                 broken = False
             finally:
-                self._owner.remove_session(self, self._connection, broken=broken)
+                self._owner.remove_session(self, self.connection, broken=broken)
         if self._dispatcher is not None:
             self._dispatcher.join()
+
+    def abandon(self) -> None:
+        """Ends the session as a crash would. Its messages wait for a client that takes over. Repeatable."""
+        self._closing = True
+        if not self._closed:
+            self._closed = True
+            self._owner.remove_session(self, self.connection, broken=True)
 
     def refuse_own_listener(self) -> None:
         """Raises SessionStateError if a listener of this session calls."""

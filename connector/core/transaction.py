@@ -63,8 +63,11 @@ class Transaction:
         """Adds a delivery that the commit acknowledges."""
         self._deliveries.append(delivery)
 
-    def commit(self) -> None:
+    def commit(self, *, sends_expired: bool = False) -> None:
         """Sends and acknowledges everything.
+
+        Args:
+            sends_expired: whether a message that has expired meanwhile is sent, too.
 
         Raises:
             TransactionRolledBack: a message to be sent has expired or cannot be made durable, or another
@@ -72,7 +75,8 @@ class Transaction:
             SettlementError: nothing has happened. The commit may be tried again.
             ProviderError: the transaction is committed, but not finished. Recovery does the rest.
         """
-        self.check_expiry()
+        if not sends_expired:
+            self.check_expiry()
         try:
             if self._prepared:
                 self._access.sync()

@@ -29,7 +29,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connector.businessobjects.instance import BusinessObject
+from connector.core.session import CoreSession
+from connector.core.sole_owner import sole_session
 from connector.errors import CapabilityError, ConnectorError, ProviderError, RequestRefused, SettlementError
+from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities, Connection
 from connector.requests.contract import Requests
@@ -103,14 +106,15 @@ class RequestClient(Requests):
         deployment: str,
     ) -> None:
         self._settings = settings
+        self._connect = connect
         self._trace = settings.trace
         self._capabilities = capabilities
         self._converter = RequestConverter(settings, deployment)
         self._slots = Slots(settings.pool_size)
         self._late = LateReplies(settings.late_replies)
         self._listener = ReplyListener(connect, settings, self._late)
-        self._sender = Sender(connect)
-        self._other_sender = Sender(connect)
+        self._sender = Sender(self._open_session)
+        self._other_sender = Sender(self._open_session)
         self._token = secrets.token_hex(8)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -252,21 +256,21 @@ class RequestClient(Requests):
     def _send_with_selector(self, call: Call, reply_to: Destination) -> None:
         """The reply is the message that the selector matches, unless the reply names another request."""
 
-        def prepared(message_id: str, sent_ids: str) -> None:
+        def expect(message_id: str, sent_ids: str) -> None:
             if self._settings.matching.request == MESSAGE_ID:
                 self._listener.expect(call, key_of(message_id))
 
-        self._commit(self._other_sender, call, prepared)
+        self._commit(self._other_sender, call, expect)
         self._listener.take_by_selector(call, reply_to)
 
     def _send_with_message_id(self, call: Call, reply_to: Destination) -> None:
         """The reply repeats the message id, which contains the id of the sending connection."""
 
-        def prepared(message_id: str, sent_ids: str) -> None:
+        def expect(message_id: str, sent_ids: str) -> None:
             self._listener.expect(call, key_of(message_id), sent_ids)
 
         self._listener.take_from(reply_to, self._sender.sent_ids)
-        self._commit(self._sender, call, prepared)
+        self._commit(self._sender, call, expect)
         # again: a request with yet another destination may have closed the consumer meanwhile
         self._listener.take_from(reply_to, self._sender.sent_ids)
 
@@ -290,8 +294,11 @@ class RequestClient(Requests):
             )
         return self._listener.temporary(shared=shared)
 
+    def _open_session(self) -> CoreSession:
+        return sole_session(self._connect(), AcknowledgeMode.TRANSACTED, self._capabilities)
+
     def _commit(
-        self, sender: Sender, call: Call, prepared: Callable[[str, str], object] = lambda *_: None
+        self, sender: Sender, call: Call, before_commit: Callable[[str, str], object] = lambda *_: None
     ) -> None:
         properties, message = call.properties, call.message
         # The expiration keeps a request from being served after its ResponseTimeout. With ResponseTimeout 0
@@ -299,7 +306,7 @@ class RequestClient(Requests):
         time_to_live = properties.time_to_live
         if time_to_live is None:
             time_to_live = max(0, properties.response_timeout or 0)
-        call.outgoing = Outgoing(properties.output_destination, message, prepared, time_to_live)
+        call.outgoing = Outgoing(properties.output_destination, message, before_commit, time_to_live)
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:
             fields = {"message_id": message.message_id, "destination": str(properties.output_destination)}

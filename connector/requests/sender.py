@@ -1,27 +1,21 @@
 """Sends requests. Each is committed before the reply is awaited.
 
-All callers share one provider connection. The thread that finds the connection free commits for all callers
+All callers share one transacted session. The thread that finds the session free commits for all callers
 that wait, so that a hundred callers cost one sync of the disk.
 """
 
 from __future__ import annotations
 
-import itertools
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from connector.errors import ConnectorError, ProviderError, SettlementError
-from connector.messaging.access import MessageAccess
+from connector.core.session import CoreSession
+from connector.errors import ConnectorError, ProviderError, SettlementError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, expiration_after
-from connector.messaging.provider import Connection
-from connector.messaging.settlement import Prepared
-
-_log = logging.getLogger("connector.requests")
 
 _MAX_BATCH: Final = 256
 """Most requests in one commit."""
@@ -34,36 +28,33 @@ class Outgoing:
     Args:
         destination: of the request.
         message: complete but for the id.
-        prepared: called before anybody can see the message, with its id and the ``sent_ids`` of the
-            connection.
+        before_commit: called before anybody can see the message, with its id and the ``sent_ids`` of the
+            connection. Called again if the request gets another id.
         time_to_live: milliseconds from sending to the expiration. 0 = no expiration.
     """
 
     destination: Destination
     message: Message
-    prepared: Callable[[str, str], object] = lambda message_id, sent_ids: None
+    before_commit: Callable[[str, str], object] = lambda message_id, sent_ids: None
     time_to_live: int = 0
     attempted: bool = False
     """Whether the commit was begun, so that the request may have been sent in spite of an error."""
     done: bool = False
     error: Exception | None = None
-    handle: Prepared | None = None
 
 
 class Sender:
     """Commits requests, many in one commit if many wait. Thread-safe.
 
     Args:
-        connect: makes a provider connection.
+        open_session: opens a transacted session on a new connection.
     """
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connect = connect
+    def __init__(self, open_session: Callable[[], CoreSession]) -> None:
+        self._open_session = open_session
         self._lock = threading.Lock()
         self._waiting: deque[Outgoing] = deque()
-        self._connection: Connection | None = None
-        self._access: MessageAccess | None = None
-        self._keys = itertools.count()
+        self._session: CoreSession | None = None
         self._closed = False
 
     def send(self, outgoing: Outgoing) -> None:
@@ -72,8 +63,7 @@ class Sender:
         Raises:
             DestinationError, UnknownDestination, CapabilityError, ValueError: the request cannot be sent as
                 it is.
-            ProviderError: the provider failed. If ``outgoing.attempted``, and the error is no
-                SettlementError, the request may have been sent.
+            ProviderError: the provider failed. If ``outgoing.attempted``, the request may have been sent.
         """
         self._waiting.append(outgoing)
         with self._lock:
@@ -90,111 +80,105 @@ class Sender:
             ProviderError: the sender cannot connect.
         """
         with self._lock:
-            return self._open()[0].sent_ids
+            return self._open().connection.sent_ids
 
     def close(self) -> None:
-        """Ends the connection. Nothing is sent any more. Repeatable."""
+        """Ends the session. Nothing is sent any more. Repeatable."""
         with self._lock:
             self._closed = True
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
+            session, self._session = self._session, None
+            if session is not None:
+                session.close()
 
-    def _open(self) -> tuple[Connection, MessageAccess]:
+    def _open(self) -> CoreSession:
         if self._closed:
             raise ProviderError("the adapter was stopped")
-        if self._connection is None or self._access is None:
-            self._connection = connection = self._connect()
-            try:
-                self._access = connection.access().open()
-            except BaseException:
-                self._abandon()
-                raise
-        return self._connection, self._access
+        if self._session is None:
+            self._session = self._open_session()
+        return self._session
 
     def _send(self, batch: list[Outgoing]) -> None:
         """Sends a batch, and notes the error of each request in that request."""
         try:
-            self._commit(self._prepare_all(batch))
+            self._commit(batch)
         except Exception as error:
             for outgoing in batch:
-                outgoing.error = outgoing.error or error
+                if not outgoing.done:
+                    outgoing.error = outgoing.error or error
             self._abandon()
         finally:
             for outgoing in batch:
                 outgoing.done = True
 
-    def _prepare_all(self, batch: list[Outgoing]) -> list[Outgoing]:
-        """Returns the requests that can be committed. Connects anew if the connection has ended meanwhile."""
-        was_open = self._connection is not None
-        try:
-            return [outgoing for outgoing in batch if self._prepare(outgoing, *self._open())]
-        except ProviderError:
-            if not was_open:
-                raise
-        self._abandon()
-        for outgoing in batch:
-            outgoing.error = outgoing.handle = None
-        return self._prepare_all(batch)
-
-    def _prepare(self, outgoing: Outgoing, connection: Connection, access: MessageAccess) -> bool:
-        try:
-            outgoing.message.expiration = expiration_after(outgoing.time_to_live)
-            outgoing.handle = access.prepare(
-                outgoing.destination, outgoing.message, f"request {next(self._keys)}"
-            )
-            outgoing.prepared(outgoing.message.message_id or "", connection.sent_ids)
-        except (ConnectorError, ValueError) as error:
-            if outgoing.handle is not None:
-                access.discard(outgoing.handle)
-            outgoing.error = error
-            if isinstance(error, ProviderError):
-                connection.check()  # raises if the whole provider failed, not only this destination
-        return outgoing.error is None
-
     def _commit(self, batch: list[Outgoing]) -> None:
         """Commits all requests at once, or each alone if that fails.
 
-        So no request fails because of another.
+        So no request fails because of another. Connects anew if the connection has ended since it was used.
         """
-        connection, access = self._open()
-        handles = [outgoing.handle for outgoing in batch if outgoing.handle is not None]
-        if not handles:
+        was_open = self._session is not None
+        session = self._open()
+        try:
+            sent = [outgoing for outgoing in batch if self._dispatch(session, outgoing)]
+        except ProviderError:
+            if not was_open:
+                raise
+            self._abandon()
+            self._commit(batch)
             return
-        access.sync()
-        for outgoing in batch:
+        if not sent:
+            return
+        for outgoing in sent:
             outgoing.attempted = True
         try:
-            connection.settle((), handles)
-        except SettlementError as error:
-            if self._has_ended(connection):  # nothing was sent, and a new connection sends the batch
-                for outgoing in batch:
-                    outgoing.handle = None
-                    outgoing.attempted = False
+            session.commit(sends_expired=True)  # the destination then puts the request aside
+        except (SettlementError, TransactionRolledBack) as error:
+            for outgoing in sent:
+                outgoing.attempted = False
+            if was_open and self._has_ended(session):
                 self._abandon()
-                self._commit(self._prepare_all(batch))
+                self._commit(sent)
                 return
-            if len(batch) == 1:
-                batch[0].error = error
-                access.discard(handles[0])
+            session.rollback()
+            if len(sent) == 1:
+                sent[0].error = error
                 return
-            for outgoing in batch:
+            for outgoing in sent:
                 self._commit([outgoing])
+            return
+        for outgoing in sent:
+            outgoing.done = True
 
     @staticmethod
-    def _has_ended(connection: Connection) -> bool:
-        """Whether a connection can no longer be used."""
+    def _dispatch(session: CoreSession, outgoing: Outgoing) -> bool:
+        """Adds a request to the transaction. Returns False if it cannot be sent as it is.
+
+        Raises:
+            ProviderError: the whole provider failed, not only the destination of the request.
+        """
+        message = outgoing.message
+        outgoing.error = None
         try:
-            connection.check()
+            message.expiration = expiration_after(outgoing.time_to_live)
+            (message_id,) = session.dispatch(outgoing.destination, [message])
+        except (ConnectorError, ValueError) as error:
+            outgoing.error = error
+            if isinstance(error, ProviderError):
+                session.connection.check()
+            return False
+        outgoing.before_commit(message_id, session.connection.sent_ids)
+        return True
+
+    @staticmethod
+    def _has_ended(session: CoreSession) -> bool:
+        """Whether the connection of a session can no longer be used."""
+        try:
+            session.connection.check()
         except ProviderError:
             return True
         return False
 
     def _abandon(self) -> None:
-        """Abandons a failed connection. The next request connects anew."""
-        connection, self._connection, self._access = self._connection, None, None
-        if connection is not None:
-            try:
-                connection.abandon()
-            except (ProviderError, OSError) as error:
-                _log.debug("closing a failed connection failed", extra={"reason": str(error)})
+        """Abandons a failed session. The next request connects anew."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.abandon()

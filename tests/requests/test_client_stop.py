@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from connector.core.sole_owner import sole_session
 from connector.errors import ProviderError
-from connector.messaging.client import ReceivedMessage
+from connector.messaging.client import AcknowledgeMode, ReceivedMessage
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.requests.result import RequestResult
@@ -156,7 +157,7 @@ def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(worl
         connections.append(world.provider.connect())
         return connections[-1]
 
-    sender = Sender(connect)
+    sender = Sender(lambda: sole_session(connect(), AcknowledgeMode.TRANSACTED, world.provider.capabilities))
     message = Message(b"{}", delivery_mode=world.mode)
     sender.send(Outgoing(REQUESTS, message, lambda *_: None))
     sender.close()
