@@ -20,6 +20,7 @@ from connector.events.early_ends import EarlyEnds
 from connector.events.event_durations import EventDurations
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
+from connector.events.no_transactions import NoTransactions
 from connector.events.outcome import Outcome
 from connector.events.outcome_rows import OutcomeRows
 from connector.events.pauses import InputPauses
@@ -90,9 +91,11 @@ class Inbound:
         self._early_ends = early_ends
         self._journals = state.journals(connection.client_id, settings.instance)
         self._journals.make()
-        self._transactions: Transactions | None = None
-        if transactions and settings.in_progress is None:
-            self._transactions = Transactions(connection, state, settings.instance, pauses)
+        self._transactions = (
+            Transactions(connection, state, settings.instance, pauses)
+            if transactions and settings.in_progress is None
+            else NoTransactions(self._journals)
+        )
         size = settings.duplicate_window
         self._window = state.window(connection.client_id, size) if size else None
         refusals = (
@@ -202,9 +205,7 @@ class Inbound:
             self._has_reserved = True
             busy = self._window.reserve(list(ids.values()), self._schedule.ids)
         wanted: list[Claim] = []
-        new: Sequence[Claim] = claims
-        if self._transactions is not None:
-            new, ended_claims.decided = self._transactions.begin(claims)
+        new, ended_claims.decided = self._transactions.begin(claims)
         for claim in new:
             key = ids.get(claim.sequence)
             count = claim.delivery_count
@@ -307,15 +308,15 @@ class Inbound:
     def _settle(self, ended_claims: EndedClaims) -> CycleReport:
         return self._settler.settle(ended_claims.decided, ended_claims.returned, self._schedule.id_of)
 
-    def _settle_transaction(self, ended_claims: EndedClaims, report: CycleReport) -> None:
-        """Settles the claims of one transaction. A refusal holds up no other transaction."""
-        assert self._transactions is not None
+    def _commit(self, ended_claims: EndedClaims, report: CycleReport) -> None:
+        """Settles claims in one commit. A refusal of a transaction holds up no other."""
         try:
             report.add(self._settle(ended_claims))
         except TransactionRefused as error:
+            is_repeated = self._transactions.refused(ended_claims, error, self._rules.destinations)
             number, reason = len(ended_claims.claims), str(error)
             report.returned += number
-            if self._transactions.refused(ended_claims, reason, self._rules.destinations):
+            if is_repeated:
                 report.rolled_back += number
                 destination = str(ended_claims.claims[0].destination)
                 fields = {"destination": destination, "number": number, "reason": reason}
@@ -323,9 +324,8 @@ class Inbound:
             else:
                 report.fail(reason, provider_failed=False)
             return
-        self._transactions.settled(ended_claims)
-        if self._window is not None:  # some ran in another transaction
-            published = [claim for claim, one in ended_claims.decided if one.kind == OutcomeKind.PUBLISHED]
+        published = self._transactions.settled(ended_claims)
+        if self._window is not None:
             self._window.add(filter(None, map(self._schedule.id_of, published)))
 
     def _close(self, ended_claims: EndedClaims, error: PipelineError | None = None) -> CycleReport:
@@ -336,21 +336,12 @@ class Inbound:
                 them.
         """
         report = CycleReport()
-        if self._transactions is not None:
-            ended_claims = self._transactions.complete(ended_claims)
-        if self._transactions is None:
-            if ended_claims.decided or ended_claims.returned:
-                report = self._settle(ended_claims)
-        else:
-            for cycle in dict.fromkeys(claim.cycle for claim in ended_claims.claims):
-                self._settle_transaction(ended_claims.of(cycle), report)
-        closed = self._schedule.closed(ended_claims)
-        if self._transactions is not None:
-            self._transactions.closed(closed)
-        else:
-            for cycle in closed:
-                self._journals.forget(cycle)
-        self._returned.update(claim.cycle for claim, _ in ended_claims.returned)
+        commits = self._transactions.complete(ended_claims)
+        for one in commits:
+            self._commit(one, report)
+        closed = [cycle for one in commits for cycle in self._schedule.closed(one)]
+        self._transactions.closed(closed)
+        self._returned.update(claim.cycle for one in commits for claim, _ in one.returned)
         self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
         self._returned.difference_update(closed)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:
@@ -418,8 +409,7 @@ class Inbound:
             recovered: Recovered = self._recovery.run(at_start=at_start, timeout=timeout)
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
-        if self._transactions is not None:
-            self._transactions.recover(timeout if at_start else 0.0)
+        self._transactions.recover(timeout if at_start else 0.0)
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
         if recovered.reprocess:
             self._intake.cycle = recovered.reprocess[0].cycle
@@ -464,10 +454,7 @@ class Inbound:
             return
         if self._window is not None:
             self._window.release()
-        if self._transactions is not None:
-            self._transactions.close()
-        else:
-            self._journals.forget()
+        self._transactions.close()
         self._intake.close()
         self.connection.close()
 

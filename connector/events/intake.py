@@ -10,13 +10,13 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
+from connector.events.no_transactions import NoTransactions
 from connector.events.pauses import InputPauses
 from connector.events.report import CycleReport
 from connector.events.schedule import Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import untouched
 from connector.events.summary import Summary
-from connector.events.transactions import Transactions
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
@@ -35,7 +35,7 @@ class Intake:
         summary: counts expired messages.
         numbers: of polls, over all connections.
         schedule: says which inputs may be polled.
-        transactions: of the broker. None = claims are settled one by one.
+        transactions: of the broker, or none.
         waiting: messages whose process was not active. None without InProgressDestination.
         pauses: of inputs whose events went back.
 
@@ -52,7 +52,7 @@ class Intake:
         summary: Summary,
         numbers: Iterator[int],
         schedule: Schedule,
-        transactions: Transactions | None,
+        transactions: NoTransactions,
         waiting: WaitingMessages | None,
         pauses: InputPauses,
     ) -> None:
@@ -91,22 +91,21 @@ class Intake:
         held, self._held = self._held, []
         for claims in held:
             yield from self._ready(claims, report)
-        may_poll = self._may_poll if ahead or self._transactions is not None else self._schedule.is_settled
+        may_poll = self._may_poll if ahead or self._transactions.polls_alone else self._schedule.is_settled
         for poller in self._pollers:
             poller.wakes = not self._has_pause(poller.destination)
         pollers = [poller for poller in self._pollers if poller.wakes and may_poll(poller.destination)]
         self._skipped = {poller.destination for poller in self._pollers if poller not in pollers}
-        groups = [pollers] if self._transactions is None else [[poller] for poller in pollers]
-        for group in groups:
+        for group in self._transactions.groups(pollers):
             yield from self._ready(self._claim(group, report), report)
 
     def _ready(self, claims: Sequence[Claim], report: CycleReport) -> Iterator[Sequence[Claim]]:
         """Yields claims, but not those that the provider holds, or that another client still has."""
         report.claimed += len(claims)
-        if claims and self._transactions is not None and self._transactions.hold(claims):
+        if claims and self._transactions.hold(claims):
             self._full.add(claims[0].destination)
             report.held += len(claims)
-        elif claims and self._transactions is not None and self._transactions.must_wait(claims):
+        elif claims and self._transactions.must_wait(claims):
             self._held.append(claims)
             report.busy += len(claims)
         else:
@@ -114,12 +113,10 @@ class Intake:
 
     @step("claim")
     def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
-        first = None if self._transactions is not None else self._schedule.following(self.cycle)
+        first = None if self._transactions.polls_alone else self._schedule.following(self.cycle)
         if first is None:
             self.cycle, first = next(self._numbers), 0
-        quantity = self._quantity
-        if self._transactions is not None:
-            quantity = self._transactions.quantity(pollers[0].destination, quantity)
+        quantity = self._transactions.quantity(pollers, self._quantity)
         taken = claim_round_robin(pollers, quantity, self.cycle, first, self._waiting)
         self._full = (self._full - {poller.destination for poller in pollers}) | taken.full
         for number, poller in enumerate(self._pollers):
@@ -153,7 +150,7 @@ class Intake:
     def _may_poll(self, destination: Destination) -> bool:
         if self._has_pause(destination):
             return False
-        if self._transactions is not None:  # a transaction is open until its events are settled
+        if self._transactions.polls_alone:  # a transaction is open until its events are settled
             held = any(claims[0].destination == destination for claims in self._held)
             return not held and self._schedule.is_settled(destination)
         return self._schedule.may_poll(destination, has_more=destination in self._full)

@@ -87,13 +87,6 @@ class EndedClaims:
     decided: list[tuple[Claim, Outcome]] = field(default_factory=list)
     returned: list[tuple[Claim, int]] = field(default_factory=list)
 
-    def of(self, cycle: int) -> EndedClaims:
-        """Returns the claims of one cycle."""
-        return EndedClaims(
-            [one for one in self.decided if one[0].cycle == cycle],
-            [one for one in self.returned if one[0].cycle == cycle],
-        )
-
     @property
     def claims(self) -> list[Claim]:
         """All claims of ``decided`` and ``returned``."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
 from connector import faults
+from connector.events.no_transactions import NoTransactions
 from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
 from connector.events.redeliveries import Place, Redeliveries, Redelivery, Taken
@@ -25,7 +26,9 @@ from connector.events.settling import given_back
 from connector.events.task import shorten
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
+from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection, TransactionalConnection
+from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import BrokerJournals, BrokerStateStore, StateStore
 from connector.status import OutcomeKind
 
@@ -37,7 +40,7 @@ _PAUSE: Final = 0.02
 """Seconds between looks at the transactions of other instances."""
 
 
-class Transactions:
+class Transactions(NoTransactions):
     """The open transactions of one connection, by cycle.
 
     Args:
@@ -51,6 +54,8 @@ class Transactions:
         ProviderError: the state or the broker cannot be used.
     """
 
+    polls_alone = True
+
     def __init__(self, connection: Connection, state: StateStore, instance: str, pauses: InputPauses) -> None:
         self._pauses = pauses
         self._state = cast(BrokerStateStore, state)
@@ -58,7 +63,7 @@ class Transactions:
         self._connection = cast(TransactionalConnection, connection)
         self._client_id = connection.client_id
         self.redeliveries = Redeliveries(self._state.redeliveries(), self._client_id)
-        self._journals = self._state.journals(self._client_id, instance)
+        self._journals: BrokerJournals = self._state.journals(self._client_id, instance)
         self._connection.announce(self._state.identity())
         self._sizes: dict[int, int] = {}
         self._ended: dict[int, EndedClaims] = {}
@@ -67,12 +72,16 @@ class Transactions:
         self._used: dict[Place, Redelivery] = {}
         """The entries of redelivered messages in open transactions."""
 
-    def quantity(self, destination: Destination, most: int) -> int:
-        """Returns how many messages a poll of an input may take.
+    def groups(self, pollers: Sequence[Poller]) -> Sequence[Sequence[Poller]]:
+        return [[poller] for poller in pollers]
 
-        A rollback counts as a delivery of every message of the transaction. So after a rollback one message
-        is taken at a time, until a transaction is settled and no redelivered message is awaited.
+    def quantity(self, pollers: Sequence[Poller], most: int) -> int:
+        """Returns 1 after a rollback, which counts as a delivery of every message of the transaction.
+
+        So one message is taken at a time, until a transaction is settled and no redelivered message is
+        awaited.
         """
+        destination = pollers[0].destination
         return 1 if destination in self._gave_back or self.redeliveries.has(destination) else most
 
     def must_wait(self, claims: Sequence[Claim]) -> bool:
@@ -94,7 +103,6 @@ class Transactions:
         return True
 
     def hold(self, claims: Sequence[Claim]) -> bool:
-        """See :meth:`connector.messaging.provider.TransactionalConnection.hold`."""
         return self._connection.hold(claims)
 
     def begin(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Outcome]]]:
@@ -138,8 +146,8 @@ class Transactions:
             self._state.drop(client, cycle)
             self._release(client)
 
-    def complete(self, ended_claims: EndedClaims) -> EndedClaims:
-        """Adds claims that leave the schedule. Returns the claims of whole decided transactions.
+    def complete(self, ended_claims: EndedClaims) -> Sequence[EndedClaims]:
+        """Adds claims that leave the schedule. Returns the whole decided transactions.
 
         If one claim of a transaction goes back, all go back. The outcomes of the others are recorded first.
 
@@ -150,7 +158,7 @@ class Transactions:
             self._ended.setdefault(claim.cycle, EndedClaims()).decided.append((claim, outcome))
         for claim, begun in ended_claims.returned:
             self._ended.setdefault(claim.cycle, EndedClaims()).returned.append((claim, begun))
-        found = EndedClaims()
+        found = []
         for cycle, ended in list(self._ended.items()):
             if len(ended.decided) + len(ended.returned) < self._sizes[cycle]:
                 continue
@@ -160,8 +168,7 @@ class Transactions:
             else:
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             del self._ended[cycle], self._sizes[cycle]
-            found.decided += ended.decided
-            found.returned += ended.returned
+            found.append(ended)
         return found
 
     def _note_return(self, destination: Destination) -> None:
@@ -201,31 +208,24 @@ class Transactions:
         faults.point("rollback")
         return back
 
-    def settled(self, ended: EndedClaims) -> None:
+    def settled(self, ended: EndedClaims) -> Sequence[Claim]:
         """Ends the care about an input after a whole transaction of it was settled, and nothing went back."""
         if not ended.returned and not any(outcome.comes_again for _, outcome in ended.decided):
             for claim in ended.claims[:1]:
                 self._gave_back.discard(claim.destination)
                 self._pauses.settled(claim.destination)
+        return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
 
     def refused(
-        self, ended: EndedClaims, reason: str, destinations: Callable[[Claim, Outcome], Sequence[Destination]]
+        self,
+        ended: EndedClaims,
+        error: TransactionRefused,
+        destinations: Callable[[Claim, Outcome], Sequence[Destination]],
     ) -> bool:
         """Records the events of a transaction that the broker has refused and rolled back.
 
         Then one message is taken at a time. If the destinations take an empty message, the refused message is
         to blame. Its event has failed, and its copy goes to the error destination when it comes again.
-
-        Args:
-            ended: the claims of the transaction, all decided.
-            reason: of the broker.
-            destinations: of the settlement of a claim.
-
-        Returns:
-            whether the transaction may be repeated at once.
-
-        Raises:
-            ProviderError: the record cannot be written, or the connection has failed.
         """
         wanted = {one for claim, outcome in ended.decided for one in destinations(claim, outcome)}
         may_repeat = all(map(self._connection.takes, wanted))
@@ -233,7 +233,7 @@ class Transactions:
         entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             if may_repeat and is_alone:
-                blamed = _blamed(outcome, reason)
+                blamed = _blamed(outcome, str(error))
                 may_repeat, outcome = blamed is not None, blamed or outcome
             entries.append((_place(claim), _identity(claim), Redelivery(str(claim.destination), outcome)))
         self.redeliveries.put(entries)
@@ -246,32 +246,17 @@ class Transactions:
         return may_repeat
 
     def closed(self, cycles: Iterable[int]) -> None:
-        """Removes the entries and the journals of ended transactions.
-
-        Raises:
-            ProviderError: the record cannot be written.
-        """
         ended = set(cycles)
         places = [place for place in self._used if place[0] in ended]
         if places:
             self.redeliveries.settled(places)
             for place in places:
                 del self._used[place]
-        for cycle in ended:
-            self._journals.forget(cycle)
+        super().closed(ended)
 
     # -- takeover ------------------------------------------------------------------------------------
 
     def recover(self, timeout: float) -> None:
-        """Takes over from dead clients, and looks whether commits without an answer have happened.
-
-        Args:
-            timeout: seconds to wait for a running task of a dead client.
-
-        Raises:
-            OSError: a journal cannot be read.
-            ProviderError: the state or the broker cannot be used.
-        """
         self._take_over(timeout, warns=True)
         cycles: dict[str, set[int]] = {}
         for client, cycle in self._state.pending():
@@ -314,10 +299,6 @@ class Transactions:
                     self._state.drop(client, cycle)
         if not self._state.hold_pending(client):
             self._connection.remove_markers(client)
-
-    def close(self) -> None:
-        """Removes the journals of this client."""
-        self._journals.forget()
 
 
 def _blamed(outcome: Outcome, reason: str) -> Outcome | None:

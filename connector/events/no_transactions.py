@@ -1,0 +1,121 @@
+"""Claims without transactions, as of a local provider. Each is settled by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from connector.events.outcome import Outcome
+from connector.events.schedule import EndedClaims
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+from connector.messaging.polling import Poller
+from connector.messaging.settlement import TransactionRefused
+from connector.messaging.state_store import ClientJournals
+
+
+class NoTransactions:
+    """The claims of one connection without transactions.
+
+    Args:
+        journals: of this client.
+    """
+
+    polls_alone = False
+    """Whether the claims of one poll of one input are a transaction, so that each input is polled alone."""
+
+    def __init__(self, journals: ClientJournals) -> None:
+        self._journals = journals
+
+    def groups(self, pollers: Sequence[Poller]) -> Sequence[Sequence[Poller]]:
+        """Returns the pollers that claim together."""
+        return [pollers]
+
+    def quantity(self, pollers: Sequence[Poller], most: int) -> int:
+        """Returns how many messages a poll of an input may take.
+
+        Args:
+            pollers: that claim together.
+            most: PollQuantity.
+        """
+        return most
+
+    def hold(self, claims: Sequence[Claim]) -> bool:
+        """Tells whether the provider holds these messages from now on, so that they do not run."""
+        return False
+
+    def must_wait(self, claims: Sequence[Claim]) -> bool:
+        """Tells whether another client still has an event of these messages.
+
+        Raises:
+            ProviderError: the state or the broker cannot be used.
+        """
+        return False
+
+    def begin(self, claims: Sequence[Claim]) -> tuple[Sequence[Claim], list[tuple[Claim, Outcome]]]:
+        """Begins the transaction of the claims of one poll of one input.
+
+        Returns:
+            the claims whose events run, and the claims of done events.
+
+        Raises:
+            ProviderError: the claims cannot be recorded.
+        """
+        return claims, []
+
+    def complete(self, ended_claims: EndedClaims) -> Sequence[EndedClaims]:
+        """Takes claims that leave the schedule. Returns what can be settled now, each part in one commit.
+
+        Raises:
+            ProviderError: the record cannot be written.
+        """
+        return [ended_claims] if ended_claims.decided or ended_claims.returned else []
+
+    def settled(self, ended: EndedClaims) -> Sequence[Claim]:
+        """Notes that claims were settled. Returns published claims that ran in another transaction."""
+        return ()
+
+    def refused(
+        self,
+        ended: EndedClaims,
+        error: TransactionRefused,
+        destinations: Callable[[Claim, Outcome], Sequence[Destination]],
+    ) -> bool:
+        """Records the events of a transaction that the broker has refused and rolled back.
+
+        Args:
+            ended: the claims of the transaction, all decided.
+            error: of the broker.
+            destinations: of the settlement of a claim.
+
+        Returns:
+            whether the transaction may be repeated at once.
+
+        Raises:
+            ProviderError: there is no transaction, the record cannot be written, or the connection has
+                failed.
+        """
+        raise error
+
+    def closed(self, cycles: Iterable[int]) -> None:
+        """Removes all that is kept for ended polls.
+
+        Raises:
+            ProviderError: the record cannot be written.
+        """
+        for cycle in cycles:
+            self._journals.forget(cycle)
+
+    def recover(self, timeout: float) -> None:
+        """Takes over from dead clients, and looks whether commits without an answer have happened.
+
+        Args:
+            timeout: seconds to wait for a running task of a dead client.
+
+        Raises:
+            OSError: a journal cannot be read.
+            ProviderError: the state or the broker cannot be used.
+        """
+
+    def close(self) -> None:
+        """Removes the journals of this client."""
+        self._journals.forget()
