@@ -187,7 +187,8 @@ def test_the_object_may_come_from_a_file_with_its_dynamic_metaobject_in_it(
 
 def test_a_request_needs_neither_spark_nor_java() -> None:
     program = (
-        "import connector.cli.request, sys; print({'connector.spark', 'pyspark', 'py4j'} & set(sys.modules))"
+        "import connector.cli.request, sys; "
+        "print({'connector.spark.pipeline', 'pyspark', 'py4j'} & set(sys.modules))"
     )
     loaded = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
