@@ -15,6 +15,8 @@ class Claim(Protocol):
     Attributes are cheap unless their description says otherwise. Every message of every poll gets a claim.
     """
 
+    __slots__ = ()
+
     cycle: int
     """The number of the cycle in which the message was taken. Several polls may belong to one cycle."""
     sequence: int
@@ -71,6 +73,8 @@ class Claim(Protocol):
 
 class BrokerClaim(Claim, Protocol):
     """A claim in a transaction of a broker. A rollback makes the broker forget all but the message."""
+
+    __slots__ = ()
 
     @property
     def identity(self) -> str:

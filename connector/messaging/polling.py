@@ -5,6 +5,7 @@ Both belong to a :class:`~connector.messaging.provider.Connection`, and both are
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -86,6 +87,7 @@ class Waiter(Protocol):
     capability ``transactions`` every waiting message is reported, because the waiter receives it.
     """
 
+    @abstractmethod
     def begin(self) -> bool:
         """Begins a poll: forgets earlier arrivals, because the poll sees them.
 
@@ -94,6 +96,7 @@ class Waiter(Protocol):
             polled.
         """
 
+    @abstractmethod
     def wait(self, seconds: float) -> bool:
         """Waits ``seconds`` at most until a message arrives, or until a call of ``wake`` ends the wait.
 

@@ -273,9 +273,9 @@ class Connection(Protocol):
 
         Args:
             settlements: of claims. Each claim is in one of them.
-            sends, discards: prepared messages that belong to no claim. :meth:`MessageAccess.discard` tells an
-                access that still has to sync a discarded message. A discarded message that is gone is passed
-                over. By value there is nothing to discard.
+            sends, discards: prepared messages that belong to no claim. An access that still has to sync a
+                discarded message is told by :meth:`~connector.messaging.access.MessageAccess.discard`. A
+                discarded message that is gone is skipped. By value there is nothing to discard.
             fenced: check first that every claim still belongs to this client.
 
         Raises:
@@ -294,8 +294,8 @@ class Connection(Protocol):
         """Sends messages, all visible or none, durable first. Returns their ids.
 
         Each message gets an id, which is set in the message, and a delivery count of 1. A property
-        ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). :meth:`MessageAccess.prepare` does
-        the same, but sets no id by value.
+        ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). The same holds for
+        :meth:`~connector.messaging.access.MessageAccess.prepare`, which sets no id by value.
 
         A broker's client sends a time to live (JMS 2.0, 3.4.9). Then the expiration may become later, by at
         most the duration of the call, and is set in the message.
@@ -479,10 +479,8 @@ class Leftover(Protocol):
     instance: str
     declared_dead: bool
     """Whether an operator has declared the client dead. Then the wait for its tasks has a limit."""
-
-    @property
-    def claims(self) -> Sequence[Claim]:
-        """The open claims, in the order in which they were taken."""
+    claims: Sequence[Claim]
+    """The open claims, in the order in which they were taken."""
 
     def forget(self) -> None:
         """Removes the last traces of the dead client.

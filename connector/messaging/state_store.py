@@ -357,8 +357,7 @@ class BrokerStateStore(StateStore, Protocol):
             instance, client_id: the caller, who lives.
         """
 
-    def journals(self, client_id: str, instance: str) -> BrokerJournals:
-        """See :meth:`StateStore.journals`."""
+    def journals(self, client_id: str, instance: str) -> BrokerJournals: ...
 
     def identity(self) -> str:
         """Returns the id of this state, made at the first call. Raises ProviderError if that fails."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from connector.errors import ProviderError, remedy
-from connector.messaging.state_store import InstanceNote
+from connector.messaging.state_store import InstanceNote, StateStore
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
@@ -33,8 +33,8 @@ FOLDERS: Final = (PUBLISHED, IN_FLIGHT)
 """The folders that belong to no instance."""
 
 
-class StateDirectory:
-    """See :class:`connector.messaging.state_store.StateStore`.
+class StateDirectory(StateStore):
+    """The state of an application in a directory.
 
     Args:
         path: for the ApplicationName, made when first needed.
@@ -52,15 +52,12 @@ class StateDirectory:
         self._keys_of = keys_of
 
     def instance(self, wanted: str | None) -> InstanceLock:
-        """See :meth:`connector.messaging.state_store.StateStore.instance`."""
         return InstanceLock(self.path, wanted, self._folder)
 
     def instances(self) -> list[InstanceNote]:
-        """See :meth:`connector.messaging.state_store.StateStore.instances`."""
         return read_instances(self.path)
 
     def dead_clients(self, instance: str, client_id: str) -> dict[str, JournalDirectory]:
-        """See :meth:`connector.messaging.state_store.StateStore.dead_clients`."""
         return {
             name: journals
             for note in read_instances(self.path)
@@ -77,7 +74,6 @@ class StateDirectory:
             yield os.path.basename(path).partition(".")[0], JournalDirectory(path)
 
     def identity(self) -> str:
-        """See :meth:`connector.messaging.state_store.BrokerStateStore.identity`."""
         path = os.path.join(self.path, "id")
         try:
             os.makedirs(self.path, exist_ok=True)
@@ -95,7 +91,6 @@ class StateDirectory:
         return {name for note in read_instances(self.path) for name, _ in self._clients(note.name)}
 
     def claims_of_others(self, client_id: str) -> set[str]:
-        """See :meth:`connector.messaging.state_store.BrokerStateStore.claims_of_others`."""
         found: set[str] = set()
         for note in read_instances(self.path):
             for name, journals in self._clients(note.name):
@@ -104,13 +99,10 @@ class StateDirectory:
         return found
 
     def redeliveries(self) -> RedeliveryFile:
-        """See :meth:`connector.messaging.state_store.BrokerStateStore.redeliveries`."""
         return RedeliveryFile(self.path)
 
     def journals(self, client_id: str, instance: str) -> JournalDirectory:
-        """See :meth:`connector.messaging.state_store.StateStore.journals`."""
         return JournalDirectory(os.path.join(self.path, self._folder(instance), client_id))
 
     def window(self, client_id: str, size: int) -> DuplicateWindow:
-        """See :meth:`connector.messaging.state_store.StateStore.window`."""
         return DuplicateWindow(self.published, self.path, client_id, size, self._keys_of)

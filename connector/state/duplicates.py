@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from connector.errors import ProviderError, remedy
+from connector.messaging.state_store import PublishedIds
 
 _MERGED: Final = "merged-"
 _MAX_FILES: Final = 200
@@ -25,7 +26,7 @@ IN_FLIGHT: Final = "in-flight"
 """The folder with the keys that clients are about to publish."""
 
 
-class DuplicateWindow:
+class DuplicateWindow(PublishedIds):
     """Remembers the last ``size`` published keys (see :class:`connector.messaging.state_store.PublishedIds`).
 
     Args:
@@ -103,7 +104,6 @@ class DuplicateWindow:
         return busy
 
     def release(self, client_id: str | None = None) -> None:
-        """See :meth:`connector.messaging.state_store.PublishedIds.release`."""
         if client_id is not None:
             self.refresh()
         with contextlib.suppress(FileNotFoundError):

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from connector.errors import ProviderError, ProviderMisconfigured, remedy
-from connector.messaging.state_store import InstanceNote
+from connector.messaging.state_store import HeldInstance, InstanceNote
 from connector.state.locks import is_locked, try_lock
 
 _LOCK: Final = "lock"
 
 
-class InstanceLock:
-    """See :class:`connector.messaging.state_store.HeldInstance`.
+class InstanceLock(HeldInstance):
+    """The name of an instance, held by a lock on a file in its folder.
 
     Args:
         directory: for the state of the ApplicationName.
@@ -59,7 +59,6 @@ class InstanceLock:
         self.note({})
 
     def note(self, values: Mapping[str, Any]) -> None:
-        """See :meth:`connector.messaging.state_store.HeldInstance.note`. Adds name, host, pid and start."""
         data = json.dumps({**self._own, **values}).encode()
         with contextlib.suppress(OSError):
             os.pwrite(self._descriptor, data, 0)

@@ -39,7 +39,7 @@ from typing import Any, Final
 import orjson
 
 from connector.errors import ProviderError, remedy
-from connector.messaging.state_store import CycleJournal, JournalHandle, TaskNote
+from connector.messaging.state_store import BrokerJournals, CycleJournal, JournalHandle, TaskJournal, TaskNote
 from connector.state.locks import is_locked
 
 _CLOSED: Final = ".closed"
@@ -48,7 +48,7 @@ _NOTHING_AT_WORK: Final = b"A -\n"
 _RETRY: Final = 0.02
 
 
-class Journal:
+class Journal(TaskJournal):
     """The journal of one running task (see :class:`connector.messaging.state_store.TaskJournal`).
 
     Args:
@@ -77,24 +77,20 @@ class Journal:
             raise FileNotFoundError(path)
 
     def at(self, sequence: int) -> None:
-        """See :meth:`connector.messaging.state_store.TaskJournal.at`."""
         self._append(b"A %d\n" % sequence)
         self._at_work = True
 
     def begin(self, sequence: int) -> None:
-        """See :meth:`connector.messaging.state_store.TaskJournal.begin`."""
         self._append(b"B %d\n" % sequence)
         self.check()
 
     def check(self) -> None:
-        """See :meth:`connector.messaging.state_store.TaskJournal.check`."""
         if not os.access(self._path, os.F_OK):  # half the price of stat
             raise FileNotFoundError(
                 errno.ENOENT, "another client has taken over from this client", self._path
             )
 
     def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
-        """See :meth:`connector.messaging.state_store.TaskJournal.done`."""
         self._at_work = following is not None
         if following is None:
             self._append(b"D %d %b\n" % (sequence, outcome))
@@ -143,21 +139,15 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 @dataclass(frozen=True, slots=True)
-class JournalFile:
-    """See :class:`connector.messaging.state_store.JournalHandle`.
-
-    Args:
-        path: of the file.
-    """
+class JournalFile(JournalHandle):
+    """Names a journal by its path."""
 
     path: str
 
     def open(self) -> Journal:
-        """See :meth:`connector.messaging.state_store.JournalHandle.open`."""
         return Journal(self.path)
 
     def read(self, into: CycleJournal) -> bool:
-        """See :meth:`connector.messaging.state_store.JournalHandle.read`."""
         try:
             read_journal(self.path, into)
         except FileNotFoundError:
@@ -189,8 +179,8 @@ def read_journal(path: str | os.PathLike[str], into: CycleJournal) -> None:
         into.at_work[at_work] = into.at_work.get(at_work, 0) + 1
 
 
-class JournalDirectory:
-    """See :class:`connector.messaging.state_store.ClientJournals`.
+class JournalDirectory(BrokerJournals):
+    """The journals of a client in a directory.
 
     Args:
         path: the directory of the client.
@@ -200,18 +190,15 @@ class JournalDirectory:
         self.path = path
 
     def make(self) -> None:
-        """See :meth:`connector.messaging.state_store.ClientJournals.make`."""
         try:
             os.makedirs(self.path, exist_ok=True)
         except OSError as error:
             raise ProviderError(f"cannot make {self.path}: {error.strerror}{remedy(error)}") from error
 
     def file(self, batch: int, task: int, number: int) -> JournalFile:
-        """See :meth:`connector.messaging.state_store.ClientJournals.file`."""
         return JournalFile(os.path.join(self.path, f"{batch}.{task}.{number}"))
 
     def read(self) -> dict[int, CycleJournal]:
-        """See :meth:`connector.messaging.state_store.ClientJournals.read`."""
         result: dict[int, CycleJournal] = {}
         for path in self._files():
             batch = _batch_of(path)
@@ -224,11 +211,9 @@ class JournalDirectory:
         return result
 
     def note_claims(self, batch: int, claims: Mapping[int, tuple[str, str]]) -> None:
-        """See :meth:`connector.messaging.state_store.BrokerJournals.note_claims`."""
         self._write(self._claims_file(batch), [(number, *names) for number, names in claims.items()])
 
     def open_claims(self) -> frozenset[str]:
-        """See :meth:`connector.messaging.state_store.BrokerJournals.open_claims`."""
         found: set[str] = set()
         for path in self._files():
             if path.endswith(_CLAIMS):
@@ -250,7 +235,6 @@ class JournalDirectory:
         return os.path.join(self.path, f"{batch}{_CLAIMS}")
 
     def running(self) -> list[TaskNote]:
-        """See :meth:`connector.messaging.state_store.ClientJournals.running`."""
         found = []
         for path in self._files():
             batch = _batch_of(path)
@@ -263,14 +247,10 @@ class JournalDirectory:
         return found
 
     def seal(self, handles: Iterable[JournalHandle] | None = None) -> None:
-        """See :meth:`connector.messaging.state_store.ClientJournals.seal`.
-
-        Journals are opened exclusively, so a file in place of a journal stops the task.
-        """
         if handles is None:
             self._close()
             return
-        for path in _paths(handles):
+        for path in _paths(handles):  # opened exclusively, so a file in place of a journal stops the task
             with contextlib.suppress(FileExistsError):  # a task has opened it
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
                 try:
@@ -286,7 +266,6 @@ class JournalDirectory:
             self.path = closed
 
     def wait(self, timeout: float, handles: Iterable[JournalHandle] | None = None) -> bool:
-        """See :meth:`connector.messaging.state_store.ClientJournals.wait`."""
         deadline = time.monotonic() + timeout
         for path in self._files() if handles is None else _paths(handles):
             while not _is_free(path):
@@ -296,7 +275,6 @@ class JournalDirectory:
         return True
 
     def end_writers(self) -> None:
-        """See :meth:`connector.messaging.state_store.ClientJournals.end_writers`."""
         host = socket.gethostname()
         for path in self._files():
             if _is_free(path):
@@ -310,7 +288,6 @@ class JournalDirectory:
                 continue
 
     def forget(self, batch: int | None = None) -> None:
-        """See :meth:`connector.messaging.state_store.ClientJournals.forget`."""
         if batch is None:
             shutil.rmtree(self.path, ignore_errors=True)
             shutil.rmtree(self.path + _CLOSED, ignore_errors=True)

@@ -14,14 +14,14 @@ from typing import Final
 import orjson
 
 from connector.errors import ProviderError, remedy
-from connector.messaging.state_store import RedeliveryNote
+from connector.messaging.state_store import RedeliveryNote, RedeliveryRecord
 
 _LOCK: Final = "redeliveries.lock"
 _FILE: Final = "redeliveries"
 
 
-class RedeliveryFile:
-    """See :class:`connector.messaging.state_store.RedeliveryRecord`.
+class RedeliveryFile(RedeliveryRecord):
+    """A file with all entries, which is replaced whole.
 
     Args:
         directory: of the ApplicationName.
@@ -34,7 +34,6 @@ class RedeliveryFile:
         self._notes: list[RedeliveryNote] = []
 
     def read(self) -> list[RedeliveryNote]:
-        """See :meth:`connector.messaging.state_store.RedeliveryRecord.read`."""
         try:
             found = os.stat(self._path)
             seen = found.st_mtime_ns, found.st_ino
@@ -57,7 +56,6 @@ class RedeliveryFile:
 
     @contextlib.contextmanager
     def change(self) -> Iterator[list[RedeliveryNote]]:
-        """See :meth:`connector.messaging.state_store.RedeliveryRecord.change`."""
         try:
             os.makedirs(self._directory, exist_ok=True)
             lock = os.open(os.path.join(self._directory, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

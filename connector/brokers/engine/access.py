@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from connector.brokers.engine.claims import LentReference, identity_of
 from connector.errors import DestinationError, MalformedData
+from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
@@ -15,8 +16,8 @@ _TEXTS = ("correlation_id", "reply_to", "type")
 _NUMBERS = ("delivery_mode", "priority", "expiration")
 
 
-class RemoteAccess:
-    """See :class:`connector.messaging.access.MessageAccess`. Its own recipe."""
+class RemoteAccess(MessageAccess):
+    """The access of a task by value. Its own recipe."""
 
     def open(self) -> RemoteAccess:
         return self

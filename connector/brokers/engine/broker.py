@@ -10,6 +10,7 @@ broker is out of reach or refuses the operation, or the object is closed.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -51,6 +52,7 @@ class Received:
 class Receiver(Protocol):
     """Receives the messages of one source, as a part of its session."""
 
+    @abstractmethod
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
         """Returns the next messages, in the order of the broker. Waits only for the first message.
 
@@ -69,6 +71,7 @@ class Receiver(Protocol):
                 got, so the caller rolls the transaction back.
         """
 
+    @abstractmethod
     def close(self) -> None:
         """Ends the receiver. A subscription that is not durable ends, too. Repeatable."""
 
@@ -80,6 +83,7 @@ class BrokerSession(Protocol):
     :meth:`rollback`.
     """
 
+    @abstractmethod
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> Receiver:
         """Returns a receiver of a queue or a subscription.
 
@@ -94,6 +98,7 @@ class BrokerSession(Protocol):
             DestinationError: there is no such destination, and the broker makes none.
         """
 
+    @abstractmethod
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         """Sends a message in the transaction, and sets its ``message_id``, ``timestamp`` and ``expiration``.
 
@@ -111,6 +116,7 @@ class BrokerSession(Protocol):
                 back.
         """
 
+    @abstractmethod
     def check_sends(self) -> None:
         """Waits until the broker has taken all messages that the transaction has sent.
 
@@ -118,6 +124,7 @@ class BrokerSession(Protocol):
             ProviderError: the broker refuses a message. The transaction can only be rolled back.
         """
 
+    @abstractmethod
     def commit(self) -> None:
         """Commits the transaction.
 
@@ -126,9 +133,11 @@ class BrokerSession(Protocol):
             CommitUnknown: the connection was lost, and the commit may have happened.
         """
 
+    @abstractmethod
     def rollback(self) -> None:
         """Rolls the transaction back: received messages come again, sent messages are never delivered."""
 
+    @abstractmethod
     def close(self) -> None:
         """Ends the session. An open transaction is rolled back. Repeatable, never raises."""
 
@@ -137,12 +146,15 @@ class BrokerConnection(Protocol):
     """A connection to a broker. Thread-safe, as the sessions are not."""
 
     @property
+    @abstractmethod
     def failure(self) -> str | None:
         """The reason why the connection has ended. None = the connection works, as far as is known."""
 
+    @abstractmethod
     def session(self) -> BrokerSession:
         """Returns a new transacted session."""
 
+    @abstractmethod
     def browse(
         self,
         queue: Destination,
@@ -161,6 +173,7 @@ class BrokerConnection(Protocol):
             UnknownDestination: the broker has no such queue.
         """
 
+    @abstractmethod
     def unsubscribe(self, name: str) -> None:
         """Removes a durable subscription of the connection's client id.
 
@@ -168,9 +181,11 @@ class BrokerConnection(Protocol):
             SubscriptionError: there is no such subscription, or it is in use.
         """
 
+    @abstractmethod
     def temporary(self, kind: str) -> Destination:
         """Makes a temporary ``queue`` or ``topic`` that ends with the connection."""
 
+    @abstractmethod
     def close(self) -> None:
         """Ends the connection and its sessions. Repeatable, never raises."""
 
@@ -178,6 +193,7 @@ class BrokerConnection(Protocol):
 class BrokerClient(Protocol):
     """Makes connections to one broker."""
 
+    @abstractmethod
     def connect(self, client_id: str) -> BrokerConnection:
         """Opens a connection.
 

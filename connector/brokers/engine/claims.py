@@ -9,6 +9,7 @@ from typing import Final
 
 from connector.brokers.engine.broker import Received
 from connector.brokers.engine.vendor_properties import NOT_COPIED
+from connector.messaging.claim import BrokerClaim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.settlement import HISTORY
@@ -77,8 +78,8 @@ class LentReference:
         return self.name
 
 
-class LentClaim:
-    """See :class:`connector.messaging.claim.Claim`. Names its message, which may be received again.
+class LentClaim(BrokerClaim):
+    """A claim in a transaction. Names its message, which may be received again.
 
     Args:
         client_id: of the connection.
@@ -99,6 +100,9 @@ class LentClaim:
         "reference",
         "sequence",
     )
+    delivery_count: int
+    identity: str
+    reference: LentReference
 
     in_progress = waits = False
 

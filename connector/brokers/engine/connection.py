@@ -36,15 +36,15 @@ from connector.errors import (
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Leftover
+from connector.messaging.provider import Leftover, TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
 
-class RemoteConnection:
-    """See :class:`connector.messaging.provider.Connection`.
+class RemoteConnection(TransactionalConnection):
+    """A client of a broker.
 
     Args:
         broker: connection of the broker, for this object only.
@@ -198,7 +198,6 @@ class RemoteConnection:
             session.rollback()
 
     def hold(self, claims: Sequence[Claim]) -> bool:
-        """See :meth:`connector.messaging.provider.TransactionalConnection.hold`."""
         if self.held is None:
             return False
         for session in self._sessions():
@@ -208,7 +207,6 @@ class RemoteConnection:
         return False
 
     def takes(self, destination: Destination) -> bool:
-        """See :meth:`connector.messaging.provider.TransactionalConnection.takes`."""
         self.check()
         return takes(self.broker, destination)
 
@@ -269,20 +267,17 @@ class RemoteConnection:
             self.send(prepared.destination, [unpack(prepared.handle)])
 
     def announce(self, directory: str) -> None:
-        """See :meth:`connector.messaging.provider.TransactionalConnection.announce`."""
         self.check()
         if self._commit_queue is not None:
             announce(self.broker, self._commit_queue, directory)
 
     def committed_cycles(self, client_id: str) -> set[int]:
-        """See :meth:`connector.messaging.provider.TransactionalConnection.committed_cycles`."""
         self.check()
         if self._commit_queue is None:
             return set()
         return committed_cycles(self.broker, self._commit_queue, client_id)
 
     def remove_markers(self, client_id: str) -> None:
-        """See :meth:`connector.messaging.provider.TransactionalConnection.remove_markers`."""
         self.check()
         if self._commit_queue is not None:
             remove_markers(self.broker, self._commit_queue, client_id)

@@ -192,9 +192,9 @@ class HeldInput:
         return taken
 
     def must_move(self, claims: Sequence[LentClaim]) -> bool:
-        """See :meth:`HeldMessages.must_move`."""
+        """As :meth:`HeldMessages.must_move`."""
         return self._held.must_move(claims)
 
     def move(self, session: ReceivingSession) -> bool:
-        """See :meth:`HeldMessages.move`."""
+        """As :meth:`HeldMessages.move`."""
         return self._held.move(session)

@@ -48,6 +48,7 @@ from connector.errors import (
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
+from connector.messaging.provider import Leftover
 from connector.messaging.settlement import HISTORY, Prepared, Settlement, TransactionRefused
 
 _log: Final = logging.getLogger("connector.recovery")
@@ -327,7 +328,7 @@ class InProgress:
     # -- messages without a living owner -------------------------------------------------------------
 
     def unowned(self, queue: Destination) -> list[ProgressClaim]:
-        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        """Returns messages in an in-progress destination without an owner."""
         return [
             ProgressClaim(self._client_id, number, queue, received)
             for _, number, received in self._browse(queue, f"{OWNER} IS NULL")
@@ -346,7 +347,7 @@ class InProgress:
             yield owner, number, Received(message, len(message.body))
 
     def adopt(self, claim: ProgressClaim, cycle: int, sequence: int) -> ProgressClaim | None:
-        """See :meth:`connector.messaging.provider.Connection.adopt`."""
+        """Claims a message without a living owner. Returns None if the message is gone."""
         marks = self._marks((cycle, sequence), claim.destination)
         again = self._put_again(claim, marks)
         if again is None:
@@ -354,7 +355,7 @@ class InProgress:
         return ProgressClaim(self._client_id, (cycle, sequence), claim.queue, again)
 
     def leave(self, claim: ProgressClaim) -> None:
-        """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
+        """Leaves a message in an in-progress destination, without an owner."""
         self._put_again(claim, {ORIGIN: str(claim.destination), TOKEN: secrets.token_hex(8), LEFT: True})
 
     def _put_again(self, claim: ProgressClaim, marks: Mapping[str, PropertyValue]) -> Received | None:
@@ -376,7 +377,7 @@ class InProgress:
     # -- dead clients --------------------------------------------------------------------------------
 
     def leftovers(self, queue: Destination, *, at_start: bool) -> Iterator[ProgressLeftover]:
-        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        """Yields the dead clients that this client takes over from."""
         owners = {owner for owner, _, _ in self._browse(queue, f"{OWNER} IS NOT NULL")}
         for client_id in sorted({*owners, *ClientFile.known(self._state)} - {self._client_id}):
             file = ClientFile(self._state, client_id)
@@ -458,9 +459,7 @@ class _ProgressMarker(CommitMarker):
         super().close()
 
 
-class ProgressLeftover:
-    """See :class:`connector.messaging.provider.Leftover`."""
-
+class ProgressLeftover(Leftover):
     declared_dead = False
 
     def __init__(

@@ -13,7 +13,7 @@ from connector.messaging.polling import Poller
 
 
 class RemotePoller(Poller):
-    """See :class:`connector.messaging.polling.Poller`. The broker counts expired messages itself.
+    """Claims in transactions of a broker. The broker counts expired messages itself.
 
     Args:
         client_id: of the connection.
@@ -53,7 +53,6 @@ class RemotePoller(Poller):
 
     @property
     def is_full(self) -> bool:
-        """See :attr:`connector.messaging.polling.Poller.is_full`."""
         return any(session.is_full or (session.is_held and session.claims) for session in self.sessions)
 
     @property

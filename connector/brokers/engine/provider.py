@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,6 +15,7 @@ from connector.brokers.engine.state import CommitRecords, RemoteState
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
+from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import TopicSubscription
 
 COMMIT_QUEUE: Final = "connector.{application}.commits"
@@ -24,7 +25,7 @@ DEFAULT_BATCH_BYTES: Final = 16 << 20
 DEFAULT_MAX_BODY: Final = 64 << 20
 
 
-class RemoteProvider(ABC):
+class RemoteProvider(AdapterProvider):
     """Queues and topics of a broker. A subclass makes the broker client.
 
     Args:
@@ -76,10 +77,6 @@ class RemoteProvider(ABC):
         Raises:
             ProviderError, CapabilityError: the client cannot be made.
         """
-
-    @abstractmethod
-    def check(self) -> bool:
-        """See :meth:`connector.messaging.provider_kind.AdapterProvider.check`."""
 
     def state(self, application: str) -> RemoteState:
         return RemoteState(self._state_directory, application)

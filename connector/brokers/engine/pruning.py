@@ -36,7 +36,7 @@ class Pruner:
         self._looked: dict[Destination, float] = {}
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """See :meth:`connector.messaging.provider.Connection.prune`."""
+        """Removes copies that were kept long enough, until ``seconds`` have passed."""
         removed: dict[Destination, int] = {}
         deadline = time.monotonic() + seconds
         for retention in retentions:

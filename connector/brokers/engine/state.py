@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import quote
 
 from connector.errors import ProviderError, remedy
+from connector.messaging.state_store import BrokerStateStore
 from connector.state.directory import StateDirectory
 from connector.state.locks import try_lock
 
@@ -19,8 +20,8 @@ _CLIENT: Final = re.compile(r"b[0-9a-f]{12}")
 """The id of a connection to a broker."""
 
 
-class RemoteState(StateDirectory):
-    """See :class:`connector.messaging.state_store.BrokerStateStore`.
+class RemoteState(StateDirectory, BrokerStateStore):
+    """The state of an application at a broker.
 
     Args:
         directory: of the deployment, or ``state.directory``.
@@ -45,7 +46,6 @@ class RemoteState(StateDirectory):
             raise ProviderError(f"cannot write {error.filename}: {error.strerror}{remedy(error)}") from error
 
     def confirm(self, client_id: str, cycle: int) -> None:
-        """See :meth:`connector.messaging.state_store.BrokerStateStore.confirm`."""
         pending = self._pending(client_id, cycle)
         with contextlib.suppress(FileNotFoundError):
             if os.stat(pending).st_size:
@@ -54,17 +54,14 @@ class RemoteState(StateDirectory):
                 os.unlink(pending)
 
     def drop(self, client_id: str, cycle: int) -> None:
-        """See :meth:`connector.messaging.state_store.BrokerStateStore.drop`."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._pending(client_id, cycle))
 
     def pending(self) -> list[tuple[str, int]]:
-        """See :meth:`connector.messaging.state_store.BrokerStateStore.pending`."""
         living = self.clients()
         return [one for one in self._all_pending() if one[0] not in living]
 
     def pending_of(self, client_id: str) -> set[int]:
-        """See :meth:`connector.messaging.state_store.BrokerStateStore.pending_of`."""
         return {cycle for owner, cycle in self._all_pending() if owner == client_id}
 
     def _all_pending(self) -> list[tuple[str, int]]:
@@ -89,7 +86,6 @@ class RemoteState(StateDirectory):
         return found
 
     def hold_pending(self, client_id: str) -> bool:
-        """See :meth:`connector.messaging.state_store.BrokerStateStore.hold_pending`."""
         keys: list[bytes] = []
         for owner, cycle in self._all_pending():
             if owner == client_id:

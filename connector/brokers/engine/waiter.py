@@ -11,12 +11,13 @@ from typing import Final
 
 from connector.brokers.engine.session import ReceivingSession
 from connector.errors import ProviderError
+from connector.messaging.polling import Waiter
 
 _STOP: Final = -1
 
 
-class RemoteWaiter:
-    """See :class:`connector.messaging.polling.Waiter`.
+class RemoteWaiter(Waiter):
+    """Reports messages that sessions receive.
 
     A thread receives only while :meth:`wait` runs. A received message belongs to the next claim of its
     session.
@@ -34,12 +35,10 @@ class RemoteWaiter:
         self._is_closed = False
 
     def begin(self) -> bool:
-        """See :meth:`connector.messaging.polling.Waiter.begin`."""
         self._has_arrived = self._is_closed
         return not self._is_closed
 
     def wait(self, seconds: float) -> bool:
-        """See :meth:`connector.messaging.polling.Waiter.wait`."""
         deadline = time.monotonic() + seconds
         if not self._woken.is_set() and not self._is_closed:
             self._wait_number += 1

@@ -38,7 +38,7 @@ class Browsing:
     def browse(
         self, queue: Destination, selector: str, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
-        """See :meth:`connector.brokers.engine.broker.BrokerConnection.browse`."""
+        """Yields the waiting messages of a queue, and takes none."""
         connection = self._connected()
         session = connection.plain_session()
         try:

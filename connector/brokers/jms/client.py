@@ -16,7 +16,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connector.brokers.engine.broker import NO_LIMIT, CommitUnknown, Received, UnreadableMessage
+from connector.brokers.engine.broker import (
+    NO_LIMIT,
+    BrokerClient,
+    BrokerConnection,
+    BrokerSession,
+    CommitUnknown,
+    Received,
+    Receiver,
+    UnreadableMessage,
+)
 from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader, MessageWriter
@@ -78,8 +87,8 @@ class Factory:
         return without_secrets(text, self.password)
 
 
-class JmsClient:
-    """See :class:`connector.brokers.engine.broker.BrokerClient`.
+class JmsClient(BrokerClient):
+    """A JMS client library as a client of a broker.
 
     Args:
         jpype: the module, with a started machine.
@@ -123,7 +132,6 @@ class JmsClient:
         raise ProviderMisconfigured(f"factory: {name} is no jakarta.jms or javax.jms ConnectionFactory")
 
     def connect(self, client_id: str) -> JmsConnection:
-        """See :meth:`connector.brokers.engine.broker.BrokerClient.connect`."""
         return self._connect(self._factory, client_id)
 
     def _connect_browsing(self) -> JmsConnection:
@@ -160,9 +168,7 @@ class JmsClient:
         return connection
 
 
-class JmsConnection:
-    """See :class:`connector.brokers.engine.broker.BrokerConnection`."""
-
+class JmsConnection(BrokerConnection):
     def __init__(
         self,
         jpype: Any,
@@ -290,9 +296,7 @@ def _close_all() -> None:
         connection.close()
 
 
-class JmsSession:
-    """See :class:`connector.brokers.engine.broker.BrokerSession`."""
-
+class JmsSession(BrokerSession):
     def __init__(self, connection: JmsConnection, java: Any) -> None:
         self._connection = connection
         self._java = java
@@ -398,9 +402,7 @@ class JmsSession:
         _close(self._java)
 
 
-class JmsReceiver:
-    """See :class:`connector.brokers.engine.broker.Receiver`."""
-
+class JmsReceiver(Receiver):
     def __init__(
         self,
         connection: JmsConnection,

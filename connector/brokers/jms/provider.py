@@ -107,7 +107,6 @@ class JmsProvider(RemoteProvider):
         return True
 
     def survey(self, application: str) -> Sequence[Finding]:
-        """See :meth:`connector.messaging.provider_kind.Surveyor.survey`."""
         from connector.brokers.jms.survey import survey
 
         return survey(self.client(), self._commit_queue(application))

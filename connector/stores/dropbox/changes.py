@@ -48,7 +48,7 @@ class Changes:
         """Called with the future path of a message that is about to be given back."""
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
-        """See :meth:`connector.stores.engine.store.Store.apply`."""
+        """Makes all changes, or none, by one commit record."""
         if len(changes) == 1 and (alone := self._alone(changes[0], fenced=fenced)) is not None:
             self._context.committer.commit(
                 alone, fence=_claimed(changes), synced=isinstance(changes[0], Sent)

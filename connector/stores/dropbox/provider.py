@@ -8,6 +8,7 @@ from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
+from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import TopicSubscription
 from connector.state.directory import FOLDERS, StateDirectory
 from connector.stores.dropbox import codec
@@ -28,7 +29,7 @@ from connector.stores.dropbox.waiter import DropboxWatch
 from connector.stores.engine.connection import LocalConnection
 
 
-class DropboxProvider:
+class DropboxProvider(AdapterProvider):
     """Queues and topics as directories under one root that every client sees.
 
     Args:
@@ -75,7 +76,6 @@ class DropboxProvider:
         self.lease = lease
 
     def state(self, application: str) -> StateDirectory:
-        """See :meth:`connector.messaging.provider.Provider.state`."""
         self.root.enter()
         self.layout.prepare()
         return self.existing_state(application)
@@ -88,7 +88,6 @@ class DropboxProvider:
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> LocalConnection:
-        """See :meth:`connector.messaging.provider.Provider.connect`."""
         self.root.enter()
         self.layout.prepare()
         return self._open(ClientFile.here(application, instance, origin or client_id), client_id)

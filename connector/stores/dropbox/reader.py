@@ -19,10 +19,10 @@ from connector.stores.dropbox.layout import QueueFolders
 from connector.stores.dropbox.listing import Listing
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.claims import LocalClaim
-from connector.stores.engine.store import Judge, Verdict
+from connector.stores.engine.store import Judge, Reader, Verdict
 
 
-class DropboxReader:
+class DropboxReader(Reader):
     """Takes files of one folder (see :class:`connector.stores.engine.store.Reader`).
 
     Args:
@@ -68,7 +68,6 @@ class DropboxReader:
         self.expired = 0
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        """See :meth:`connector.stores.engine.store.Reader.claim`."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -120,7 +119,6 @@ class DropboxReader:
         return None
 
     def close(self) -> None:
-        """See :meth:`connector.stores.engine.store.Reader.close`."""
         if not self._closed:
             self._closed = True
             self._on_close(self)
@@ -131,7 +129,6 @@ class DropboxReader:
         return self._folders.target
 
     def has_news(self) -> bool:
-        """See :meth:`connector.stores.engine.store.Reader.has_news`."""
         return self._listing.has_news()
 
     def _is_wanted(self, name: str) -> bool:

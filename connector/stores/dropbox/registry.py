@@ -44,7 +44,7 @@ from connector.stores.dropbox.subscription_files import (
 )
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.client import CLIENT_ID, CONSUMER, SUBSCRIPTION
-from connector.stores.engine.registry import ClientInfo, Record
+from connector.stores.engine.registry import ClientInfo, DeadClient, Record, Registry
 
 _FRESH_NS: Final = 10_000_000
 """A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
@@ -62,28 +62,24 @@ def client_info(client_id: str, file: ClientFile) -> ClientInfo:
     )
 
 
-class DropboxDead:
-    """See :class:`connector.stores.engine.registry.DeadClientLock`."""
-
+class DropboxDead(DeadClient):
     def __init__(self, registry: DropboxRegistry, info: ClientInfo, dead: DeadClientLock | None) -> None:
         self.info = info
         self._registry = registry
         self._dead = dead
 
     def remove(self) -> None:
-        """See :meth:`connector.stores.engine.registry.DeadClientLock.remove`."""
         if self._dead is not None:
             self._dead.remove()
         self._registry.sweep()
 
     def release(self) -> None:
-        """See :meth:`connector.stores.engine.registry.DeadClientLock.release`."""
         if self._dead is not None:
             self._dead.release()
 
 
-class DropboxRegistry:
-    """See :class:`connector.stores.engine.registry.Registry`.
+class DropboxRegistry(Registry):
+    """The clients of a root, and the records that they share.
 
     Args:
         context: of the client.
@@ -115,9 +111,9 @@ class DropboxRegistry:
         self._depth = 0
 
     def check(self) -> None:
-        """See :meth:`connector.stores.engine.registry.Registry.check`. A root that is gone looks drained."""
         if self._context.heartbeat is not None:
             self._context.heartbeat.assert_ours()
+        # a root that is gone looks drained
         if not os.path.exists(os.path.join(self._layout.clients, self._context.client_id)):
             raise ProviderError(
                 f"the root {self._layout.root} is not the one that this adapter uses any more "
@@ -125,7 +121,6 @@ class DropboxRegistry:
             )
 
     def living(self, client_id: str) -> ClientInfo | None:
-        """See :meth:`connector.stores.engine.registry.Registry.living`."""
         if client_id != self._context.client_id:
             if not (holds_lock(self._layout.clients, client_id) and self._is_alive(client_id)):
                 return None
@@ -137,11 +132,9 @@ class DropboxRegistry:
         return is_alive(self._layout.clients, client_id, self._context.client_id, self._lease)
 
     def knows(self, client_id: str) -> bool:
-        """See :meth:`connector.stores.engine.registry.Registry.knows`."""
         return os.path.lexists(os.path.join(self._layout.clients, client_id))
 
     def dead(self, *, at_start: bool) -> Iterator[DropboxDead]:
-        """See :meth:`connector.stores.engine.registry.Registry.dead`."""
         found = dead_clients(self._layout.clients, self._context.client_id, self._lease)
         for dead in found:
             yield DropboxDead(self, client_info(dead.client_id, dead.info), dead)
@@ -162,7 +155,6 @@ class DropboxRegistry:
     # -- records -----------------------------------------------------------------------------------
 
     def lock(self) -> AbstractContextManager[object]:
-        """See :meth:`connector.stores.engine.registry.Registry.lock`."""
         return self._locked()
 
     @contextlib.contextmanager
@@ -179,7 +171,6 @@ class DropboxRegistry:
                     self._depth -= 1
 
     def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
-        """See :meth:`connector.stores.engine.registry.Registry.records`."""
         if kind == SUBSCRIPTION:
             assert isinstance(of, Channel)
             return self._subscriptions(of.destination)
@@ -225,15 +216,12 @@ class DropboxRegistry:
         return os.path.join(base, CONSUMERS)
 
     def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
-        """See :meth:`connector.stores.engine.registry.Registry.subscription`."""
         return find_subscription(self._layout, client_id, name, durable=durable)
 
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        """See :meth:`connector.stores.engine.registry.Registry.subscription_key`."""
         return directory_name(details, unique)
 
     def write(self, record: Record) -> None:
-        """See :meth:`connector.stores.engine.registry.Registry.write`."""
         if record.kind == SUBSCRIPTION:
             assert isinstance(record.of, Channel)
             unique = f"{self._context.client_id}-{next(self._numbers)}"
@@ -247,7 +235,6 @@ class DropboxRegistry:
         self._lock_files[record.kind, record.of, record.key] = lock_file
 
     def remove(self, record: Record) -> None:
-        """See :meth:`connector.stores.engine.registry.Registry.remove`."""
         lock_file = self._lock_files.pop((record.kind, record.of, record.key), None)
         if lock_file is not None:
             lock_file.close()
@@ -271,7 +258,6 @@ class DropboxRegistry:
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self, *, abandoned: bool) -> None:
-        """See :meth:`connector.stores.engine.registry.Registry.close`."""
         while self._lock_files:
             _, lock_file = self._lock_files.popitem()  # another thread may make a file meanwhile
             if abandoned:

@@ -46,15 +46,15 @@ from connector.stores.dropbox.transaction_log import Move
 from connector.stores.engine.changes import Change, Edit, GivenBack
 from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
-from connector.stores.engine.store import Counts, Judge, Unreadable
+from connector.stores.engine.store import Counts, Judge, Store, Unreadable
 
 _log: Final = logging.getLogger("connector.dropbox")
 _NO_LIMIT: Final = 1 << 62
 _VIEWS: Final = {Part.EXPIRED: "EXPIRED", Part.ERROR: "REJECT-ERROR"}
 
 
-class DropboxStore:
-    """See :class:`connector.stores.engine.store.Store`.
+class DropboxStore(Store):
+    """The messages of a root.
 
     Args:
         context: of the client.
@@ -79,17 +79,14 @@ class DropboxStore:
     # -- channels ----------------------------------------------------------------------------------
 
     def destinations(self) -> list[Destination]:
-        """See :meth:`connector.stores.engine.store.Store.destinations`."""
         return [*self.layout.queues(), *self.layout.topics()]
 
     def has(self, channel: Channel) -> bool:
-        """See :meth:`connector.stores.engine.store.Store.has`."""
         if channel.subscription:
             return os.path.isdir(self._folders(channel).base)
         return self.layout.exists(channel.destination)
 
     def create(self, channel: Channel) -> None:
-        """See :meth:`connector.stores.engine.store.Store.create`."""
         folders = self.layout.queue(channel.destination)
         if not folders.whole:
             self.layout.ensure(channel.destination)
@@ -100,7 +97,6 @@ class DropboxStore:
             self.layout.make_new(outbox)
 
     def remove(self, channel: Channel, *, claimed: bool) -> None:
-        """See :meth:`connector.stores.engine.store.Store.remove`."""
         if not channel.subscription:
             path = self.layout.directory(channel.destination)
         else:
@@ -130,14 +126,12 @@ class DropboxStore:
         return hidden
 
     def empty(self, channel: Channel) -> None:
-        """See :meth:`connector.stores.engine.store.Store.empty`."""
         folders = self._folders(channel)
         for name in files.names_in(folders.target):
             files.remove(f"{folders.target}/{name}")
             self.headers.remove(name)
 
     def count(self, channel: Channel) -> Counts:
-        """See :meth:`connector.stores.engine.store.Store.count`."""
         folders = self._folders(channel)
         return Counts(
             files.count(folders.target),
@@ -159,7 +153,6 @@ class DropboxStore:
     def scan(
         self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
     ) -> Iterator[Message]:
-        """See :meth:`connector.stores.engine.store.Store.scan`."""
         folders = self._folders(channel)
         found = []
         for folder in (*([folders.target] if waiting else ()), *([folders.processing] if claimed else ())):
@@ -212,7 +205,6 @@ class DropboxStore:
         return key, message, lost
 
     def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
-        """See :meth:`connector.stores.engine.store.Store.in_progress_claims`."""
         return list(in_progress_claims(self.layout, self.headers, channel.destination))
 
     # -- taking ------------------------------------------------------------------------------------
@@ -220,7 +212,6 @@ class DropboxStore:
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
     ) -> DropboxReader:
-        """See :meth:`connector.stores.engine.store.Store.reader`."""
         folders = self._folders(channel) if channel.subscription else self.layout.queue(destination)
         moved_to = self.layout.queue(into.destination) if into is not None else None
         reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._remove_reader)
@@ -241,7 +232,6 @@ class DropboxStore:
         self.changes.returns = returns
 
     def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> DropboxClaim | None:
-        """See :meth:`connector.stores.engine.store.Store.set_owner`."""
         assert isinstance(claim, DropboxClaim)
         name = claim.full_name
         if edit.deliveries is not None:
@@ -280,7 +270,6 @@ class DropboxStore:
     # -- sending -----------------------------------------------------------------------------------
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
-        """See :meth:`connector.stores.engine.store.Store.put`."""
         wanted = [one for one in messages if one[1]]
         if not wanted:
             return
@@ -367,14 +356,12 @@ class DropboxStore:
     # -- settling ----------------------------------------------------------------------------------
 
     def prepared(self, handle: tuple[str, str]) -> Message | None:
-        """See :meth:`connector.stores.engine.store.Store.prepared`."""
         if not self.changes.is_there(handle[0]):
             self.context.committer.assert_ours()
             return None
         return codec.decode(self.headers.full(handle[1].rpartition("/")[2]), readable_only=True)[0]
 
     def check_writable(self, destination: Destination) -> None:
-        """See :meth:`connector.stores.engine.store.Store.check_writable`."""
         folders = self.layout.outbox(destination)
         if not os.path.isdir(folders.target):
             try:
@@ -388,7 +375,6 @@ class DropboxStore:
             )
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
-        """See :meth:`connector.stores.engine.store.Store.apply`."""
         if self.context.heartbeat is not None:
             self.context.heartbeat.check()
         self.changes.apply(changes, fenced=fenced)
@@ -407,12 +393,10 @@ class DropboxStore:
     def claims(
         self, client_ids: Collection[str], in_progress: Channel | None
     ) -> Mapping[str, Sequence[LocalClaim]]:
-        """See :meth:`connector.stores.engine.store.Store.claims`."""
         queue = in_progress.destination if in_progress is not None else None
         return claims_by_owner(self.layout, self.headers, client_ids, queue)
 
     def finish(self, client_id: str) -> None:
-        """See :meth:`connector.stores.engine.store.Store.finish`."""
         prefix = f"{client_id}-"
         # Uncommitted records first. If a late owner commits meanwhile, the loop below sees that record.
         for name in os.listdir(self.layout.associated):
@@ -424,7 +408,6 @@ class DropboxStore:
                 self.context.committer.finish_record(os.path.join(self.layout.committing, name))
 
     def discard_prepared(self, client_id: str) -> None:
-        """See :meth:`connector.stores.engine.store.Store.discard_prepared`."""
         remove_prepared(self.layout, client_id)
 
     def end(self) -> None:
@@ -433,13 +416,11 @@ class DropboxStore:
             remove_prepared(self.layout, self.context.client_id)
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """See :meth:`connector.stores.engine.store.Store.prune`. Moves settled messages that were left."""
         with contextlib.suppress(ProviderError):  # they are left for another time
             self.context.committer.finish_left()
         return self._pruner.step(retentions, seconds)
 
     def tasks(self) -> DropboxTaskSpec:
-        """See :meth:`connector.stores.engine.store.Store.tasks`."""
         layout, context = self.layout, self.context
         self._has_tasks = True
         return DropboxTaskSpec(

@@ -17,13 +17,14 @@ from connector.stores.dropbox.clients import holds_lock
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import SUBSCRIPTIONS, Layout
 from connector.stores.engine.headers import ORIGIN
+from connector.stores.engine.store import TaskStore, TaskStoreSpec
 
 PREPARED: Final = "prepared"
 
 
 @dataclass(frozen=True, slots=True)
-class DropboxTaskSpec:
-    """See :class:`connector.stores.engine.store.TaskStoreSpec`.
+class DropboxTaskSpec(TaskStoreSpec):
+    """The recipe of a root in a task.
 
     Args:
         root, incoming, outgoing: of the provider.
@@ -41,9 +42,7 @@ class DropboxTaskSpec:
         return DropboxTaskStore(self)
 
 
-class DropboxTaskStore:
-    """See :class:`connector.stores.engine.store.TaskStore`."""
-
+class DropboxTaskStore(TaskStore):
     def __init__(self, spec: DropboxTaskSpec) -> None:
         self._spec = spec
         self._layout = Layout(spec.root, spec.incoming, spec.outgoing)
@@ -59,7 +58,6 @@ class DropboxTaskStore:
         self._prefix = self._layout.root + "/"
 
     def check(self) -> None:
-        """See :meth:`connector.stores.engine.store.TaskStore.check`."""
         mark = os.path.join(self._layout.clients, self._spec.client_id)
         if not os.path.exists(mark):
             raise ProviderError(
@@ -70,7 +68,6 @@ class DropboxTaskStore:
             raise ProviderError(f"{socket.gethostname()} may not write {self._layout.adapters}")
 
     def read(self, reference: str, max_body: int) -> Message:
-        """See :meth:`connector.stores.engine.store.TaskStore.read`."""
         path = self._prefix + reference
         claimed = reference.rpartition("/")[2]
         name, tag, _ = claimed.rpartition(TAG)
@@ -96,10 +93,7 @@ class DropboxTaskStore:
         return message
 
     def identity(self, reference: str, message: Message) -> str:
-        """See :meth:`connector.stores.engine.store.TaskStore.identity`.
-
-        A name may be used again for another file, and the subscriptions of a topic may share a file.
-        """
+        # A name may be used again for another file, and the subscriptions of a topic may share a file.
         try:
             status = os.lstat(self._prefix + reference)
         except FileNotFoundError:
@@ -109,12 +103,10 @@ class DropboxTaskStore:
         return f"{message.message_id}|{status.st_ino}:{status.st_mtime_ns}|{subscription}"
 
     def is_there(self, destination: Destination, owner: str) -> bool:
-        """See :meth:`connector.stores.engine.store.TaskStore.is_there`."""
         base = self._layout.outbox(destination).base
         return os.path.isdir(base) and holds_lock(self._layout.clients, owner)
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
-        """See :meth:`connector.stores.engine.store.TaskStore.prepare`."""
         folders = self._layout.outbox(destination)
         working = f"{key}{self._tag}"  # the same key names the same file
         try:
@@ -131,20 +123,16 @@ class DropboxTaskStore:
         return f"{folders.relative_working}/{working}", f"{folders.relative_target}/{name}"
 
     def discard(self, handle: tuple[str, str]) -> None:
-        """See :meth:`connector.stores.engine.store.TaskStore.discard`."""
         path = self._layout.absolute(handle[0])
         files.remove(path)
         self._headers.remove(handle[1].rpartition("/")[2])
         self._unsynced.pop(path, None)
 
     def write(self) -> None:
-        """See :meth:`connector.stores.engine.store.TaskStore.write`. A prepared message is a file at once."""
+        """Does nothing: a prepared message is a file at once."""
 
     def sync(self) -> None:
-        """See :meth:`connector.stores.engine.store.TaskStore.sync`. A missing file is an error.
-
-        But a file for a temporary destination goes with the destination, which may end at any moment.
-        """
+        # A missing file is an error. But a file for a temporary destination goes with the destination.
         unsynced, self._unsynced = self._unsynced, {}
         paths = list(unsynced)
         while True:

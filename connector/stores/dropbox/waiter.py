@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from connector.messaging.polling import Waiter
 from connector.state.file_systems import is_shared
 from connector.stores.dropbox.inotify import Inotify, exists
+from connector.stores.engine.store import Watch
 
 _log = logging.getLogger("connector.dropbox")
 
@@ -48,8 +50,8 @@ def make_waiter(directories: Callable[[], Iterable[str]]) -> InotifyWaiter | Non
         return None
 
 
-class InotifyWaiter:
-    """See :class:`connector.messaging.polling.Waiter`.
+class InotifyWaiter(Waiter):
+    """Reports files that arrive in directories.
 
     A directory is watched by its inode. So each :meth:`begin` watches all names again. The kernel answers
     with the same number, unless the name now stands for another directory.
@@ -86,7 +88,6 @@ class InotifyWaiter:
         self._returned.add(path)
 
     def begin(self) -> bool:
-        """See :meth:`connector.messaging.polling.Waiter.begin`."""
         with self._lock:
             if self._ended:
                 return False
@@ -97,7 +98,6 @@ class InotifyWaiter:
             return is_whole
 
     def wait(self, seconds: float) -> bool:
-        """See :meth:`connector.messaging.polling.Waiter.wait`."""
         deadline = time.monotonic() + seconds
         with self._lock:
             while not (self._ended or self._has_come):
@@ -113,7 +113,6 @@ class InotifyWaiter:
             return self._has_come or self._ended
 
     def wake(self) -> None:
-        """See :meth:`connector.messaging.provider.Connection.wake`."""
         with self._end:
             if not self._ended:
                 os.eventfd_write(self._woken, 1)
@@ -191,8 +190,8 @@ def _warn_of_limit(error: OSError) -> None:
     )
 
 
-class DropboxWatch:
-    """See :class:`connector.stores.engine.store.Watch`.
+class DropboxWatch(Watch):
+    """Waits for files in the directories of the open readers.
 
     Args:
         directories: returns the directories in which messages for the open readers arrive.
@@ -211,8 +210,7 @@ class DropboxWatch:
 
     @property
     def can_tell(self) -> bool:
-        """See :class:`connector.stores.engine.store.Watch`. Watches nothing before the first question."""
-        if not (self._was_asked or self._ended):
+        if not (self._was_asked or self._ended):  # watches nothing before the first question
             self._was_asked = True
             self._waiter = make_waiter(self._directories)
             if self._waiter is not None:
@@ -220,15 +218,12 @@ class DropboxWatch:
         return self._waiter is not None
 
     def begin(self) -> bool:
-        """See :meth:`connector.messaging.polling.Waiter.begin`."""
         return self._waiter is not None and self._waiter.begin()
 
     def wait(self, seconds: float) -> bool:
-        """See :meth:`connector.messaging.polling.Waiter.wait`."""
         return self._waiter.wait(seconds) if self._waiter is not None else True
 
     def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
-        """See :meth:`connector.stores.engine.store.Watch.pause`."""
         deadline = time.monotonic() + seconds
         pause = _SHORTEST_PAUSE
         os.sched_yield()  # a folder that has just changed always has news: lets its writers run
@@ -240,13 +235,11 @@ class DropboxWatch:
         self._woken.clear()  # only here: the caller handles an earlier wake after this returns
 
     def wake(self) -> None:
-        """See :meth:`connector.messaging.provider.Connection.wake`."""
         self._woken.set()
         if self._waiter is not None:
             self._waiter.wake()
 
     def close(self) -> None:
-        """See :meth:`connector.stores.engine.store.Watch.close`."""
         self._ended = True
         self._woken.set()
         if self._waiter is not None:

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
+from connector.messaging.access import AccessSpec, MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
@@ -16,34 +17,30 @@ from connector.stores.engine.store import TaskStore, TaskStoreSpec
 
 
 @dataclass(frozen=True, slots=True)
-class LocalAccessSpec:
-    """See :class:`connector.messaging.access.AccessSpec`.
-
-    Args:
-        store: recipe of the store that the access uses.
-    """
+class LocalAccessSpec(AccessSpec):
+    """The recipe of an access to a store."""
 
     store: TaskStoreSpec
 
     def open(self) -> LocalAccess:
-        """See :meth:`connector.messaging.access.AccessSpec.open`."""
         return LocalAccess(self.store.open())
 
 
-class LocalAccess:
-    """See :class:`connector.messaging.access.MessageAccess`."""
-
+class LocalAccess(MessageAccess):
     def __init__(self, store: TaskStore) -> None:
         self._store = store
         self._stamp = Stamp(store.client_id)
-        self.check = store.check
-        self.load = store.read
-        self.identity = store.identity
-        self.write = store.write
-        self.sync = store.sync
+
+    def check(self) -> None:
+        self._store.check()
+
+    def load(self, reference: Any, max_body: int) -> Message:
+        return self._store.read(reference, max_body)
+
+    def identity(self, reference: Any, message: Message) -> str:
+        return self._store.identity(reference, message)
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
-        """See :meth:`connector.messaging.access.MessageAccess.prepare`."""
         check_sendable(destination)
         owner = temporary_owner(destination)
         if owner is not None and not self._store.is_there(destination, owner):
@@ -56,5 +53,10 @@ class LocalAccess:
         return Prepared(handle, destination)
 
     def discard(self, prepared: Prepared) -> None:
-        """See :meth:`connector.messaging.access.MessageAccess.discard`."""
         self._store.discard(prepared.handle)
+
+    def write(self) -> None:
+        self._store.write()
+
+    def sync(self) -> None:
+        self._store.sync()

@@ -19,7 +19,7 @@ EXPIRE       NEW, removed            ``Reader.claim`` with the verdict EXPIRED
 
 A copy of :class:`Moved` or :class:`GroupMoved` is sent (SEND) in the same step. A NOT_COMMITTED message
 expires as its transaction is rolled back. A DELIVERED message is given back, and expires then. The verdict
-EXHAUSTED acknowledges a message and sends the message to :attr:`Part.ERROR`, in one step.
+EXHAUSTED acknowledges a message and sends the message to :attr:`.channel.Part.ERROR`, in one step.
 """
 
 from __future__ import annotations

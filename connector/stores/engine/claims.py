@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel, Owner
 
 
-class LocalClaim:
-    """See :class:`connector.messaging.claim.Claim`. A store may have a subclass.
+class LocalClaim(Claim):
+    """A claim of a local provider. A store may have a subclass.
 
     Args:
         reference: finds the message in a task. Picklable.
@@ -33,6 +34,9 @@ class LocalClaim:
         "sequence",
         "waits",
     )
+    reference: Any
+    in_progress: bool
+    waits: bool
 
     def __init__(
         self,
@@ -78,5 +82,4 @@ class LocalClaim:
         return f"{source}|{self.message_id}".replace("\n", "%0A")
 
     def headers(self) -> Message:
-        """See :meth:`connector.messaging.claim.Claim.headers`. Returns a copy."""
         return self._message.copy()

@@ -13,6 +13,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Waiter
+from connector.messaging.provider import Connection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import compile_selector, selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
@@ -36,7 +37,7 @@ _PARTS = {"": Part.MAIN, "EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "
 """Name of a virtual destination -> the part of the queue."""
 
 
-class LocalConnection:
+class LocalConnection(Connection):
     """A client of a local provider.
 
     Args:
@@ -87,7 +88,6 @@ class LocalConnection:
 
     @property
     def sent_ids(self) -> str:
-        """See :meth:`connector.messaging.provider.Connection.sent_ids`."""
         return self._client.stamp.pattern
 
     def _check_open(self, error: type[ProviderError] = ProviderError) -> None:
@@ -105,7 +105,6 @@ class LocalConnection:
         selector: str = "",
         by_group: bool = False,
     ) -> LocalPoller:
-        """See :meth:`connector.messaging.provider.Connection.poller`."""
         self._check_open()
         if not isinstance(source, TopicSubscription):
             poller = self._queue_poller(source, in_progress, selector, by_group=by_group)
@@ -177,42 +176,34 @@ class LocalConnection:
         self._subscriptions.detach(subscription, consumer)
 
     def wait(self, seconds: float) -> None:
-        """See :meth:`connector.messaging.provider.Connection.wait`. Returns at once if closed."""
         self._watch.pause(lambda: any(poller.has_news() for poller in tuple(self._pollers)), seconds)
 
     def waiter(self) -> Waiter | None:
-        """See :meth:`connector.messaging.provider.Connection.waiter`."""
         self._check_open()
         return self._watch if self._watch.can_tell else None
 
     def wake(self) -> None:
-        """See :meth:`connector.messaging.provider.Connection.wake`."""
         self._watch.wake()
 
     def check(self) -> None:
-        """See :meth:`connector.messaging.provider.Connection.check`."""
         self._check_open()
         self._registry.check()
 
     # -- subscriptions and destinations ------------------------------------------------------------
 
     def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
-        """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
         self._check_open()
         return self._subscriptions.unsubscribe(name, client_id)
 
     def subscriptions(self) -> list[SubscriptionInfo]:
-        """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
         self._check_open()
         return self._subscriptions.information()
 
     def names(self) -> list[Destination]:
-        """See :meth:`connector.messaging.provider.Connection.names`."""
         self._check_open()
         return sorted(self.store.destinations())
 
     def destinations(self) -> list[DestinationInfo]:
-        """See :meth:`connector.messaging.provider.Connection.destinations`."""
         self._check_open()
         by_topic: dict[Destination, list[SubscriptionInfo]] = {}
         for one in self._subscriptions.information():
@@ -235,12 +226,10 @@ class LocalConnection:
         return found
 
     def temporary(self, kind: str) -> Destination:
-        """See :meth:`connector.messaging.provider.Connection.temporary`."""
         self._check_open()
         return self._temporaries.make(kind)
 
     def delete_temporary(self, destination: Destination) -> None:
-        """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
         self._check_open()
         self._temporaries.delete(destination)
 
@@ -254,17 +243,14 @@ class LocalConnection:
         *,
         fenced: bool = False,
     ) -> None:
-        """See :meth:`connector.messaging.provider.Connection.settle`."""
         self._check_open(SettlementError)
         self._settler.settle(settlements, sends, discards, fenced=fenced)
 
     def access(self) -> LocalAccessSpec:
-        """See :meth:`connector.messaging.provider.Connection.access`."""
         self._check_open()
         return LocalAccessSpec(self.store.tasks())
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
-        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
         self._check_open()
         return self._take_over(in_progress, at_start=at_start)
 
@@ -274,31 +260,26 @@ class LocalConnection:
             yield leftover
 
     def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
-        """See :meth:`connector.messaging.provider.Connection.unowned`."""
         self._check_open()
         return self._recovery.unowned(in_progress)
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> LocalClaim | None:
-        """See :meth:`connector.messaging.provider.Connection.adopt`."""
         self._check_open()
         assert isinstance(claim, LocalClaim)
         return self._recovery.adopt(claim, cycle, sequence)
 
     def leave_unowned(self, claim: Claim) -> None:
-        """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
         self._check_open()
         assert isinstance(claim, LocalClaim)
         self._recovery.leave_unowned(claim)
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
-        """See :meth:`connector.messaging.provider.Connection.prune`."""
         self._check_open()
         return self.store.prune(retentions if self._client.info.application else (), seconds)
 
     # -- sending and looking -----------------------------------------------------------------------
 
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
-        """See :meth:`connector.messaging.provider.Connection.send`."""
         self._check_open()
         queue = self._queues.get(destination)
         if queue is None:
@@ -325,7 +306,6 @@ class LocalConnection:
     def browse(
         self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
-        """See :meth:`connector.messaging.provider.Connection.browse`. Yields nothing for a topic."""
         self._check_open()
         if not self.store.has(Channel(destination.base)):
             lasting = [one for one in self.store.destinations() if not Channel(one).can_end]
@@ -346,7 +326,6 @@ class LocalConnection:
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.provider.Connection.close`."""
         with self._ending:
             if self._closed:
                 return
@@ -360,7 +339,6 @@ class LocalConnection:
                 self._end(abandoned=False)
 
     def abandon(self) -> None:
-        """See :meth:`connector.messaging.provider.Connection.abandon`."""
         with self._ending:
             if self._closed:
                 return

@@ -32,7 +32,7 @@ class Stamp:
 
     @property
     def pattern(self) -> str:
-        """See :meth:`connector.messaging.provider.Connection.sent_ids`."""
+        """A LIKE pattern of the ids of this client."""
         return f"%-{self._client_id}-%"  # letters and digits need no escape
 
     def new(self, message: Message, suffix: str = "") -> Message:

@@ -16,7 +16,7 @@ from connector.stores.engine.topics import ForeignMessages
 
 
 class LocalPoller(Poller):
-    """See :class:`connector.messaging.polling.Poller`.
+    """Takes from one part of one channel by its reader.
 
     Args:
         client: the client that takes.
@@ -52,7 +52,6 @@ class LocalPoller(Poller):
         self._ending = threading.RLock()  # the connection may close the poller from another thread
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        """See :meth:`connector.messaging.polling.Poller.claim`."""
         if self._closed:
             raise ProviderError(f"the consumer of {self.destination} is closed: make another")
         if self._foreign is not None:
@@ -72,7 +71,6 @@ class LocalPoller(Poller):
         return self._foreign is not None and self._foreign.has_news(self.destination)
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.polling.Poller.close`."""
         with self._ending:
             if not self._closed:
                 self.abandon()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from connector.messaging.destination import Destination
+from connector.messaging.provider import Leftover
 from connector.stores.engine.changes import Edit, GivenBack
 from connector.stores.engine.channel import Channel, Owner
 from connector.stores.engine.claims import LocalClaim
@@ -18,13 +19,11 @@ from connector.stores.engine.temporary import TemporaryDestinations
 _log: Final = logging.getLogger("connector.core")
 
 
-class LocalLeftover:
-    """See :class:`connector.messaging.provider.Leftover`."""
-
+class LocalLeftover(Leftover):
     def __init__(self, recovery: LocalRecovery, dead: DeadClient, claims: Sequence[LocalClaim]) -> None:
         self._recovery = recovery
         self._dead = dead
-        self.claims = claims
+        self.claims: Sequence[LocalClaim] = claims
         self._is_released = False
         self.client_id = dead.info.client_id
         self.application = dead.info.application
@@ -32,7 +31,6 @@ class LocalLeftover:
         self.declared_dead = dead.info.declared_dead
 
     def forget(self) -> None:
-        """See :meth:`connector.messaging.provider.Leftover.forget`."""
         if self._is_released:
             return
         self._recovery.end_client(self.client_id, self.claims)
@@ -40,7 +38,6 @@ class LocalLeftover:
         self._recovery.sweep()
 
     def release(self) -> None:
-        """See :meth:`connector.messaging.provider.Leftover.release`."""
         self._is_released = True
         self._dead.release()
 
@@ -56,7 +53,7 @@ class LocalRecovery:
         self._temporaries = temporaries
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
-        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        """Yields the dead clients that this client takes over from."""
         store = self._client.store
         found: list[DeadClient] = []
         try:
@@ -102,7 +99,7 @@ class LocalRecovery:
         return [claim for claim in claims if claim not in topics]
 
     def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
-        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        """Returns messages in an in-progress destination that no known client owns."""
         registry = self._client.registry
         return [
             claim
@@ -111,12 +108,12 @@ class LocalRecovery:
         ]
 
     def adopt(self, claim: LocalClaim, cycle: int, sequence: int) -> LocalClaim | None:
-        """See :meth:`connector.messaging.provider.Connection.adopt`."""
+        """Claims a message without a living owner. Returns None if the message is gone."""
         owner = Owner(self._client.info.client_id, cycle, sequence)
         return self._client.store.set_owner(claim, owner, _delivered_once_more(claim))
 
     def leave_unowned(self, claim: LocalClaim) -> None:
-        """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
+        """Leaves a message in an in-progress destination, without an owner."""
         self._client.store.set_owner(claim, None, _delivered_once_more(claim))
 
     def end_client(self, client_id: str, claims: Sequence[LocalClaim]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -59,6 +60,7 @@ class DeadClient(Protocol):
 
     info: ClientInfo
 
+    @abstractmethod
     def remove(self) -> None:
         """Removes the records and the mark of the dead client.
 
@@ -66,6 +68,7 @@ class DeadClient(Protocol):
         known any more.
         """
 
+    @abstractmethod
     def release(self) -> None:
         """Leaves the dead client to the next client. Repeatable. Does nothing after :meth:`remove`."""
 
@@ -76,6 +79,7 @@ class Registry(Protocol):
     info: ClientInfo
     """This client."""
 
+    @abstractmethod
     def check(self) -> None:
         """Checks that the store is there and that others see this client as alive. Cheap.
 
@@ -83,12 +87,15 @@ class Registry(Protocol):
             ProviderError: the store is out of reach, or another client has taken over from this client.
         """
 
+    @abstractmethod
     def living(self, client_id: str) -> ClientInfo | None:
         """Returns a living client. None if the client is dead or does not exist."""
 
+    @abstractmethod
     def knows(self, client_id: str) -> bool:
         """Whether a client lives, or is dead and not forgotten yet."""
 
+    @abstractmethod
     def dead(self, *, at_start: bool) -> Iterator[DeadClient]:
         """Yields the dead clients, each held by this client until it is forgotten or released.
 
@@ -96,6 +103,7 @@ class Registry(Protocol):
             at_start: also clients of which only claims or prepared messages are left. They need not be held.
         """
 
+    @abstractmethod
     def lock(self) -> AbstractContextManager[object]:
         """Returns the lock for all decisions about records. One client at a time holds the lock. Re-entrant.
 
@@ -106,6 +114,7 @@ class Registry(Protocol):
             ProviderError: the lock cannot be had.
         """
 
+    @abstractmethod
     def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
         """Returns the records of one kind and one ``of`` with a living owner or without an owner.
 
@@ -116,6 +125,7 @@ class Registry(Protocol):
         process that has died.
         """
 
+    @abstractmethod
     def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
         """Returns the record of a named subscription of any topic. None if there is none.
 
@@ -123,6 +133,7 @@ class Registry(Protocol):
         are not read.
         """
 
+    @abstractmethod
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
         """Returns the key for a new subscription. The key names the channel and is part of duplicate keys.
 
@@ -132,6 +143,7 @@ class Registry(Protocol):
             unique: a unique text, used for a subscription without a name.
         """
 
+    @abstractmethod
     def write(self, record: Record) -> None:
         """Makes or replaces a record, under :meth:`lock`. For a new subscription also makes the channel.
 
@@ -139,9 +151,11 @@ class Registry(Protocol):
             ProviderError: the record cannot be written.
         """
 
+    @abstractmethod
     def remove(self, record: Record) -> None:
         """Removes a record, under :meth:`lock`. A record that is gone is passed over."""
 
+    @abstractmethod
     def close(self, *, abandoned: bool) -> None:
         """Ends this client. Repeatable.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector
-from connector.stores.engine.store import Verdict
+from connector.stores.engine.store import Judge, Verdict
 
 
-class DeliveryRules:
+class DeliveryRules(Judge):
     """Decides about a message before it is taken (see :class:`connector.stores.engine.store.Judge`).
 
     A message that has expired, or was delivered too often, is put aside before the selector is evaluated.
@@ -30,7 +30,6 @@ class DeliveryRules:
         self._matches = selector.matches if selector is not None else None
 
     def __call__(self, headers: Message, now: int) -> Verdict:
-        """See :class:`connector.stores.engine.store.Judge`."""
         if not self.is_view:
             if 0 < headers.expiration <= now:
                 return Verdict.EXPIRED

@@ -55,7 +55,7 @@ class LocalSettler:
         *,
         fenced: bool,
     ) -> None:
-        """See :meth:`connector.messaging.provider.Connection.settle`."""
+        """Turns settlements into changes, and applies all or none."""
         if len(sends) == 1 and not settlements and not discards and sends[0].destination.is_queue:
             self._send_alone(sends[0])
             return

@@ -18,6 +18,7 @@ clients, too, if they can reach the store.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -54,9 +55,9 @@ class Verdict(Enum):
     LEAVE = "leave"
     """The message stays. A reader asks again only when the message changes or expires."""
     EXPIRED = "expired"
-    """The store moves the message to :attr:`Part.EXPIRED`, unchanged. A store may also drop the message."""
+    """The store moves the message to :attr:`.channel.Part.EXPIRED`, unchanged, or drops the message."""
     EXHAUSTED = "exhausted"
-    """The store moves the message to :attr:`Part.ERROR`, edited by :func:`.headers.counted_anew`."""
+    """The store moves the message to :attr:`.channel.Part.ERROR`, edited by :func:`.headers.counted_anew`."""
 
 
 class Judge(Protocol):
@@ -84,6 +85,7 @@ class Judge(Protocol):
     The store decides, not the judge. A store without the capability ``message_groups`` has no regard to it.
     """
 
+    @abstractmethod
     def __call__(self, headers: Message, now: int) -> Verdict:
         """Returns the verdict about a message.
 
@@ -99,6 +101,7 @@ class Reader(Protocol):
     expired: int
     """Messages that this reader has put aside as EXPIRED."""
 
+    @abstractmethod
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """Claims up to ``len(numbers)`` messages. The i-th claim has the sequence ``numbers[i]``.
 
@@ -109,12 +112,14 @@ class Reader(Protocol):
             ProviderError: the channel cannot be read.
         """
 
+    @abstractmethod
     def has_news(self) -> bool:
         """Whether :meth:`claim` may find a message: False after it found none, until a message arrives.
 
         Messages that the client itself gives back count as well. True if the channel has ended.
         """
 
+    @abstractmethod
     def close(self) -> None:
         """Ends the reader. Repeatable, from any thread."""
 
@@ -131,12 +136,15 @@ class Store(Protocol):
     has_foreign: bool
     """Whether other programs put messages into the channel of a topic, which the engine then distributes."""
 
+    @abstractmethod
     def destinations(self) -> Sequence[Destination]:
         """Returns all queues and topics, in any order."""
 
+    @abstractmethod
     def has(self, channel: Channel) -> bool:
         """Whether the channel exists. For a topic without a subscription: whether the topic is known."""
 
+    @abstractmethod
     def create(self, channel: Channel) -> None:
         """Makes a queue, or makes a topic known. Does nothing if the channel exists.
 
@@ -144,6 +152,7 @@ class Store(Protocol):
             ProviderError: the channel cannot be made.
         """
 
+    @abstractmethod
     def remove(self, channel: Channel, *, claimed: bool) -> None:
         """Removes a channel with its parts, its waiting messages, and the record of a subscription.
 
@@ -155,12 +164,15 @@ class Store(Protocol):
                 ``remove``.
         """
 
+    @abstractmethod
     def empty(self, channel: Channel) -> None:
         """Removes the messages that wait for delivery in a channel."""
 
+    @abstractmethod
     def count(self, channel: Channel) -> Counts:
         """Returns the numbers of a channel. All are 0 if the channel is missing."""
 
+    @abstractmethod
     def scan(
         self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
     ) -> Iterator[Message]:
@@ -176,6 +188,7 @@ class Store(Protocol):
             unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
         """
 
+    @abstractmethod
     def in_progress_claims(self, channel: Channel) -> Sequence[LocalClaim]:
         """Returns all messages in an in-progress destination, of any origin.
 
@@ -183,6 +196,7 @@ class Store(Protocol):
         message goes back to :func:`.headers.origin_queue`, if that names a queue.
         """
 
+    @abstractmethod
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
     ) -> Reader:
@@ -196,6 +210,7 @@ class Store(Protocol):
             destination: of the claims.
         """
 
+    @abstractmethod
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         """Sends messages, all visible or none, durable first. Makes a queue that is missing.
 
@@ -211,9 +226,11 @@ class Store(Protocol):
             ProviderError: nothing was sent.
         """
 
+    @abstractmethod
     def prepared(self, handle: Any) -> Message | None:
         """Returns the headers of a prepared message. None if the message is gone."""
 
+    @abstractmethod
     def check_writable(self, destination: Destination) -> None:
         """Checks that messages can be moved to a destination. Makes a destination that is missing.
 
@@ -221,6 +238,7 @@ class Store(Protocol):
             ProviderError: they cannot. The text gives the cause and the remedy.
         """
 
+    @abstractmethod
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """Makes all changes, or none, in one durable step.
 
@@ -237,6 +255,7 @@ class Store(Protocol):
                 changes.
         """
 
+    @abstractmethod
     def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
         """Gives a message in an in-progress destination another owner. Returns None if the claim is lost.
 
@@ -252,6 +271,7 @@ class Store(Protocol):
             ProviderError: the message cannot be changed.
         """
 
+    @abstractmethod
     def claims(
         self, client_ids: Collection[str], in_progress: Channel | None
     ) -> Mapping[str, Sequence[LocalClaim]]:
@@ -263,6 +283,7 @@ class Store(Protocol):
                 destination are left out.
         """
 
+    @abstractmethod
     def finish(self, client_id: str) -> None:
         """Finishes the commits of a dead client, and undoes a commit that it had only begun.
 
@@ -273,12 +294,15 @@ class Store(Protocol):
             ProviderError: a commit cannot be finished. A client tries again later.
         """
 
+    @abstractmethod
     def discard_prepared(self, client_id: str) -> None:
         """Removes the messages that a client has prepared and not sent."""
 
+    @abstractmethod
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """See :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions."""
+        """As :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions."""
 
+    @abstractmethod
     def tasks(self) -> TaskStoreSpec:
         """Returns the recipe by which a task reads the claims of this client and prepares messages."""
 
@@ -286,6 +310,7 @@ class Store(Protocol):
 class TaskStoreSpec(Protocol):
     """A picklable recipe for :class:`TaskStore`."""
 
+    @abstractmethod
     def open(self) -> TaskStore:
         """Opens the store for the calling process.
 
@@ -301,6 +326,7 @@ class TaskStore(Protocol):
     client_id: str
     """The client that the task works for."""
 
+    @abstractmethod
     def check(self) -> None:
         """Checks that this process sees the same store as the driver.
 
@@ -308,18 +334,22 @@ class TaskStore(Protocol):
             ProviderError: the view differs. The text names the machine.
         """
 
+    @abstractmethod
     def is_there(self, destination: Destination, owner: str) -> bool:
         """Whether a temporary destination has not ended, and the client that owns it lives.
 
         The engine asks before :meth:`prepare`.
         """
 
+    @abstractmethod
     def read(self, reference: Any, max_body: int) -> Message:
-        """See :meth:`connector.messaging.access.MessageAccess.load`."""
+        """As :meth:`connector.messaging.access.MessageAccess.load`."""
 
+    @abstractmethod
     def identity(self, reference: Any, message: Message) -> str:
-        """See :meth:`connector.messaging.access.MessageAccess.identity`."""
+        """As :meth:`connector.messaging.access.MessageAccess.identity`."""
 
+    @abstractmethod
     def prepare(self, destination: Destination, message: Message, key: str) -> Any:
         """Keeps a message where no client takes it. Returns a handle. The same key replaces the message.
 
@@ -335,14 +365,17 @@ class TaskStore(Protocol):
             ProviderError: the message cannot be written, or the destination is refused.
         """
 
+    @abstractmethod
     def discard(self, handle: Any) -> None:
         """Removes a prepared message. A message that is gone is passed over."""
 
+    @abstractmethod
     def write(self) -> None:
-        """See :meth:`connector.messaging.access.MessageAccess.write`."""
+        """As :meth:`connector.messaging.access.MessageAccess.write`."""
 
+    @abstractmethod
     def sync(self) -> None:
-        """See :meth:`connector.messaging.access.MessageAccess.sync`.
+        """As :meth:`connector.messaging.access.MessageAccess.sync`.
 
         Raises:
             ProviderError: also if the client was forgotten, because then no client would remove the messages.
@@ -353,14 +386,18 @@ class Watch(Waiter, Protocol):
     """Waits for messages that the open readers of a client may take."""
 
     @property
+    @abstractmethod
     def can_tell(self) -> bool:
         """Whether :meth:`begin` and :meth:`wait` work. If not, the connection has no waiter."""
 
+    @abstractmethod
     def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
         """Waits ``seconds`` at most until ``has_news``, :meth:`wake` or the end of the client."""
 
+    @abstractmethod
     def wake(self) -> None:
-        """See :meth:`connector.messaging.provider.Connection.wake`."""
+        """As :meth:`connector.messaging.provider.Connection.wake`."""
 
+    @abstractmethod
     def close(self) -> None:
         """Ends all waits of the client. Called before ``Registry.close``."""

@@ -174,7 +174,7 @@ class Subscriptions:
     # -- removing and looking ----------------------------------------------------------------------
 
     def unsubscribe(self, name: str, client_id: str) -> SubscriptionInfo:
-        """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+        """Removes a durable subscription with all messages, and returns it as it was."""
         with self._client.registry.lock():
             found = self._find(client_id, name, durable=True) if name else None
             whose = f" of client {client_id!r}" if client_id else ""

@@ -25,7 +25,7 @@ class TemporaryDestinations:
         self._made: dict[Destination, None] = {}
 
     def make(self, kind: str) -> Destination:
-        """See :meth:`connector.messaging.provider.Connection.temporary`."""
+        """Makes a temporary ``queue`` or ``topic`` of this client."""
         if kind not in ("queue", "topic"):
             raise DestinationError(f"{kind!r} is neither 'queue' nor 'topic'")
         info = self._client.info
@@ -72,7 +72,7 @@ class TemporaryDestinations:
             )
 
     def delete(self, destination: Destination) -> None:
-        """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
+        """Ends a temporary destination of this client, with all messages."""
         owner = temporary_owner(destination)
         if owner is None:
             raise DestinationError(f"{destination} is no temporary destination")

@@ -59,8 +59,6 @@ class Entry:
 
 
 class MemoryClaim(LocalClaim):
-    """See :class:`connector.stores.engine.claims.LocalClaim`."""
-
     __slots__ = ("_ticket", "entry")
 
     def __init__(

@@ -14,6 +14,7 @@ from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
+from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import TopicSubscription
 from connector.state.directory import StateDirectory
 from connector.stores.engine.connection import LocalConnection
@@ -28,7 +29,7 @@ _named: Final[dict[str, tuple[MemoryProvider, dict[str, Any]]]] = {}
 _naming: Final = threading.Lock()
 
 
-class MemoryProvider:
+class MemoryProvider(AdapterProvider):
     """Queues and topics in the memory of one process, shared by all connections of one provider object.
 
     Unreliable: all messages end with the process. Settled messages are not kept. Expired messages are kept
@@ -74,9 +75,7 @@ class MemoryProvider:
         return _find_provider, (self._memory.key, self._memory.pid)
 
     def state(self, application: str) -> StateDirectory:
-        """See :meth:`connector.messaging.provider.Provider.state`.
-
-        A temporary directory ends with the provider.
+        """Returns the state of an application. A temporary directory ends with the provider.
 
         Raises:
             ProviderError: ``state_directory`` cannot be used.
@@ -87,7 +86,7 @@ class MemoryProvider:
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> LocalConnection:
-        """See :meth:`connector.messaging.provider.Provider.connect`.
+        """Opens a connection.
 
         Raises:
             CapabilityError: in a process that was forked off.

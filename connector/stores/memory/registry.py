@@ -10,13 +10,12 @@ from contextlib import AbstractContextManager
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.client import SUBSCRIPTION
-from connector.stores.engine.registry import ClientInfo, Record
+from connector.stores.engine.registry import ClientInfo, DeadClient, Record, Registry
+from connector.stores.engine.store import Watch
 from connector.stores.memory.memory import Memory, MemoryClient
 
 
-class MemoryDead:
-    """See :class:`connector.stores.engine.registry.DeadClient`."""
-
+class MemoryDead(DeadClient):
     def __init__(self, memory: Memory, client: MemoryClient, by: MemoryClient) -> None:
         self.info = client.info
         self._memory = memory
@@ -33,9 +32,7 @@ class MemoryDead:
                 self._client.taken_by = None
 
 
-class MemoryRegistry:
-    """See :class:`connector.stores.engine.registry.Registry`."""
-
+class MemoryRegistry(Registry):
     def __init__(self, memory: Memory, client: MemoryClient) -> None:
         self.info = client.info
         self._memory = memory
@@ -130,8 +127,8 @@ def _remove(memory: Memory, client: MemoryClient) -> None:
                 memory.remove_record(kind, of, record.key)
 
 
-class MemoryWatch:
-    """See :class:`connector.stores.engine.store.Watch`. A message is told to the readers of its channel."""
+class MemoryWatch(Watch):
+    """Waits for messages. The readers of a channel are told of its messages."""
 
     can_tell = True
 

@@ -26,7 +26,7 @@ from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import SUBSCRIPTION
 from connector.stores.engine.headers import ORIGIN, counted_anew, edited, origin_queue
-from connector.stores.engine.store import Counts, Judge, Unreadable, Verdict
+from connector.stores.engine.store import Counts, Judge, Reader, Store, Unreadable, Verdict
 from connector.stores.memory.entries import ChannelPart, Entry, MemoryClaim, WaitingEntries
 from connector.stores.memory.memory import Memory, MemoryClient
 from connector.stores.memory.registry import MemoryWatch
@@ -35,9 +35,7 @@ from connector.stores.memory.tasks import MemoryTaskSpec
 _records: Final = itertools.count(1)
 
 
-class MemoryReader:
-    """See :class:`connector.stores.engine.store.Reader`."""
-
+class MemoryReader(Reader):
     def __init__(
         self,
         store: MemoryStore,
@@ -123,8 +121,8 @@ class MemoryReader:
             self._part.readers.pop(self, None)
 
 
-class MemoryStore:
-    """See :class:`connector.stores.engine.store.Store`.
+class MemoryStore(Store):
+    """The messages of a :class:`~connector.stores.memory.memory.Memory`.
 
     Args:
         memory: shared by all clients.
@@ -232,7 +230,7 @@ class MemoryStore:
     # -- sending and settling ----------------------------------------------------------------------
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
-        """See :meth:`connector.stores.engine.store.Store.put`. Waits while there is no room.
+        """Sends messages, all visible or none. Waits while there is no room.
 
         Raises:
             CapabilityError: a message is persistent, and the provider does not accept that.
@@ -259,10 +257,7 @@ class MemoryStore:
             self.memory.part(Channel(destination))
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
-        """See :meth:`connector.stores.engine.store.Store.apply`.
-
-        All steps that can fail come first. So the changes happen all together or not at all.
-        """
+        # All steps that can fail come first. So the changes happen all together or not at all.
         with self.memory:
             self.client.check_alive(SettlementError)
             for change in changes:
@@ -377,7 +372,7 @@ class MemoryStore:
         return found
 
     def finish(self, client_id: str) -> None:
-        """See :meth:`connector.stores.engine.store.Store.finish`. Every commit in memory is finished."""
+        """Loses the claims of a dead client. Every commit in memory is finished."""
         with self.memory:
             client = self.memory.clients.get(client_id)
             for entry in client.claims.values() if client is not None else ():
@@ -391,7 +386,7 @@ class MemoryStore:
                 self.memory.remove_prepared(client)
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """See :meth:`connector.stores.engine.store.Store.prune`. Settled messages are not kept."""
+        """Removes copies. Settled messages are not kept."""
         copies: dict[Destination, int] = {}
         now = time.time()
         with self.memory:

@@ -9,12 +9,13 @@ from connector.errors import MalformedData
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel
+from connector.stores.engine.store import TaskStore, TaskStoreSpec
 from connector.stores.memory.memory import Memory, find_memory
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryTaskSpec:
-    """See :class:`connector.stores.engine.store.TaskStoreSpec`.
+class MemoryTaskSpec(TaskStoreSpec):
+    """The recipe of a memory in a task.
 
     Args:
         key: of the memory, in the process ``pid``.
@@ -29,9 +30,7 @@ class MemoryTaskSpec:
         return MemoryTaskStore(find_memory(self.key, self.pid), self.client_id)
 
 
-class MemoryTaskStore:
-    """See :class:`connector.stores.engine.store.TaskStore`."""
-
+class MemoryTaskStore(TaskStore):
     def __init__(self, memory: Memory, client_id: str) -> None:
         self.client_id = client_id
         self._memory = memory
@@ -56,11 +55,10 @@ class MemoryTaskStore:
             return entry.message.copy(body)
 
     def identity(self, reference: tuple[int, int], message: Message) -> str:
-        """See :meth:`connector.stores.engine.store.TaskStore.identity`."""
         return f"{message.message_id}|{reference[0]}"
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
-        """See :meth:`connector.stores.engine.store.TaskStore.prepare`. Waits while there is no room.
+        """Keeps a message where no client takes it. Waits while there is no room.
 
         Raises:
             CapabilityError: the message is persistent, and the provider does not accept that.
@@ -85,7 +83,7 @@ class MemoryTaskStore:
                 self._memory.remove(entry)
 
     def write(self) -> None:
-        """See :meth:`connector.stores.engine.store.TaskStore.write`. Memory ends with its process."""
+        """Does nothing: memory ends with its process."""
 
     def sync(self) -> None:
-        """See :meth:`connector.stores.engine.store.TaskStore.sync`. Memory has nothing to make durable."""
+        """Does nothing: memory has nothing to make durable."""

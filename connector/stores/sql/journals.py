@@ -28,7 +28,7 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func,
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.types import BigInteger, LargeBinary
 
-from connector.messaging.state_store import CycleJournal, JournalHandle, TaskNote
+from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle, TaskJournal, TaskNote
 from connector.stores.sql.database import Settings
 from connector.stores.sql.processes import (
     HOLDER,
@@ -47,9 +47,7 @@ _LONGEST_RETRY: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresHandle:
-    """See :class:`connector.messaging.state_store.JournalHandle`."""
-
+class PostgresHandle(JournalHandle):
     journals: PostgresJournals
     batch: int
     place: int
@@ -97,8 +95,8 @@ _all: Final = func.unnest(_events, _results).table_valued("event", "outcome").re
 _RESTORE: Final = _finishing(select(_here.c.id, *_all.c).select_from(_here.join(_all, true())))
 
 
-class PostgresJournal:
-    """See :class:`connector.messaging.state_store.TaskJournal`.
+class PostgresJournal(TaskJournal):
+    """The rows of one task.
 
     A write waits for a lost server as long as the lease. All writes stay in memory until the journal is
     closed. The journal repeats the writes after each loss of the connection.
@@ -208,8 +206,8 @@ def _add_all(rows: Iterable[Any], into: CycleJournal) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresJournals:
-    """See :class:`connector.messaging.state_store.ClientJournals`. Picklable, as a part of handles."""
+class PostgresJournals(ClientJournals):
+    """The journals of a client in the database. Picklable, as a part of handles."""
 
     settings: Settings
     application: str

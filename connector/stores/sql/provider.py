@@ -15,6 +15,7 @@ from connector.errors import ProviderError, ProviderMisconfigured
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
+from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.channel import Channel, Part
@@ -39,8 +40,8 @@ _LOCK_NOT_AVAILABLE: Final = "55P03"
 _PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
 
 
-class SqlProvider:
-    """See :class:`connector.messaging.provider_kind.AdapterProvider`.
+class SqlProvider(AdapterProvider):
+    """Queues and topics in a database.
 
     Args:
         settings: of the database.
@@ -185,10 +186,7 @@ class SqlProvider:
         return WaitingNote(number, sent / 1000 if isinstance(sent, int | float) and sent > 0 else None)
 
     def declare_dead(self, client_id: str) -> ClientState | None:
-        """See :meth:`connector.messaging.provider_kind.AdapterProvider.declare_dead`.
-
-        The client that takes over gives the claims a new version, so that this client settles none of them.
-        """
+        # The client that takes over gives the claims a new version. So the late client settles none of them.
         db, liveness = self._looking(), liveness_of(self._settings)
         with db.transaction() as connection:
             row = liveness.row(db, client_id)

@@ -14,7 +14,7 @@ from connector.messaging.destination import Destination
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.headers import counted_anew
-from connector.stores.engine.store import Judge, Verdict
+from connector.stores.engine.store import Judge, Reader, Verdict
 from connector.stores.sql.database import DatabaseClient
 from connector.stores.sql.message_columns import read_message
 from connector.stores.sql.messages import SqlClaim, channel_name, patched
@@ -34,8 +34,8 @@ class _MustPutAside(Exception):
     """A message must be put aside before the claim."""
 
 
-class SqlReader:
-    """See :class:`connector.stores.engine.store.Reader`.
+class SqlReader(Reader):
+    """Claims rows of one part of one channel.
 
     A reader with a selector judges each message once, when the message arrives. Accepted messages become
     candidates. A candidate that another client has claimed or changed meanwhile is passed over at its turn.

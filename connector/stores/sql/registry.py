@@ -17,7 +17,7 @@ from connector.messaging.notes import ClientState
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.client import SUBSCRIPTION
-from connector.stores.engine.registry import ClientInfo, Record
+from connector.stores.engine.registry import ClientInfo, DeadClient, Record, Registry
 from connector.stores.sql.database import DatabaseClient
 from connector.stores.sql.liveness import Liveness
 from connector.stores.sql.messages import channel_name, channel_of
@@ -33,8 +33,8 @@ _ANEW: Final = "its messages are redelivered, to this client or another: connect
 _VERSION: Final = select(counter.c.value).where(counter.c.name == "records")
 
 
-class SqlDeadClient:
-    """See :class:`connector.stores.engine.registry.DeadClient`. The row names the client that takes over."""
+class SqlDeadClient(DeadClient):
+    """A dead client, whose row names the client that takes over."""
 
     def __init__(self, registry: SqlRegistry, info: ClientInfo) -> None:
         self.info = info
@@ -50,8 +50,8 @@ class SqlDeadClient:
             self._registry.release_client(self.info.client_id)
 
 
-class SqlRegistry:
-    """See :class:`connector.stores.engine.registry.Registry`.
+class SqlRegistry(Registry):
+    """The rows of clients and records.
 
     Args:
         db, liveness: made for this client.

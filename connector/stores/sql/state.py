@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, insert, literal_c
 from sqlalchemy.dialects import postgresql
 
 from connector.errors import ProviderMisconfigured
-from connector.messaging.state_store import InstanceNote
+from connector.messaging.state_store import HeldInstance, InstanceNote, PublishedIds, StateStore
 from connector.state.directory import StateDirectory
 from connector.stores.sql.database import Database, DatabaseClient, Settings
 from connector.stores.sql.journals import PostgresJournals
@@ -34,7 +34,7 @@ _HELD: Final = instance.outerjoin(process, process.c.id == instance.c.process)
 
 
 class SqliteState(StateDirectory):
-    """See :class:`connector.messaging.state_store.StateStore`. The window is in the database."""
+    """Journals and names in a directory, and the window in the database."""
 
     def __init__(self, directory: str, database: Callable[[], Database], application: str) -> None:
         own = os.path.join(directory, _folder(application))
@@ -50,8 +50,8 @@ def _folder(name: str) -> str:
     return f"@{quote(name, safe='')}"
 
 
-class PostgresState:
-    """See :class:`connector.messaging.state_store.StateStore`. ``database`` makes the tables, if allowed."""
+class PostgresState(StateStore):
+    """The state in tables. ``database`` makes the tables, if allowed."""
 
     def __init__(self, settings: Settings, database: Callable[[], Database], application: str) -> None:
         self._settings = settings
@@ -80,9 +80,7 @@ class PostgresState:
         return SqlWindow(self._database(), self._application, client_id, size)
 
 
-class PostgresInstance:
-    """See :meth:`connector.messaging.state_store.StateStore.instance`."""
-
+class PostgresInstance(HeldInstance):
     def __init__(self, connection: ProcessConnection, application: str, wanted: str | None) -> None:
         self._connection = connection
         self._application = application
@@ -141,7 +139,6 @@ class PostgresInstance:
         return None
 
     def note(self, values: Mapping[str, Any]) -> None:
-        """See :meth:`connector.messaging.state_store.HeldInstance.note`. Adds host, pid and start."""
         self._update(note={**self._own, **values})
 
     def close(self) -> None:
@@ -154,9 +151,7 @@ class PostgresInstance:
             self._connection.call(lambda connection: connection.execute(own))
 
 
-class SqlWindow:
-    """See :class:`connector.messaging.state_store.PublishedIds`."""
-
+class SqlWindow(PublishedIds):
     def __init__(self, database: Database, application: str, client_id: str, size: int) -> None:
         self._db = DatabaseClient(database, client_id, application)
         self._size = size

@@ -22,7 +22,7 @@ from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import has_ended
 from connector.stores.engine.headers import ORIGIN, origin_queue
-from connector.stores.engine.store import Counts, Judge, Unreadable
+from connector.stores.engine.store import Counts, Judge, Store, Unreadable
 from connector.stores.sql.changes import Settlement, move_to_in_progress, open_channels
 from connector.stores.sql.database import CommitUnknown, DatabaseClient
 from connector.stores.sql.message_columns import read_body, read_message
@@ -45,8 +45,8 @@ _PRUNED: Final = 1000
 _IS_MAIN: Final = reference.c.part == literal_column("''")
 
 
-class SqlStore:
-    """See :class:`connector.stores.engine.store.Store`.
+class SqlStore(Store):
+    """The messages of a database.
 
     Args:
         db: the database of the client.

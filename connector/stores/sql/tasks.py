@@ -14,6 +14,7 @@ from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel
+from connector.stores.engine.store import TaskStore, TaskStoreSpec
 from connector.stores.sql.changes import open_channels
 from connector.stores.sql.database import Database, DatabaseClient, Settings, is_passing
 from connector.stores.sql.liveness import liveness_of
@@ -26,9 +27,7 @@ _RETRY: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class SqlTaskSpec:
-    """See :class:`connector.stores.engine.store.TaskStoreSpec`."""
-
+class SqlTaskSpec(TaskStoreSpec):
     settings: Settings
     client_id: str
 
@@ -36,8 +35,8 @@ class SqlTaskSpec:
         return SqlTaskStore(Database.shared(self.settings), self.client_id)
 
 
-class SqlTaskStore:
-    """See :class:`connector.stores.engine.store.TaskStore`. All prepared messages are written together."""
+class SqlTaskStore(TaskStore):
+    """A database in a task. All prepared messages are written together."""
 
     def __init__(self, database: Database, client_id: str) -> None:
         self.client_id = client_id
@@ -69,7 +68,6 @@ class SqlTaskStore:
         return read_message(row, read_body(row), _refuse)
 
     def identity(self, reference: tuple[int, int], message: Message) -> str:
-        """See :meth:`connector.stores.engine.store.TaskStore.identity`."""
         return f"{message.message_id}|{reference[0]}"
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
@@ -89,7 +87,6 @@ class SqlTaskStore:
             self._statements.remove(connection, [(row.id, row.version) for row in found])
 
     def write(self) -> None:
-        """See :meth:`connector.stores.engine.store.TaskStore.write`. Waits for a lost server."""
         deadline = time.monotonic() + self._db.database.settings.lease
         while self._prepared:
             try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from connector.errors import ProviderError
+from connector.stores.engine.store import Watch
 from connector.stores.sql.database import DatabaseClient
 from connector.stores.sql.reader import SqlReader
 
@@ -60,9 +61,7 @@ class FileNews(News):
         return before != self._seen or time.time_ns() - status.st_mtime_ns < self._COARSE_NS
 
 
-class SqlWatch:
-    """See :class:`connector.stores.engine.store.Watch`."""
-
+class SqlWatch(Watch):
     can_tell = True
 
     def __init__(self, db: DatabaseClient, readers: dict[SqlReader, None], news: News) -> None:
