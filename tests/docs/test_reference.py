@@ -14,7 +14,7 @@ from connector.messaging.settlement import HISTORY
 from connector.sinks.destination.sink import EVENT_ID
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.claims import split_tag
-from connector.stores.dropbox.layout import FOLDERS, Layout
+from connector.stores.dropbox.layout import FOLDERS, RootLayout
 from connector.stores.dropbox.transaction_log import format_record, parse_record
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
@@ -99,7 +99,7 @@ def test_the_example_of_a_commit_record_is_one() -> None:
 
 
 def test_the_tree_of_files_names_every_folder_that_a_root_has(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = RootLayout(tmp_path)
     layout.prepare()
     made = {path.name for path in (tmp_path / "dropboxmq").rglob("*") if path.is_dir()} | set(FOLDERS)
     tree = re.search(r"^```text\n(<root>/.*?)^```$", page("files"), re.MULTILINE | re.DOTALL)

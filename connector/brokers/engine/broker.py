@@ -49,7 +49,7 @@ class Received:
     unreadable: str = ""
 
 
-class Receiver(Protocol):
+class BrokerReceiver(Protocol):
     """Receives the messages of one source, as a part of its session."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class BrokerSession(Protocol):
     """
 
     @abstractmethod
-    def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> Receiver:
+    def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> BrokerReceiver:
         """Returns a receiver of a queue or a subscription.
 
         Args:

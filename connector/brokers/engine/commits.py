@@ -12,7 +12,7 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from connector.brokers.engine.broker import BrokerConnection, BrokerSession, Receiver
+from connector.brokers.engine.broker import BrokerConnection, BrokerReceiver, BrokerSession
 from connector.errors import CapabilityError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -40,7 +40,7 @@ class CommitMarker:
         self._queue = queue
         self._client_id = client_id
         self._name = name
-        self._receiver: Receiver | None = None
+        self._receiver: BrokerReceiver | None = None
 
     def begin(self) -> None:
         """Commits a first message. From then on, the queue shows no message while a transaction is open.
@@ -133,7 +133,7 @@ def announce(connection: BrokerConnection, queue: Destination, directory: str) -
         CapabilityError: another instance uses another directory.
         ProviderError: the commit queue cannot be used.
     """
-    if directory in _announced(connection, queue, directory):
+    if directory in _announcements(connection, queue, directory):
         return
     session = connection.session()
     try:
@@ -142,16 +142,16 @@ def announce(connection: BrokerConnection, queue: Destination, directory: str) -
         session.send(queue, message)
         session.commit()
         try:
-            _announced(connection, queue, directory)
+            _announcements(connection, queue, directory)
         except CapabilityError:  # two instances have begun at the same time
-            session.receiver(queue, f"{_DIRECTORY} = {quoted(directory)}", _LIMIT).receive(_WAIT_SECONDS)
+            session.receiver(queue, f"{_DIRECTORY} = {quote(directory)}", _LIMIT).receive(_WAIT_SECONDS)
             session.commit()
             raise
     finally:
         session.close()
 
 
-def _announced(connection: BrokerConnection, queue: Destination, directory: str) -> set[str]:
+def _announcements(connection: BrokerConnection, queue: Destination, directory: str) -> set[str]:
     try:
         found = list(connection.browse(queue, f"{_DIRECTORY} IS NOT NULL"))
     except UnknownDestination:
@@ -159,7 +159,7 @@ def _announced(connection: BrokerConnection, queue: Destination, directory: str)
     known = {str(message.properties[_DIRECTORY]) for message in found if _DIRECTORY in message.properties}
     others = sorted(known - {directory})
     if others:
-        selector = f"{_DIRECTORY} IN ({', '.join(map(quoted, others))})"
+        selector = f"{_DIRECTORY} IN ({', '.join(map(quote, others))})"
         raise CapabilityError(
             f"another instance uses another state directory, so events may be published twice: set "
             f"state.directory to one directory that all instances share. If the other directory is gone for "
@@ -177,9 +177,9 @@ def _marks(connection: BrokerConnection, queue: Destination, client_id: str) -> 
 
 
 def _selector(client_id: str) -> str:
-    return f"{_CLIENT} = {quoted(client_id)}"
+    return f"{_CLIENT} = {quote(client_id)}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Returns a text as a literal of a selector. Any client may have chosen the text."""
     return "'" + text.replace("'", "''") + "'"

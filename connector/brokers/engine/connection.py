@@ -21,8 +21,8 @@ from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.poller import RemotePoller
 from connector.brokers.engine.probe import takes
 from connector.brokers.engine.progress_claim import ProgressClaim
-from connector.brokers.engine.pruning import Pruner
-from connector.brokers.engine.session import ReceivingSession
+from connector.brokers.engine.pruning import CopyPruner
+from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.state import CommitRecords
 from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
@@ -67,7 +67,7 @@ class RemoteConnection(TransactionalConnection):
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
         self._pollers: set[RemotePoller] = set()
-        self._leaving: list[ReceivingSession] = []
+        self._leaving: list[LendingSession] = []
         self.broker = broker
         self._limit = limit
         self._batch = batch
@@ -81,8 +81,8 @@ class RemoteConnection(TransactionalConnection):
         self.held: HeldMessages | None = None
         """The held messages. None = this client is no adapter, or the broker has no limit of deliveries."""
         self._sending: BrokerSession | None = None
-        self._waiter = RemoteWaiter(self._listening)
-        self._pruner = Pruner(broker)
+        self._waiter = RemoteWaiter(self._listening_sessions)
+        self._pruner = CopyPruner(broker)
         self._ended = False
 
     @property
@@ -107,8 +107,8 @@ class RemoteConnection(TransactionalConnection):
 
         def make(
             queue: Destination | TopicSubscription = source, wanted: str = selector_text(selector)
-        ) -> ReceivingSession:
-            return ReceivingSession(
+        ) -> LendingSession:
+            return LendingSession(
                 self.broker,
                 queue,
                 wanted,
@@ -120,7 +120,7 @@ class RemoteConnection(TransactionalConnection):
                 parks=self.records is not None,
             )
 
-        def move(session: ReceivingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
+        def move(session: LendingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
             assert self.in_progress is not None and in_progress is not None
             return self.in_progress.move(session, claims, in_progress)
 
@@ -146,8 +146,8 @@ class RemoteConnection(TransactionalConnection):
             raise CapabilityError(f"only an adapter moves messages to {in_progress}")
         self.in_progress.begin()
 
-    def _listening(self) -> list[ReceivingSession]:
-        found = [poller.listening for poller in list(self._pollers)]
+    def _listening_sessions(self) -> list[LendingSession]:
+        found = [poller.listening_session for poller in list(self._pollers)]
         return [session for session in found if session is not None]
 
     def _leave(self, poller: RemotePoller) -> None:
@@ -191,7 +191,7 @@ class RemoteConnection(TransactionalConnection):
                 continue
             self._commit(session, ours, sends if number == 0 else ())
 
-    def _give_back(self, session: ReceivingSession) -> None:
+    def _give_back(self, session: LendingSession) -> None:
         if self.held is not None and self.held.must_keep(session.claims):
             self.held.move(session)
         else:
@@ -211,7 +211,7 @@ class RemoteConnection(TransactionalConnection):
         return takes(self.broker, destination)
 
     def _commit(
-        self, session: ReceivingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
+        self, session: LendingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
     ) -> None:
         """Settles a transaction. The published keys are recorded before, and count afterwards."""
         records, cycle = self.records, settlements[0].claim.cycle
@@ -230,7 +230,7 @@ class RemoteConnection(TransactionalConnection):
 
     def _transactions(
         self, settlements: Sequence[Settlement], *, fenced: bool
-    ) -> list[tuple[ReceivingSession, list[Settlement]]]:
+    ) -> list[tuple[LendingSession, list[Settlement]]]:
         """Returns the settlements by transaction, each whole.
 
         Raises:
@@ -238,7 +238,7 @@ class RemoteConnection(TransactionalConnection):
             SettlementError: a claim of a transaction is missing, or some of them are given back.
         """
         owner = {id(claim): session for session in self._sessions() for claim in session.claims}
-        found: dict[int, tuple[ReceivingSession, list[Settlement]]] = {}
+        found: dict[int, tuple[LendingSession, list[Settlement]]] = {}
         for settlement in settlements:
             session = owner.get(id(settlement.claim))
             if session is not None:
@@ -256,7 +256,7 @@ class RemoteConnection(TransactionalConnection):
                 )
         return list(found.values())
 
-    def _sessions(self) -> list[ReceivingSession]:
+    def _sessions(self) -> list[LendingSession]:
         """Returns the sessions with an open transaction."""
         self._leaving = [session for session in self._leaving if session.claims]
         ours = [session for poller in self._pollers for session in poller.sessions if session.claims]

@@ -21,9 +21,9 @@ from connector.brokers.engine.claims import (
     LentClaim,
     input_name,
 )
-from connector.brokers.engine.commits import quoted
+from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import moved_copy
-from connector.brokers.engine.session import ReceivingSession
+from connector.brokers.engine.session import LendingSession
 from connector.errors import SettlementError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
@@ -69,7 +69,7 @@ class HeldMessages:
     def _may_move(self) -> bool:
         return time.monotonic() >= self._refused_until
 
-    def move(self, session: ReceivingSession) -> bool:
+    def move(self, session: LendingSession) -> bool:
         """Moves all messages of a transaction, and ends the transaction.
 
         Held messages behind them are moved as well, so that they keep their order, and so are messages that
@@ -153,12 +153,12 @@ class HeldInput:
         self,
         held: HeldMessages,
         source: Destination | TopicSubscription,
-        make: Callable[[Destination, str], ReceivingSession],
+        make: Callable[[Destination, str], LendingSession],
     ) -> None:
         self._held = held
         self._name = input_name(source)
         self._make = make
-        self.session: ReceivingSession | None = None
+        self.session: LendingSession | None = None
         """None while no held message is known."""
 
     def look(self) -> bool:
@@ -183,7 +183,7 @@ class HeldInput:
         if not self.look():
             return []
         if self.session is None:
-            self.session = self._make(self._held.queue, f"{HELD_FOR} = {quoted(self._name)}")
+            self.session = self._make(self._held.queue, f"{HELD_FOR} = {quote(self._name)}")
         taken = self.session.claim(client_id, cycle, numbers)
         if not taken:
             self.session.leave()
@@ -195,6 +195,6 @@ class HeldInput:
         """As :meth:`HeldMessages.must_move`."""
         return self._held.must_move(claims)
 
-    def move(self, session: ReceivingSession) -> bool:
+    def move(self, session: LendingSession) -> bool:
         """As :meth:`HeldMessages.move`."""
         return self._held.move(session)

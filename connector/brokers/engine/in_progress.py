@@ -23,7 +23,7 @@ from connector import faults
 from connector.brokers.engine.access import sendable, unpack
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
 from connector.brokers.engine.claims import BEGUN, LentClaim
-from connector.brokers.engine.commits import CommitMarker, quoted, remove_markers, settled_sessions
+from connector.brokers.engine.commits import CommitMarker, quote, remove_markers, settled_sessions
 from connector.brokers.engine.copies import copy_of
 from connector.brokers.engine.probe import takes
 from connector.brokers.engine.progress_claim import (
@@ -36,7 +36,7 @@ from connector.brokers.engine.progress_claim import (
     ProgressClaim,
     marked_copy,
 )
-from connector.brokers.engine.session import ReceivingSession
+from connector.brokers.engine.session import LendingSession
 from connector.brokers.engine.state import ClientFile, RemoteState
 from connector.errors import (
     ClaimLost,
@@ -121,7 +121,7 @@ class InProgress:
     # -- claiming ------------------------------------------------------------------------------------
 
     def move(
-        self, session: ReceivingSession, claims: Sequence[LentClaim], queue: Destination
+        self, session: LendingSession, claims: Sequence[LentClaim], queue: Destination
     ) -> list[ProgressClaim]:
         """Moves the claimed messages of a transaction, and commits.
 
@@ -222,21 +222,21 @@ class InProgress:
         except (ConnectorError, ValueError) as error:
             session.rollback()
             self._renew(session, settlements, received)
-            raise self._refused(error) from error
+            raise self._refusal(error) from error
         faults.point("settle.committing")
         try:
             session.commit()
         except TransactionRolledBack as error:
             self._state.drop(self._client_id, self._commits)
             self._renew(session, settlements, received)
-            raise self._refused(error) from error
+            raise self._refusal(error) from error
         except CommitUnknown:
             self._marker = None  # the message in the queue tells whether the transaction has ended
             raise
         faults.point("settle.finished")
         self._state.confirm(self._client_id, self._commits)
 
-    def _refused(self, error: Exception) -> SettlementError:
+    def _refusal(self, error: Exception) -> SettlementError:
         kind = TransactionRefused if self._connection.failure is None else SettlementError
         return kind(f"nothing was settled: {error}")
 
@@ -289,7 +289,7 @@ class InProgress:
             tokens = list(wanted)
             for start in range(0, len(tokens), _CHUNK):
                 left = set(tokens[start : start + _CHUNK])
-                names = ", ".join(map(quoted, left))
+                names = ", ".join(map(quote, left))
                 receiver = session.receiver(queue, f"{TOKEN} IN ({names})", 0)
                 try:
                     while left and (found := receiver.receive(_WAIT_SECONDS, len(left))):
@@ -394,7 +394,7 @@ class InProgress:
                 continue
             ours = [
                 ProgressClaim(client_id, number, queue, received)
-                for _, number, received in self._browse(queue, f"{OWNER} = {quoted(client_id)}")
+                for _, number, received in self._browse(queue, f"{OWNER} = {quote(client_id)}")
             ]
             ours.sort(key=lambda claim: (claim.cycle, claim.sequence))
             self._end_pending(client_id, {claim.duplicate_key for claim in ours})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from connector.brokers.engine.claims import LentClaim
 from connector.brokers.engine.held import HeldInput
-from connector.brokers.engine.session import ReceivingSession
+from connector.brokers.engine.session import LendingSession
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
@@ -32,9 +32,9 @@ class RemotePoller(Poller):
         client_id: str,
         destination: Destination,
         check: Callable[[], None],
-        make: Callable[[], ReceivingSession],
+        make: Callable[[], LendingSession],
         ended: Callable[[RemotePoller], None],
-        move: Callable[[ReceivingSession, Sequence[LentClaim]], Sequence[LentClaim]] | None = None,
+        move: Callable[[LendingSession, Sequence[LentClaim]], Sequence[LentClaim]] | None = None,
         held: HeldInput | None = None,
     ) -> None:
         self._move = move
@@ -43,7 +43,7 @@ class RemotePoller(Poller):
         self._check = check
         self._make = make
         self._ended = ended
-        self._own: list[ReceivingSession] = []
+        self._own: list[LendingSession] = []
         """The sessions that receive from the source. None while held messages wait: a broker may count
         deliveries of what the client library fetches for them."""
         self.destination = destination
@@ -56,7 +56,7 @@ class RemotePoller(Poller):
         return any(session.is_full or (session.is_held and session.claims) for session in self.sessions)
 
     @property
-    def listening(self) -> ReceivingSession | None:
+    def listening_session(self) -> LendingSession | None:
         """The session that may receive a message while nobody polls. A later poll claims it at once."""
         has_held = self._held is not None and self._held.has_some
         if not self.wakes or has_held or not self._own or any(one.claims for one in self.sessions):
@@ -64,7 +64,7 @@ class RemotePoller(Poller):
         return self._own[0]
 
     @property
-    def sessions(self) -> list[ReceivingSession]:
+    def sessions(self) -> list[LendingSession]:
         """All sessions."""
         held = None if self._held is None else self._held.session
         return self._own if held is None else [*self._own, held]
@@ -81,7 +81,7 @@ class RemotePoller(Poller):
             session, taken = self._claim(cycle, numbers)
         return self._move(session, taken) if taken else taken
 
-    def _claim(self, cycle: int, numbers: range) -> tuple[ReceivingSession, Sequence[LentClaim]]:
+    def _claim(self, cycle: int, numbers: range) -> tuple[LendingSession, Sequence[LentClaim]]:
         """Claims in the transaction of a cycle, or else in a new one. Held messages come first."""
         for session in self.sessions:
             if session.cycle == cycle:
@@ -99,7 +99,7 @@ class RemotePoller(Poller):
             session.leave()
             self._own.remove(session)
 
-    def _free_session(self) -> ReceivingSession:
+    def _free_session(self) -> LendingSession:
         """Returns a session without a transaction."""
         for session in self._own:
             if session.cycle is None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from connector.brokers.engine.broker import Received
 from connector.brokers.engine.claims import BEGUN, LentClaim
-from connector.brokers.engine.commits import quoted
+from connector.brokers.engine.commits import quote
 from connector.brokers.engine.copies import moved_copy
 from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
@@ -47,7 +47,7 @@ class ProgressClaim(LentClaim):
         message = received.message
         self.token = str(message.properties.get(TOKEN, ""))
         name, value = (TOKEN, self.token) if self.token else ("JMSMessageID", message.message_id or "")
-        self.selector = f"{name} = {quoted(value)}"
+        self.selector = f"{name} = {quote(value)}"
         self.owner = str(message.properties.get(OWNER, ""))
         self.waits = message.properties.get(WAITS) is True
         self.left = message.properties.get(LEFT) is True

@@ -24,7 +24,7 @@ _CHUNK: Final = 100
 """Messages of one call."""
 
 
-class Pruner:
+class CopyPruner:
     """Looks at a queue by browsing, and receives old copies by selectors.
 
     Args:

@@ -13,10 +13,10 @@ from connector import faults
 from connector.brokers.engine.access import unpack
 from connector.brokers.engine.broker import (
     BrokerConnection,
+    BrokerReceiver,
     BrokerSession,
     CommitUnknown,
     Received,
-    Receiver,
     UnreadableMessage,
 )
 from connector.brokers.engine.claims import LentClaim, input_name
@@ -42,7 +42,7 @@ _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
 
 
-class ReceivingSession:
+class LendingSession:
     """Receives messages as claims, and settles all claims of its open transaction together.
 
     For one thread at a time.
@@ -111,7 +111,7 @@ class ReceivingSession:
     def _open(self) -> None:
         session: BrokerSession = self._connection.session()
         try:
-            self._receiver: Receiver = session.receiver(*self._source)
+            self._receiver: BrokerReceiver = session.receiver(*self._source)
             self._marker = self._make_marker(session)
         except BaseException:
             session.close()
@@ -152,10 +152,10 @@ class ReceivingSession:
         taken: list[LentClaim] = []
         for sequence, received in zip(numbers, self._receive(len(numbers)), strict=False):
             faults.point("claim")
-            taken.append(self._claimed(client_id, (cycle, sequence), received))
+            taken.append(self._new_claim(client_id, (cycle, sequence), received))
         return taken
 
-    def _claimed(self, client_id: str, number: tuple[int, int], received: Received) -> LentClaim:
+    def _new_claim(self, client_id: str, number: tuple[int, int], received: Received) -> LentClaim:
         claim = LentClaim(
             client_id, number, self.destination, received, self._subscription, is_held=self.is_held
         )
@@ -181,7 +181,7 @@ class ReceivingSession:
                     found = self._early + self._receiver.receive(seconds, self._batch)
                     self._early = []
                     for received in found:
-                        self._claimed(str(last.reference), (last.cycle, len(self.claims)), received)
+                        self._new_claim(str(last.reference), (last.cycle, len(self.claims)), received)
                     if not found or not self.is_held:
                         break
             except ProviderError as error:
@@ -319,13 +319,13 @@ class ReceivingSession:
                 send()
             except (ConnectorError, ValueError) as error:
                 self._roll_back()
-                raise self._refused(error) from error
+                raise self._refusal(error) from error
             self._forget()
             faults.point("settle.committing")
             try:
                 self._session.commit()
             except TransactionRolledBack as error:
-                raise self._refused(error) from error
+                raise self._refusal(error) from error
             except CommitUnknown:
                 self._marker = None  # the mark in the queue tells whether the commit has happened
                 raise
@@ -333,7 +333,7 @@ class ReceivingSession:
             faults.point("settle.finished")
         self._close_if_left()
 
-    def _refused(self, error: Exception) -> SettlementError:
+    def _refusal(self, error: Exception) -> SettlementError:
         kind = TransactionRefused if self._connection.failure is None else SettlementError
         return kind(f"nothing was settled: {error}")
 

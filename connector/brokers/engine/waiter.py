@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Final
 
-from connector.brokers.engine.session import ReceivingSession
+from connector.brokers.engine.session import LendingSession
 from connector.errors import ProviderError
 from connector.messaging.polling import Waiter
 
@@ -26,9 +26,9 @@ class RemoteWaiter(Waiter):
         sessions: returns the sessions that receive.
     """
 
-    def __init__(self, sessions: Callable[[], Iterable[ReceivingSession]]) -> None:
+    def __init__(self, sessions: Callable[[], Iterable[LendingSession]]) -> None:
         self._sessions = sessions
-        self._threads: dict[ReceivingSession, SimpleQueue[int]] = {}
+        self._threads: dict[LendingSession, SimpleQueue[int]] = {}
         self._wait_number = 0
         self._woken = threading.Event()
         self._has_arrived = False
@@ -63,7 +63,7 @@ class RemoteWaiter(Waiter):
         self._threads.clear()
         self._woken.set()
 
-    def _thread(self, session: ReceivingSession) -> SimpleQueue[int]:
+    def _thread(self, session: LendingSession) -> SimpleQueue[int]:
         numbers = self._threads.get(session)
         if numbers is None:
             numbers = self._threads[session] = SimpleQueue()
@@ -71,7 +71,7 @@ class RemoteWaiter(Waiter):
             threading.Thread(target=self._receive, args=(session, numbers), name=name, daemon=True).start()
         return numbers
 
-    def _receive(self, session: ReceivingSession, numbers: SimpleQueue[int]) -> None:
+    def _receive(self, session: LendingSession, numbers: SimpleQueue[int]) -> None:
         """Runs in a thread of its own."""
         while (number := numbers.get()) != _STOP:
             with contextlib.suppress(ProviderError):  # the next claim raises the error

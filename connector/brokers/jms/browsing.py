@@ -39,7 +39,7 @@ class Browsing:
         self, queue: Destination, selector: str, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
         """Yields the waiting messages of a queue, and takes none."""
-        connection = self._connected()
+        connection = self._working_connection()
         session = connection.plain_session()
         try:
             with connection.errors(f"{queue} cannot be browsed"):
@@ -52,7 +52,7 @@ class Browsing:
             raise
         return self._browse(connection, queue, session, (first, found), unreadable)
 
-    def _connected(self) -> Any:
+    def _working_connection(self) -> Any:
         with self._lock:
             if self._connection is None or self._connection.failure is not None:
                 self._connection = self._connect()

@@ -20,10 +20,10 @@ from connector.brokers.engine.broker import (
     NO_LIMIT,
     BrokerClient,
     BrokerConnection,
+    BrokerReceiver,
     BrokerSession,
     CommitUnknown,
     Received,
-    Receiver,
     UnreadableMessage,
 )
 from connector.brokers.jms.browsing import Browsing
@@ -241,7 +241,7 @@ class JmsConnection(BrokerConnection):
             name = str(made.getQueueName() if kind == "queue" else made.getTopicName())
         return Destination(kind, name)
 
-    def recording(self, subscription: TopicSubscription) -> contextlib.AbstractContextManager[None]:
+    def record_subscription(self, subscription: TopicSubscription) -> contextlib.AbstractContextManager[None]:
         """Records a subscription that the block makes, if it is durable.
 
         Raises:
@@ -249,7 +249,7 @@ class JmsConnection(BrokerConnection):
         """
         if not (subscription.durable and subscription.name):
             return contextlib.nullcontext()
-        return self._subscriptions.making(self._client_id, subscription.name, shared=subscription.shared)
+        return self._subscriptions.record(self._client_id, subscription.name, shared=subscription.shared)
 
     def plain_session(self) -> Any:
         """Returns a Java session that is not transacted."""
@@ -309,9 +309,9 @@ class JmsSession(BrokerSession):
         """Messages of the open transaction whose bodies cannot be made anew, with their Java messages."""
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
-        with self._connection.making, self._connection.errors(f"{_named(source)} cannot be received from"):
+        with self._connection.making, self._connection.errors(f"{_name_of(source)} cannot be received from"):
             java = self._consumer(source, selector)
-        receiver = JmsReceiver(self._connection, java, _named(source), limit, self._keep)
+        receiver = JmsReceiver(self._connection, java, _name_of(source), limit, self._keep)
         self._receivers.add(receiver)
         return receiver
 
@@ -326,7 +326,7 @@ class JmsSession(BrokerSession):
         topic, wanted = self._writer.destination(source.topic), source.selector or None
         if not source.name:
             return session.createConsumer(topic, wanted, source.no_local)
-        with self._connection.recording(source):
+        with self._connection.record_subscription(source):
             if not source.shared:
                 return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
             make = getattr(
@@ -334,7 +334,7 @@ class JmsSession(BrokerSession):
             )
             if make is None:
                 raise CapabilityError(
-                    f"{_named(source)} cannot be shared: the client library has no shared subscriptions "
+                    f"{_name_of(source)} cannot be shared: the client library has no shared subscriptions "
                     "(JMS 2.0); use one that has, or no_local: true and a single instance"
                 )
             return make(topic, source.name, wanted)
@@ -402,7 +402,7 @@ class JmsSession(BrokerSession):
         _close(self._java)
 
 
-class JmsReceiver(Receiver):
+class JmsReceiver(BrokerReceiver):
     def __init__(
         self,
         connection: JmsConnection,
@@ -458,7 +458,7 @@ class JmsReceiver(Receiver):
         _close(self._java)
 
 
-def _named(source: Destination | TopicSubscription) -> str:
+def _name_of(source: Destination | TopicSubscription) -> str:
     if isinstance(source, Destination):
         return str(source)
     return f"the subscription {source.name!r} of {source.topic}" if source.name else str(source.topic)

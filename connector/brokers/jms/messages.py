@@ -156,7 +156,7 @@ class MessageReader:
         known = self._types.get(type(value))
         if known is None:  # a vendor's own type
             known = "string", str
-        name = _unescaped(name)
+        name = _unescape(name)
         message.properties[name] = known[1](value)
         message.property_types[name] = known[0]
 
@@ -185,9 +185,9 @@ class MessageReader:
             while names.hasMoreElements():
                 name = str(names.nextElement())
                 values[name] = self._value(found.getObject(name))
-            return self._encoded(values)
+            return self._encode(values)
         if isinstance(found, jms.StreamMessage):
-            return self._encoded(self._stream(found))
+            return self._encode(self._stream(found))
         if isinstance(found, jms.ObjectMessage):
             return "O", b"", 0
         return "M", b"", 0
@@ -213,7 +213,7 @@ class MessageReader:
         return str(value)
 
     @staticmethod
-    def _encoded(value: Any) -> tuple[str, bytes, int]:
+    def _encode(value: Any) -> tuple[str, bytes, int]:
         letter, body = encode_body(value)
         return letter, body, len(body)
 
@@ -275,7 +275,7 @@ class MessageWriter:
         try:
             setter(name, value)
         except self._jpype.JException:
-            setter(REFUSED + _NO_IDENTIFIER.sub(_escaped, name), value)
+            setter(REFUSED + _NO_IDENTIFIER.sub(_escape, name), value)
 
     def _with_body(self, message: Message) -> Any:
         session, letter = self._session, message.message_class
@@ -318,12 +318,12 @@ class MessageWriter:
         raise MalformedData(f"a map or stream message of JMS cannot carry a {type(value).__name__}")
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     """Returns a character as ``$2D`` for each byte: an identifier of Java may contain a dollar sign."""
     return "".join(f"${byte:02X}" for byte in found.group().encode("utf-8", "surrogatepass"))
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     """Returns the name of a property that a client had refused, and any other name unchanged."""
     if not name.startswith(REFUSED):
         return name

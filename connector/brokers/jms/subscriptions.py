@@ -29,7 +29,7 @@ class SubscriptionRecords:
         self._directory = os.path.join(directory, _FOLDER)
 
     @contextlib.contextmanager
-    def making(self, client_id: str, name: str, *, shared: bool) -> Iterator[None]:
+    def record(self, client_id: str, name: str, *, shared: bool) -> Iterator[None]:
         """Records a subscription that the block makes. Without success the record is as before.
 
         Raises:

@@ -58,12 +58,12 @@ class _Survey:
             ("temporary topics", self._temporary_topic),
             (_TRANSACTIONS, self._transactions),
             ("message selectors", self._selectors),
-            ("browsing", self._browsing),
-            ("shared subscriptions", self._shared),
+            ("browsing", self._browse),
+            ("shared subscriptions", self._consume_shared),
             ("delivery delay", self._delay),
         ]
         if commit_queue is not None:
-            trials.append((f"commit queue {commit_queue}", lambda: self._looked_at(commit_queue)))
+            trials.append((f"commit queue {commit_queue}", lambda: self._look_at(commit_queue)))
         return found + [self._try(name, trial) for name, trial in trials]
 
     def _try(self, name: str, trial: Callable[[], str]) -> Finding:
@@ -85,7 +85,9 @@ class _Survey:
 
     def _transactions(self) -> str:
         queue = self._session.createTemporaryQueue()
-        with self._closing(self._java.createSession(True, self._jms.Session.SESSION_TRANSACTED)) as session:
+        with contextlib.closing(
+            self._java.createSession(True, self._jms.Session.SESSION_TRANSACTED)
+        ) as session:
             consumer = session.createConsumer(queue)
             self._send(session, queue, "1")
             session.rollback()
@@ -117,21 +119,21 @@ class _Survey:
             message = self._session.createTextMessage(str(number))
             message.setIntProperty("n", number)
             producer.send(message)
-        with self._closing(self._session.createConsumer(queue, "n = 2")) as consumer:
+        with contextlib.closing(self._session.createConsumer(queue, "n = 2")) as consumer:
             first = consumer.receive(_WAIT_MS)
             if first is None or str(first.getText()) != "2":
                 raise _Unable("the broker ignores them")
         queue.delete()
         return ""
 
-    def _browsing(self) -> str:
+    def _browse(self) -> str:
         queue = self._session.createTemporaryQueue()
-        with self._closing(self._session.createBrowser(queue)) as browser:
+        with contextlib.closing(self._session.createBrowser(queue)) as browser:
             browser.getEnumeration().hasMoreElements()
         queue.delete()
         return ""
 
-    def _shared(self) -> str:
+    def _consume_shared(self) -> str:
         topic = self._session.createTemporaryTopic()
         self._session.createSharedConsumer(topic, "connector-check").close()
         topic.delete()
@@ -146,15 +148,7 @@ class _Survey:
         queue.delete()
         return ""
 
-    def _looked_at(self, queue: Destination) -> str:
+    def _look_at(self, queue: Destination) -> str:
         for _ in self._connection.browse(queue, ""):
             pass
         return ""
-
-    @staticmethod
-    @contextlib.contextmanager
-    def _closing(java: Any) -> Any:
-        try:
-            yield java
-        finally:
-            java.close()

@@ -16,7 +16,7 @@ from connector.messaging.destination import Destination
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG, DropboxClaim
 from connector.stores.dropbox.client_context import ClientContext
-from connector.stores.dropbox.committer import lost, unwritable
+from connector.stores.dropbox.committer import claim_lost_error, unwritable
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.headers import keys_of
 from connector.stores.dropbox.transaction_log import Copies, Move
@@ -44,14 +44,14 @@ class Changes:
         self._prefix = len(context.layout.root) + 1
         self._compared: set[tuple[str, str]] = set()
         """Folders, source and target, that one commit moves files between."""
-        self.returns: Callable[[str], object] = _nothing
+        self.returns: Callable[[str], object] = _ignore
         """Called with the future path of a message that is about to be given back."""
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """Makes all changes, or none, by one commit record."""
         if len(changes) == 1 and (alone := self._alone(changes[0], fenced=fenced)) is not None:
             self._context.committer.commit(
-                alone, fence=_claimed(changes), synced=isinstance(changes[0], Sent)
+                alone, fence=_claim_paths(changes), synced=isinstance(changes[0], Sent)
             )
             return
         moves: list[Move] = []
@@ -78,7 +78,7 @@ class Changes:
             raise
         if not moves and not groups:
             return
-        fence = _claimed(changes) if fenced else ()
+        fence = _claim_paths(changes) if fenced else ()
         try:
             self._context.committer.commit(moves, groups, fence=fence, synced=synced)
         except SettlementError:
@@ -144,7 +144,7 @@ class Changes:
             and change.channels == (Channel(claim.home.destination),)
             and not change.edit.dropped
         ):
-            name = self._names.requeued(claim)
+            name = self._names.name_when_new(claim)
             self._end(claim, f"{claim.folders.relative_processed}/{name}", name, moves, change.published)
             return
         name = self._names.copy(claim, change.edit)
@@ -253,7 +253,7 @@ class Changes:
         working, target = change.handle
         if not self.is_there(working):
             self._context.committer.assert_ours()
-            raise lost(working)
+            raise claim_lost_error(working)
         if change.channels and change.channels[0].destination.is_queue:
             moves.append(Move("sent", working, target))
             return
@@ -299,7 +299,7 @@ def _ours(claim: object) -> DropboxClaim:
     return claim
 
 
-def _claimed(changes: Sequence[Change]) -> Iterator[str]:
+def _claim_paths(changes: Sequence[Change]) -> Iterator[str]:
     """Yields the paths of the claims of changes."""
     for change in changes:
         if isinstance(change, GroupMoved):
@@ -313,7 +313,7 @@ def _folder(claim: DropboxClaim) -> str:
     return claim.path.rpartition("/")[0]
 
 
-def _nothing(path: str) -> None:
+def _ignore(path: str) -> None:
     """Does nothing."""
 
 

@@ -18,7 +18,7 @@ from connector.messaging.message import Message
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.headers import HeaderStore
-from connector.stores.dropbox.layout import VIEW_LETTERS, Layout, QueueFolders
+from connector.stores.dropbox.layout import VIEW_LETTERS, QueueFolders, RootLayout
 from connector.stores.engine.channel import Channel, Owner
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.headers import ORIGIN, origin_queue
@@ -77,7 +77,7 @@ class DropboxClaim(LocalClaim):
 
     def __init__(
         self,
-        layout: Layout,
+        layout: RootLayout,
         headers: HeaderStore,
         folders: QueueFolders,
         home: Channel,
@@ -122,7 +122,7 @@ class DropboxClaim(LocalClaim):
     def delivery_count(self) -> int:
         if codec.DELIVERY_COUNT not in self.name and codec.HEADER_KEY not in self.name:
             return 0
-        return self._decoded().delivery_count - 1
+        return self._decode().delivery_count - 1
 
     @property
     def message_id(self) -> str:
@@ -135,7 +135,7 @@ class DropboxClaim(LocalClaim):
         name = self.full_name
         if "JMSXGroupID" not in name:
             return None
-        return self._decoded().group_id
+        return self._decode().group_id
 
     @property
     def duplicate_key(self) -> str:
@@ -155,13 +155,13 @@ class DropboxClaim(LocalClaim):
 
     def headers(self) -> Message:
         """Returns all readable headers and properties, without the body."""
-        return self._decoded()
+        return self._decode()
 
-    def _decoded(self) -> Message:
+    def _decode(self) -> Message:
         return codec.decode(self.full_name, readable_only=True)[0]
 
 
-def owned_name(name: str, owner: str, origin: Destination) -> str:
+def name_with_owner(name: str, owner: str, origin: Destination) -> str:
     """Returns the name in an in-progress destination, with owner and origin among the properties.
 
     Args:

@@ -8,7 +8,7 @@ from connector.stores.dropbox.committer import Committer
 from connector.stores.dropbox.file_names import FileNames
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.heartbeat import Heartbeat
-from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.layout import RootLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ClientContext:
         heartbeat: knows whether the client is alive to others. None = the client only looks.
     """
 
-    layout: Layout
+    layout: RootLayout
     headers: HeaderStore
     names: FileNames
     committer: Committer

@@ -15,7 +15,7 @@ from connector.errors import ClaimLost, ProviderError, SettlementError, remedy
 from connector.stores.dropbox import files, headers
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.heartbeat import Heartbeat
-from connector.stores.dropbox.layout import SUBSCRIPTIONS, Layout
+from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
 from connector.stores.dropbox.transaction_log import (
     LEFT,
     Copies,
@@ -42,7 +42,7 @@ class Committer:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: RootLayout,
         store: headers.HeaderStore,
         client_id: str,
         *,
@@ -131,7 +131,7 @@ class Committer:
         self.assert_ours()
         for path in fence:
             if not os.access(self._root + path, os.F_OK, follow_symlinks=False):  # half the cost of lexists
-                raise lost(path)
+                raise claim_lost_error(path)
 
     def _move(self, move: Move, *, synced: bool) -> None:
         """Makes the only move of a commit. If the file has lost its known name, the claim is lost."""
@@ -151,7 +151,7 @@ class Committer:
             if move.kind == "sent" and f"/{SUBSCRIPTIONS}/" in move.source:
                 return  # the message went with its subscription
             self.assert_ours()
-            raise lost(move.source) from error
+            raise claim_lost_error(move.source) from error
         except OSError as error:
             if move.kind == "sent" or not files.is_stuck(error, self._layout.clients):
                 raise unwritable(error) from error
@@ -282,7 +282,7 @@ def unwritable(error: OSError) -> SettlementError:
     )
 
 
-def lost(path: str) -> ClaimLost:
+def claim_lost_error(path: str) -> ClaimLost:
     """Returns the error of a claim, or of a prepared message, that is gone."""
     return ClaimLost(
         f"{path!r} is not this client's any more: somebody has taken it over, or removed it by hand; nothing "

@@ -19,7 +19,7 @@ from typing import Final
 from connector import faults
 from connector.stores.dropbox import files
 from connector.stores.dropbox.headers import HeaderStore, keys_of
-from connector.stores.dropbox.layout import Layout, QueueFolders
+from connector.stores.dropbox.layout import QueueFolders, RootLayout
 from connector.stores.dropbox.transaction_log import Move
 from connector.stores.engine.channel import Channel
 
@@ -52,7 +52,7 @@ class FanOutFiles:
         durable: whether copies are synced. Links need no sync.
     """
 
-    def __init__(self, layout: Layout, headers: HeaderStore, *, durable: bool) -> None:
+    def __init__(self, layout: RootLayout, headers: HeaderStore, *, durable: bool) -> None:
         self._layout = layout
         self._headers = headers
         self._durable = durable

@@ -8,10 +8,10 @@ from typing import Final
 from connector.messaging.message import PropertyValue, natural_type
 from connector.messaging.settlement import HISTORY
 from connector.stores.dropbox import codec
-from connector.stores.dropbox.claims import WAITS, DropboxClaim, owned_name
+from connector.stores.dropbox.claims import WAITS, DropboxClaim, name_with_owner
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.engine.changes import Edit
-from connector.stores.engine.headers import ORIGIN, counted_anew
+from connector.stores.engine.headers import ORIGIN, edit_to_put_aside
 
 _COPIES_LACK: Final = (
     *(f"{name}{letter}=" for name in HISTORY for letter in codec.LETTER_TYPES),
@@ -50,7 +50,7 @@ class FileNames:
             pairs = f"{pairs}&{claim.folders.copy_tag}" if pairs else claim.folders.copy_tag
         return self._headers.fit(codec.add_properties(name, pairs))
 
-    def requeued(self, claim: DropboxClaim) -> str:
+    def name_when_new(self, claim: DropboxClaim) -> str:
         """Returns the name of a message that is new again, and otherwise unchanged."""
         return self._headers.fit(codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,)))
 
@@ -61,7 +61,7 @@ class FileNames:
             full = self._headers.full(name)
         returned = full
         if claim.owner is not None and stays:
-            returned = owned_name(full, WAITS, claim.destination)
+            returned = name_with_owner(full, WAITS, claim.destination)
         elif claim.owner is not None and claim.in_progress:
             returned = codec.without_properties(full, (codec.OWNER, ORIGIN))
         deliveries = claim.delivery_count if edit.deliveries is None else edit.deliveries
@@ -79,7 +79,7 @@ class FileNames:
 
     def put_aside(self, name: str) -> str:
         """Returns the full name of a message that was delivered too often."""
-        edit = counted_anew(codec.decode(name, readable_only=True)[0])
+        edit = edit_to_put_aside(codec.decode(name, readable_only=True)[0])
         dropped = [f"{key}{letter}=" for key in edit.properties for letter in codec.LETTER_TYPES]
         name = codec.without_properties(name, (codec.DELIVERY_COUNT, *dropped))
         return codec.add_properties(name, self.pairs(edit.properties))

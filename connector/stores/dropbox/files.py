@@ -182,7 +182,7 @@ def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> N
     """
     descriptor = os.open(path, _REPLACE if replace else _NEW, 0o666)
     try:
-        with _naming(path):
+        with _add_path_to_errors(path):
             written = os.write(descriptor, data)
             while written < len(data):
                 written += os.write(descriptor, memoryview(data)[written:])
@@ -196,7 +196,7 @@ def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> N
 
 
 @contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _add_path_to_errors(path: str) -> Iterator[None]:
     """Adds the path to an error of a descriptor, whose error names no file."""
     try:
         yield
@@ -218,10 +218,10 @@ def sync_files(paths: list[str]) -> None:
         for path in paths:
             descriptor = os.open(path, _READ_ONLY_REGULAR)
             descriptors.append(descriptor)
-            with _naming(path):
+            with _add_path_to_errors(path):
                 start_writeback(descriptor)
         for path, descriptor in zip(paths, descriptors, strict=True):
-            with _naming(path):
+            with _add_path_to_errors(path):
                 os.fdatasync(descriptor)
     finally:
         for descriptor in descriptors:
@@ -232,7 +232,7 @@ def sync_directory(path: str) -> None:
     """Makes the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with _naming(path):
+        with _add_path_to_errors(path):
             os.fsync(descriptor)
     finally:
         os.close(descriptor)

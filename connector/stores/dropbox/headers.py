@@ -57,9 +57,9 @@ class HeaderStore:
         content = os.fsencode(full)
         key = f"{self._client_id}-{next(self._numbers)}_{_digest(content)}"
         files.write_new(self.path(key), content, sync=self._sync)
-        short = _shortened(fields, key, keys_of(full))
+        short = _shorten(fields, key, keys_of(full))
         # The sidecar names a lost sidecar too. So a short name without room for both loses nothing.
-        return short if len(short) <= room else _shortened(fields, key)
+        return short if len(short) <= room else _shorten(fields, key)
 
     def full(self, name: str) -> str:
         """Returns the same as :meth:`expand`. If a sidecar is lost, returns all known headers and its key.
@@ -101,7 +101,7 @@ class HeaderStore:
             if key in seen:
                 return name, f"the headers of the message are damaged: {self.path(key)} refers to itself"
             seen.add(key)
-            gained = _gained(name)
+            gained = _added_properties(name)
             if gained:
                 full = codec.without_properties(full, [f"{pair.partition('=')[0]}=" for pair in gained])
                 full = codec.add_properties(full, "&".join(gained))
@@ -135,7 +135,7 @@ class HeaderStore:
         if digest and digest[1] != _digest(content):
             raise MalformedData(f"the headers of the message are damaged: {path} was changed")
         short, fields = codec.split(name), codec.split(full)
-        if short is None or fields is None or _facts(short) != _facts(codec.split(_shortened(fields, key))):
+        if short is None or fields is None or _facts(short) != _facts(codec.split(_shorten(fields, key))):
             raise MalformedData(
                 f"the headers of the message are damaged: {path} does not belong to the file name"
             )
@@ -183,7 +183,7 @@ def keys_of(name: str) -> list[str]:
     return [key for key in keys if key and "/" not in key and "\0" not in key and not key.startswith(".")]
 
 
-def _shortened(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:
+def _shorten(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:
     """Returns the short name of a message.
 
     Args:
@@ -209,7 +209,7 @@ def _facts(fields: codec.Fields | None) -> tuple[object, ...]:
     return (*fields[:4], codec.is_bare(fields.properties))
 
 
-def _gained(name: str) -> list[str]:
+def _added_properties(name: str) -> list[str]:
     """Returns the properties that were added to a short name later."""
     fields = codec.split(name)
     assert fields is not None  # only a structured name has properties

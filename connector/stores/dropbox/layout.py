@@ -26,7 +26,7 @@ from connector.errors import DestinationError, ProviderError, ProviderMisconfigu
 from connector.messaging.destination import RESERVED, Destination, parse_destination
 from connector.stores.dropbox import files
 from connector.stores.dropbox.codec import OWN, encode_field
-from connector.stores.dropbox.root import FRESH, OWN_DIRECTORY, gone
+from connector.stores.dropbox.root import FRESH, OWN_DIRECTORY, root_gone_error
 from connector.stores.engine.channel import owner_in
 
 FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "error")
@@ -73,7 +73,7 @@ class QueueFolders:
     whole: bool = False
 
 
-class Layout:
+class RootLayout:
     """Paths under one root.
 
     Args:
@@ -303,7 +303,7 @@ class Layout:
         A new root in its place would look drained, and would stop the return of the old root.
         """
         if not os.path.isdir(self.clients):
-            raise gone(self.root, "is gone")
+            raise root_gone_error(self.root, "is gone")
 
     @staticmethod
     def may_end(relative: str) -> bool:

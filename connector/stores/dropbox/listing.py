@@ -161,7 +161,7 @@ class Listing:
         if self._rejected:
             names = self._without_rejected(names)
         names = self._left.without_stuck(names)
-        self._names = self._sorted(names) if names else []
+        self._names = self._sort(names) if names else []
         ended = time.monotonic()
         self._stale_at = ended + max(_MAX_AGE, _COST_FACTOR * (ended - started))
 
@@ -172,7 +172,7 @@ class Listing:
         kept = {name for name, expiration in self._rejected.items() if not 0 < expiration <= now}
         return [name for name in names if name not in kept]
 
-    def _sorted(self, names: list[str]) -> list[str]:
+    def _sort(self, names: list[str]) -> list[str]:
         """Returns the names in reverse order of taking."""
         if all(map(_REGULAR, names)):
             self._ages.clear()
@@ -188,13 +188,13 @@ class Listing:
         for name in irregular:
             priority, age = rank(name)
             if age is None:
-                age = ages[name] = self._ages.get(name) or self._modified(name)
+                age = ages[name] = self._ages.get(name) or self._time_of_writing(name)
             keys.append(order_key(priority, age, name))
         self._ages = ages
         keys.sort(reverse=True)
         return [name for _, _, name in keys]
 
-    def _modified(self, name: str) -> int:
+    def _time_of_writing(self, name: str) -> int:
         """Returns the time of writing of a file whose name has no time, in microseconds since 1970."""
         try:
             return os.lstat(f"{self._folder}/{name}").st_mtime_ns // 1000

@@ -14,13 +14,15 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.claims import DropboxClaim
 from connector.stores.dropbox.files import names_in
 from connector.stores.dropbox.headers import HeaderStore
-from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.layout import RootLayout
 from connector.stores.dropbox.listing import rank
 from connector.stores.dropbox.open_claims import claims_by_owner
 from connector.stores.dropbox.subscription_files import directory_name
 
 
-def open_batches(layout: Layout, headers: HeaderStore, in_progress: Destination | None) -> list[BatchNote]:
+def open_batches(
+    layout: RootLayout, headers: HeaderStore, in_progress: Destination | None
+) -> list[BatchNote]:
     """Returns the open claims of all clients, by client and batch.
 
     Raises:
@@ -34,7 +36,7 @@ def open_batches(layout: Layout, headers: HeaderStore, in_progress: Destination 
     return found
 
 
-def _claimed_at(layout: Layout, claims: dict[int, DropboxClaim]) -> float:
+def _claimed_at(layout: RootLayout, claims: dict[int, DropboxClaim]) -> float:
     """Returns the time of the first remaining claim, in seconds: a rename changes the ctime of the file."""
     for claim in claims.values():
         try:
@@ -44,7 +46,7 @@ def _claimed_at(layout: Layout, claims: dict[int, DropboxClaim]) -> float:
     return 0.0
 
 
-def look_at_waiting(layout: Layout, source: Destination | TopicSubscription) -> WaitingNote:
+def look_at_waiting(layout: RootLayout, source: Destination | TopicSubscription) -> WaitingNote:
     """Returns the number of waiting messages of a source, and the time of the oldest message.
 
     Raises:

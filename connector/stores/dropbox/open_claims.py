@@ -11,7 +11,7 @@ from connector.stores.dropbox import codec
 from connector.stores.dropbox.claims import DropboxClaim, in_progress_origin, split_tag
 from connector.stores.dropbox.files import names_in
 from connector.stores.dropbox.headers import HeaderStore
-from connector.stores.dropbox.layout import VIEW_LETTERS, Layout, QueueFolders
+from connector.stores.dropbox.layout import VIEW_LETTERS, QueueFolders, RootLayout
 from connector.stores.dropbox.transaction_log import sources_left
 from connector.stores.engine.channel import Channel, Part
 
@@ -19,7 +19,10 @@ _PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-E
 
 
 def claims_by_owner(
-    layout: Layout, headers: HeaderStore, client_ids: Collection[str] | None, in_progress: Destination | None
+    layout: RootLayout,
+    headers: HeaderStore,
+    client_ids: Collection[str] | None,
+    in_progress: Destination | None,
 ) -> dict[str, list[DropboxClaim]]:
     """Returns the claims under the root by the client in the file name, in the order of taking.
 
@@ -54,14 +57,14 @@ def claims_by_owner(
     return found
 
 
-def _places(layout: Layout) -> Iterator[tuple[QueueFolders, str]]:
+def _places(layout: RootLayout) -> Iterator[tuple[QueueFolders, str]]:
     """Yields all folders of messages, each with the key of its subscription."""
     for folders in layout.everywhere():
         yield folders, os.path.basename(folders.base) if folders.copy_tag else ""
 
 
 def in_progress_claims(
-    layout: Layout, headers: HeaderStore, in_progress: Destination
+    layout: RootLayout, headers: HeaderStore, in_progress: Destination
 ) -> Iterator[DropboxClaim]:
     """Yields the messages in an in-progress destination, as claims."""
     folders = layout.queue(in_progress)

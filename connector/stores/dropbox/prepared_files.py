@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from connector.stores.dropbox import files
 from connector.stores.dropbox.claims import split_tag
 from connector.stores.dropbox.clients import living_clients
-from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.layout import RootLayout
 
 
-def prepared_files(layout: Layout) -> Iterator[tuple[str, str]]:
+def prepared_files(layout: RootLayout) -> Iterator[tuple[str, str]]:
     """Yields the client and the path of each prepared message under a root."""
     for folders in layout.everywhere():
         for name in files.names_in(folders.working):
@@ -19,12 +19,12 @@ def prepared_files(layout: Layout) -> Iterator[tuple[str, str]]:
                 yield tag.owner.client_id, f"{folders.working}/{name}"
 
 
-def owners_of_prepared(layout: Layout) -> set[str]:
+def owners_of_prepared(layout: RootLayout) -> set[str]:
     """Returns the clients that have prepared messages, living or not."""
     return {client_id for client_id, _ in prepared_files(layout)}
 
 
-def remove_prepared(layout: Layout, client_id: str) -> None:
+def remove_prepared(layout: RootLayout, client_id: str) -> None:
     """Removes the prepared messages of a client.
 
     A file that this user may not remove stays.
@@ -37,7 +37,7 @@ def remove_prepared(layout: Layout, client_id: str) -> None:
             _remove(layout, path)
 
 
-def remove_forgotten(layout: Layout) -> None:
+def remove_forgotten(layout: RootLayout) -> None:
     """Removes the prepared messages of clients that have no file any more. No recovery looks for these.
 
     Raises:
@@ -50,7 +50,7 @@ def remove_forgotten(layout: Layout) -> None:
             _remove(layout, path)
 
 
-def _remove(layout: Layout, path: str) -> None:
+def _remove(layout: RootLayout, path: str) -> None:
     try:
         files.remove(path)
     except OSError as error:

@@ -18,9 +18,9 @@ from connector.stores.dropbox.committer import Committer
 from connector.stores.dropbox.file_names import FileNames
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.heartbeat import Heartbeat
-from connector.stores.dropbox.layout import Layout, QueueFolders
+from connector.stores.dropbox.layout import QueueFolders, RootLayout
 from connector.stores.dropbox.monitoring import look_at_waiting, open_batches
-from connector.stores.dropbox.pruning import Pruner
+from connector.stores.dropbox.pruning import RootPruner
 from connector.stores.dropbox.registry import DropboxRegistry
 from connector.stores.dropbox.root import Root
 from connector.stores.dropbox.store import DropboxStore
@@ -69,7 +69,7 @@ class DropboxProvider(AdapterProvider):
         if outgoing is not None and (incoming == "") != (outgoing == ""):
             raise ValueError(f"incoming {incoming!r} and outgoing {outgoing!r}: expected both empty, or none")
         self.root = Root(root, create=create, record=record)
-        self.layout = Layout(root, incoming, outgoing)
+        self.layout = RootLayout(root, incoming, outgoing)
         self.durable = durable
         self.keep_processed = keep_processed
         self.redelivery_limit = redelivery_limit
@@ -171,7 +171,7 @@ class DropboxProvider(AdapterProvider):
             layout, headers, FileNames(headers), committer, own, self.durable, keep, heartbeat
         )
         shared = layout.application(file.application) if file.application else ""
-        store = DropboxStore(context, Pruner(layout, headers, self.keep_processed, shared))
+        store = DropboxStore(context, RootPruner(layout, headers, self.keep_processed, shared))
         registry = DropboxRegistry(context, client_lock, file, self.lease, store.end)
         watch = DropboxWatch(store.directories, store.set_return_listener)
         limit = self.redelivery_limit or None

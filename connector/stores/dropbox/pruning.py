@@ -16,7 +16,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.retention import Pruned, Retention
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.headers import HeaderStore
-from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.layout import RootLayout
 from connector.stores.dropbox.prepared_files import remove_forgotten
 from connector.stores.engine.headers import ORIGIN
 
@@ -30,7 +30,7 @@ Removal = tuple[Destination | None, bool]
 """The queue of a copy that was looked at (None = no copy), and whether the file was removed."""
 
 
-class Pruner:
+class RootPruner:
     """Removes files of one root in passes, each in as many steps as necessary.
 
     A pass begins once an hour, or more often for a short retention, counted over all clients.
@@ -41,7 +41,7 @@ class Pruner:
         state: directory that the instances of the adapter share. Empty for a client that is no adapter.
     """
 
-    def __init__(self, layout: Layout, headers: HeaderStore, keep: float | None, state: str) -> None:
+    def __init__(self, layout: RootLayout, headers: HeaderStore, keep: float | None, state: str) -> None:
         self._layout = layout
         self._headers = headers
         self._keep = keep
@@ -72,7 +72,7 @@ class Pruner:
             limit = 0.0 if self._keep is None else time.time() - self._keep
             for folders in self._layout.everywhere() if self._keep is not None else ():
                 for folder in (folders.processed, folders.expired):
-                    yield from self._prune(None, folder, lambda entry: _changed(entry) < limit)
+                    yield from self._prune(None, folder, lambda entry: _time_of_change(entry) < limit)
         if retentions and self._state and _is_due(self._state, min(one.seconds for one in retentions)):
             for retention in retentions:
                 folder = self._layout.outbox(retention.destination).target
@@ -101,7 +101,7 @@ class Pruner:
             if codec.OWNER in name:
                 return False  # claimed by a client that uses this as an in-progress destination
             message, _ = codec.decode(name, readable_only=True)
-            return retention.is_over(message, _changed(entry), now)
+            return retention.is_over(message, _time_of_change(entry), now)
 
         return is_over
 
@@ -139,7 +139,7 @@ def _is_later(encoded: str, limit: datetime.datetime) -> bool:
         return False
 
 
-def _changed(entry: os.DirEntry[str]) -> float:
+def _time_of_change(entry: os.DirEntry[str]) -> float:
     return entry.stat(follow_symlinks=False).st_ctime
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from connector import faults
 from connector.errors import MalformedData, ProviderError
 from connector.stores.dropbox import codec, files
-from connector.stores.dropbox.claims import TAG, DropboxClaim, owned_name, owner_text
+from connector.stores.dropbox.claims import TAG, DropboxClaim, name_with_owner, owner_text
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.files import MANY, OpenFolders, rename_to_free_name
@@ -193,7 +193,7 @@ class DropboxReader(Reader):
     def _move_to_in_progress(self, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
         assert self._in_progress is not None
         owner = self._client_id, cycle, sequence
-        moved = owned_name(name, owner_text(*owner), self._folders.destination)
+        moved = name_with_owner(name, owner_text(*owner), self._folders.destination)
         if len(os.fsencode(moved)) > codec.NAME_MAX:
             moved = self._fit(moved, codec.NAME_MAX)
         target = f"{self._in_progress.target}/{moved}"

@@ -29,17 +29,17 @@ from connector.stores.dropbox.clients import (
     living_clients,
 )
 from connector.stores.dropbox.codec import NAME_MAX, encode_field
-from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.layout import RootLayout
 from connector.stores.dropbox.lock_files import CONSUMERS, LockFile, exclusive, living
 from connector.stores.dropbox.open_claims import claims_by_owner
 from connector.stores.dropbox.prepared_files import owners_of_prepared
 from connector.stores.dropbox.subscription_files import (
     DELETED,
     NEW,
-    checked,
     directory_name,
     find_subscription,
     read_subscription,
+    without_bad_selector,
     write_subscription,
 )
 from connector.stores.engine.channel import Channel
@@ -99,7 +99,7 @@ class DropboxRegistry(Registry):
     ) -> None:
         self.info = client_info(context.client_id, file)
         self._context = context
-        self._layout: Layout = context.layout
+        self._layout: RootLayout = context.layout
         self._client_lock = client_lock
         self._file = file
         self._lease = lease
@@ -190,7 +190,7 @@ class DropboxRegistry(Registry):
             return known[1]
         is_fresh = time.time_ns() - changed < _FRESH_NS
         found = tuple(
-            checked(record, folders.base)
+            without_bad_selector(record, folders.base)
             for folders in self._layout.subscriptions_of(topic)
             if (record := read_subscription(topic, folders)) is not None
         )

@@ -76,7 +76,7 @@ class Root:
             if self._identity is not None and not lack and self._read_id() != self._identity:
                 lack = "is another one"
             if lack or not os.path.isdir(self._own):
-                raise gone(self.path, lack or "is another one")
+                raise root_gone_error(self.path, lack or "is another one")
             return True
         if known is not None and not lack and (found := self._read_id()) != known:
             lack = "is another one" if found else "has no id"
@@ -264,7 +264,7 @@ class KnownRoots:
         )
 
 
-def gone(root: str, lack: str = "is missing") -> ProviderError:
+def root_gone_error(root: str, lack: str = "is missing") -> ProviderError:
     """Returns the error of a root that was in use and is gone."""
     return ProviderError(
         f"the root {root} {lack} (moved, removed or not mounted): mount it again, or move it back"

@@ -27,7 +27,7 @@ from connector.stores.dropbox.changes import Changes
 from connector.stores.dropbox.claims import (
     TAG,
     DropboxClaim,
-    owned_name,
+    name_with_owner,
     owner_text,
     remove_messages,
     split_tag,
@@ -38,7 +38,7 @@ from connector.stores.dropbox.layout import QueueFolders
 from connector.stores.dropbox.listing import rank
 from connector.stores.dropbox.open_claims import claims_by_owner, in_progress_claims
 from connector.stores.dropbox.prepared_files import remove_prepared
-from connector.stores.dropbox.pruning import Pruner
+from connector.stores.dropbox.pruning import RootPruner
 from connector.stores.dropbox.reader import DropboxReader
 from connector.stores.dropbox.subscription_files import DELETED
 from connector.stores.dropbox.tasks import DropboxTaskSpec, without_owner
@@ -63,7 +63,7 @@ class DropboxStore(Store):
 
     has_foreign = True
 
-    def __init__(self, context: ClientContext, pruner: Pruner) -> None:
+    def __init__(self, context: ClientContext, pruner: RootPruner) -> None:
         self.title = context.layout.root
         self.context = context
         self.layout = context.layout
@@ -237,7 +237,7 @@ class DropboxStore(Store):
         if edit.deliveries is not None:
             name = codec.with_delivery_count(name, edit.deliveries + 1)
         if owner is not None:
-            name = owned_name(name, owner_text(*owner), claim.destination)
+            name = name_with_owner(name, owner_text(*owner), claim.destination)
         else:
             name = codec.without_properties(name, (codec.OWNER,))
         fitted = claim.name

@@ -25,7 +25,7 @@ from connector.messaging.selector import compile_selector
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox import files
 from connector.stores.dropbox.codec import NAME_MAX, decode_field, encode_field
-from connector.stores.dropbox.layout import FOLDERS, Layout, QueueFolders
+from connector.stores.dropbox.layout import FOLDERS, QueueFolders, RootLayout
 from connector.stores.dropbox.lock_files import CONSUMERS
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.client import SUBSCRIPTION
@@ -89,13 +89,13 @@ def _read_name(folder: str) -> tuple[str, str, bool, bool]:
     return decode_field(first), decode_field(second), durable, no_local
 
 
-def find_subscription(layout: Layout, client_id: str, name: str, *, durable: bool) -> Record | None:
+def find_subscription(layout: RootLayout, client_id: str, name: str, *, durable: bool) -> Record | None:
     """Returns the record of a named subscription of any topic, without reading the others."""
     for topic in layout.topics():
         details = TopicSubscription(topic, name, client_id, durable)
         for no_local in (False, True):
             folders = layout.subscription(topic, directory_name(replace(details, no_local=no_local)))
-            if (record := _found(topic, folders, client_id, name)) is not None:
+            if (record := _read_if_named(topic, folders, client_id, name)) is not None:
                 return record
     begins = encode_field(name), name
     for topic in layout.topics():  # another program may have written the name in another way
@@ -104,19 +104,19 @@ def find_subscription(layout: Layout, client_id: str, name: str, *, durable: boo
                 continue
             if _read_name(folder)[:3] == (name, client_id, durable):
                 folders = layout.subscription(topic, folder)
-                if (record := _found(topic, folders, client_id, name)) is not None:
+                if (record := _read_if_named(topic, folders, client_id, name)) is not None:
                     return record
     return None
 
 
-def _found(topic: Destination, folders: QueueFolders, client_id: str, name: str) -> Record | None:
+def _read_if_named(topic: Destination, folders: QueueFolders, client_id: str, name: str) -> Record | None:
     record = read_subscription(topic, folders)
     if record is None or (record.data["client_id"], record.data["name"]) != (client_id, name):
         return None
-    return checked(record, folders.base)
+    return without_bad_selector(record, folders.base)
 
 
-def write_subscription(layout: Layout, record: Record, unique: str, *, durable: bool) -> None:
+def write_subscription(layout: RootLayout, record: Record, unique: str, *, durable: bool) -> None:
     """Makes a subscription, or changes its details.
 
     Args:
@@ -174,7 +174,7 @@ def _details(record: Record) -> bytes:
     return json.dumps(dict(record.data), indent=1).encode()
 
 
-def checked(record: Record, folder: str) -> Record:
+def without_bad_selector(record: Record, folder: str) -> Record:
     """Returns a record with a valid selector.
 
     A selector that a user has spoiled is dropped with a warning.

@@ -15,7 +15,7 @@ from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG, in_progress_origin, waits
 from connector.stores.dropbox.clients import holds_lock
 from connector.stores.dropbox.headers import HeaderStore
-from connector.stores.dropbox.layout import SUBSCRIPTIONS, Layout
+from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
 from connector.stores.engine.headers import ORIGIN
 from connector.stores.engine.store import TaskStore, TaskStoreSpec
 
@@ -45,7 +45,7 @@ class DropboxTaskSpec(TaskStoreSpec):
 class DropboxTaskStore(TaskStore):
     def __init__(self, spec: DropboxTaskSpec) -> None:
         self._spec = spec
-        self._layout = Layout(spec.root, spec.incoming, spec.outgoing)
+        self._layout = RootLayout(spec.root, spec.incoming, spec.outgoing)
         # Several accesses of one client write sidecars, also on other machines. So each access has unique
         # keys.
         self._headers = HeaderStore(

@@ -28,7 +28,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from connector import faults
 from connector.errors import ProviderError
 from connector.stores.dropbox import files
-from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.layout import RootLayout
 
 LEFT: Final = "-left"
 """End of the name of a record in ``committing/`` whose moves cannot be made now, because of their files."""
@@ -119,7 +119,7 @@ def _format(move: Move) -> str:
     if not (line.isascii() and line.isprintable() and line.count(" ") == spaces):
         paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
         if _odd(paths):
-            line, _ = _line(f"{_HEAD}{move.kind} --encoding percent", _quoted(move))
+            line, _ = _line(f"{_HEAD}{move.kind} --encoding percent", _quote_move(move))
     return line
 
 
@@ -135,7 +135,7 @@ def _line(head: str, move: Move) -> tuple[str, int]:
     return line, spaces
 
 
-def _quoted(move: Move) -> Move:
+def _quote_move(move: Move) -> Move:
     """Returns the move with paths and key in percent-encoding."""
     texts = (move.source, move.target, move.rollback, move.published)
     source, *others = (None if text is None else _quote(text) for text in texts)
@@ -224,7 +224,7 @@ class Left(NamedTuple):
 
 
 def roll_forward(
-    layout: Layout,
+    layout: RootLayout,
     moves: Sequence[tuple[str, str | None]],
     fit: Callable[[str], str],
     left: list[Left] | None = None,
@@ -264,7 +264,7 @@ def roll_forward(
     return {root + folder for folder in folders}
 
 
-def sources_left(layout: Layout) -> frozenset[str]:
+def sources_left(layout: RootLayout) -> frozenset[str]:
     """Returns the files of settled messages that could not be moved, relative to the root."""
     found: set[str] = set()
     for name in files.names_in(layout.committing):
@@ -274,7 +274,7 @@ def sources_left(layout: Layout) -> frozenset[str]:
     return frozenset(found)
 
 
-def _remove(layout: Layout, path: str) -> None:
+def _remove(layout: RootLayout, path: str) -> None:
     """Removes a file. A sidecar that this user may not remove stays, because no message needs it any more."""
     try:
         files.remove(layout.absolute(path))
@@ -284,7 +284,7 @@ def _remove(layout: Layout, path: str) -> None:
             raise
 
 
-def _rename(layout: Layout, old: str, new: str, fit: Callable[[str], str]) -> bool:
+def _rename(layout: RootLayout, old: str, new: str, fit: Callable[[str], str]) -> bool:
     """Moves a file, also if the target name is taken.
 
     False if the target has ended and the file is removed.

@@ -12,7 +12,7 @@ from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.stores.engine.channel import temporary_owner
 from connector.stores.engine.client import check_sendable, has_ended
-from connector.stores.engine.headers import Stamp
+from connector.stores.engine.headers import MessageIds
 from connector.stores.engine.store import TaskStore, TaskStoreSpec
 
 
@@ -29,7 +29,7 @@ class LocalAccessSpec(AccessSpec):
 class LocalAccess(MessageAccess):
     def __init__(self, store: TaskStore) -> None:
         self._store = store
-        self._stamp = Stamp(store.client_id)
+        self._ids = MessageIds(store.client_id)
 
     def check(self) -> None:
         self._store.check()
@@ -48,7 +48,7 @@ class LocalAccess(MessageAccess):
         # The same key gives the same end of the id. So a second attempt is recognised.
         name = f"{destination} {key}".encode("utf-8", "surrogateescape")
         suffix = hashlib.blake2b(name, digest_size=8).hexdigest()
-        stored = self._stamp.new(message, suffix)
+        stored = self._ids.new(message, suffix)
         handle: Any = self._store.prepare(destination, stored, suffix)
         return Prepared(handle, destination)
 

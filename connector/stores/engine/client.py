@@ -7,7 +7,7 @@ from typing import Final
 
 from connector.errors import ClientIdError, DestinationError, UnknownDestination
 from connector.messaging.destination import Destination
-from connector.stores.engine.headers import Stamp
+from connector.stores.engine.headers import MessageIds
 from connector.stores.engine.registry import ClientInfo, Record, Registry
 from connector.stores.engine.store import Store, Watch
 
@@ -30,7 +30,7 @@ class Client:
     registry: Registry
     watch: Watch
     limit: int | None
-    stamp: Stamp
+    stamp: MessageIds
 
     @property
     def info(self) -> ClientInfo:

@@ -22,14 +22,14 @@ from connector.stores.engine.access import LocalAccessSpec
 from connector.stores.engine.channel import Channel, Part, temporary_owner
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable, hold_client_id
-from connector.stores.engine.headers import Stamp
+from connector.stores.engine.headers import MessageIds
 from connector.stores.engine.poller import LocalPoller
 from connector.stores.engine.recovery import LocalLeftover, LocalRecovery
 from connector.stores.engine.registry import Record, Registry
 from connector.stores.engine.rules import DeliveryRules
 from connector.stores.engine.settlement import LocalSettler
 from connector.stores.engine.store import Store, Unreadable, Watch
-from connector.stores.engine.subscriptions import Subscription, Subscriptions
+from connector.stores.engine.subscriptions import StoredSubscription, Subscriptions
 from connector.stores.engine.temporary import TemporaryDestinations
 from connector.stores.engine.topics import ForeignMessages
 
@@ -63,7 +63,7 @@ class LocalConnection(Connection):
         virtual_destinations: bool = True,
     ) -> None:
         self.client_id = registry.info.client_id
-        self._client = client = Client(store, registry, watch, limit, Stamp(self.client_id))
+        self._client = client = Client(store, registry, watch, limit, MessageIds(self.client_id))
         self.store = store
         self._registry = registry
         self._watch = watch
@@ -171,7 +171,9 @@ class LocalConnection(Connection):
         with self._registry.lock():
             self._registry.remove(consumer)
 
-    def _close_subscription(self, subscription: Subscription, consumer: Record, poller: LocalPoller) -> None:
+    def _close_subscription(
+        self, subscription: StoredSubscription, consumer: Record, poller: LocalPoller
+    ) -> None:
         self._remove_poller(poller)
         self._subscriptions.detach(subscription, consumer)
 
@@ -313,9 +315,9 @@ class LocalConnection(Connection):
             raise UnknownDestination(
                 f"there is no {destination} in {self.store.title}" + (f"; there are {known}" if known else "")
             )
-        return self._shown(destination, unreadable) if destination.is_queue else iter(())
+        return self._scan(destination, unreadable) if destination.is_queue else iter(())
 
-    def _shown(self, destination: Destination, unreadable: Unreadable | None) -> Iterator[Message]:
+    def _scan(self, destination: Destination, unreadable: Unreadable | None) -> Iterator[Message]:
         view = destination.view
         channel = Channel(destination.base, part=_PARTS.get(view, Part.MAIN))
         waiting, claimed = view != "PROCESSING", view in ("", "PROCESSING")

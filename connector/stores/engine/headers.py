@@ -18,7 +18,7 @@ _COUNT: Final = "JMSXDeliveryCount"
 _MAX_INT: Final = (1 << 31) - 1
 
 
-class Stamp:
+class MessageIds:
     """Gives the messages of one client ids in the order of creation: ``ID:TIME-CLIENT-SUFFIX``.
 
     Args:
@@ -60,7 +60,7 @@ class Stamp:
         return stored
 
 
-def edited(message: Message, edit: Edit) -> Message:
+def apply_edit(message: Message, edit: Edit) -> Message:
     """Returns the headers after an edit, without a body. The same object if no header changes."""
     if not edit.properties and not edit.dropped and edit.deliveries in (None, message.delivery_count - 1):
         return message
@@ -75,7 +75,7 @@ def edited(message: Message, edit: Edit) -> Message:
     return changed
 
 
-def counted_anew(message: Message) -> Edit:
+def edit_to_put_aside(message: Message) -> Edit:
     """Returns the edit of a message that is put aside.
 
     The deliveries become ``connector_attempts``, and their count restarts. Otherwise a message that is moved
@@ -86,12 +86,12 @@ def counted_anew(message: Message) -> Edit:
     return Edit({_ATTEMPTS: min(attempts, _MAX_INT)}, (), 0)
 
 
-def copied(settlement: Settlement | GroupSettlement) -> Edit:
+def edit_of_copy(settlement: Settlement | GroupSettlement) -> Edit:
     """Returns the edit of the copies of a settlement. A copy has the history of that settlement only."""
     return Edit(settlement.properties, HISTORY, 0)
 
 
-def returned(settlement: Settlement) -> Edit:
+def edit_of_return(settlement: Settlement) -> Edit:
     """Returns the edit of a message that a settlement gives back."""
     return Edit(settlement.properties, (), max(0, settlement.delivery_count))
 

@@ -110,11 +110,11 @@ class LocalRecovery:
     def adopt(self, claim: LocalClaim, cycle: int, sequence: int) -> LocalClaim | None:
         """Claims a message without a living owner. Returns None if the message is gone."""
         owner = Owner(self._client.info.client_id, cycle, sequence)
-        return self._client.store.set_owner(claim, owner, _delivered_once_more(claim))
+        return self._client.store.set_owner(claim, owner, _count_delivery(claim))
 
     def leave_unowned(self, claim: LocalClaim) -> None:
         """Leaves a message in an in-progress destination, without an owner."""
-        self._client.store.set_owner(claim, None, _delivered_once_more(claim))
+        self._client.store.set_owner(claim, None, _count_delivery(claim))
 
     def end_client(self, client_id: str, claims: Sequence[LocalClaim]) -> None:
         """Removes everything of a dead client. Messages of open claims come again, as one more delivery."""
@@ -133,7 +133,7 @@ class LocalRecovery:
         self._subscriptions.sweep()
 
 
-def _delivered_once_more(claim: LocalClaim) -> Edit:
+def _count_delivery(claim: LocalClaim) -> Edit:
     """Returns an edit that counts a delivery.
 
     Counts no delivery of a message that waits, or that was left, and so counted, before.

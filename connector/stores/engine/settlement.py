@@ -22,7 +22,7 @@ from connector.stores.engine.changes import (
 from connector.stores.engine.channel import Channel, Part
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable
-from connector.stores.engine.headers import copied, edited, returned
+from connector.stores.engine.headers import apply_edit, edit_of_copy, edit_of_return
 from connector.stores.engine.subscriptions import Subscriptions
 from connector.stores.engine.temporary import TemporaryDestinations
 
@@ -83,7 +83,7 @@ class LocalSettler:
     def _send_alone(self, prepared: Prepared) -> None:
         """Sends a single message to a queue, without any other change. A request does this."""
         destination = prepared.destination
-        change = self._gone(prepared) or Sent(prepared.handle, (Channel(destination),))
+        change = self._discard_if_ended(prepared) or Sent(prepared.handle, (Channel(destination),))
         try:
             self._client.store.apply((change,), fenced=False)
         except SettlementError:
@@ -100,10 +100,10 @@ class LocalSettler:
             group.check()
             claims = cast(Sequence[LocalClaim], group.claims)
             keys = group.published if self._has_window else ()
-            changes.append(GroupMoved(claims, channels[0], copied(group), keys))
+            changes.append(GroupMoved(claims, channels[0], edit_of_copy(group), keys))
 
     def _send(self, prepared: Prepared, writable: dict[Destination, tuple[Channel]]) -> Change:
-        if (gone := self._gone(prepared)) is not None:
+        if (gone := self._discard_if_ended(prepared)) is not None:
             return gone
         destination = prepared.destination
         channels = self._check_writable(destination, writable)
@@ -117,7 +117,7 @@ class LocalSettler:
             )
         return Sent(prepared.handle, self._subscriptions.channels_for(destination, headers))
 
-    def _gone(self, prepared: Prepared) -> Discarded | None:
+    def _discard_if_ended(self, prepared: Prepared) -> Discarded | None:
         """Returns the change for a message whose temporary destination has ended. None = not ended."""
         if not self._temporaries.has_ended(prepared.destination):
             return None
@@ -132,13 +132,13 @@ class LocalSettler:
         assert isinstance(claim, LocalClaim)
         key = settlement.published if self._has_window else None
         if settlement.give_back:
-            return GivenBack(claim, returned(settlement), settlement.stay and claim.in_progress)
+            return GivenBack(claim, edit_of_return(settlement), settlement.stay and claim.in_progress)
         if copy_to is not None:
             channels = self._check_writable(copy_to, writable)
-            edit = copied(settlement)
+            edit = edit_of_copy(settlement)
             if copy_to.is_queue:
                 return Moved(claim, channels, edit, key)
-            headers = edited(claim.headers(), edit)
+            headers = apply_edit(claim.headers(), edit)
             return Moved(claim, self._subscriptions.channels_for(copy_to, headers), edit, key)
         if claim.destination.view == "RECOVER-ERROR":
             return Moved(claim, (claim.home._replace(part=Part.MAIN),), _AS_NEW, key)

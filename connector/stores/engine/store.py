@@ -57,7 +57,7 @@ class Verdict(Enum):
     EXPIRED = "expired"
     """The store moves the message to :attr:`.channel.Part.EXPIRED`, unchanged, or drops the message."""
     EXHAUSTED = "exhausted"
-    """The store moves the message to :attr:`.channel.Part.ERROR`, edited by :func:`.headers.counted_anew`."""
+    """The store moves the message to :attr:`.channel.Part.ERROR`: see :func:`.headers.edit_to_put_aside`."""
 
 
 class Judge(Protocol):

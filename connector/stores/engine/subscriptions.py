@@ -25,7 +25,7 @@ _log: Final = logging.getLogger("connector.core")
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class StoredSubscription:
     """A recorded subscription.
 
     Args:
@@ -47,7 +47,7 @@ class Subscription:
         return compile_selector(self.details.selector) if self.details.selector else None
 
 
-_Target = tuple[Subscription, Channel, Selector | None]
+_Target = tuple[StoredSubscription, Channel, Selector | None]
 """A subscription with its channel and its compiled selector."""
 
 
@@ -57,7 +57,7 @@ class Subscriptions:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._numbers = itertools.count(1)
-        self._ending: list[Subscription] = []
+        self._ending: list[StoredSubscription] = []
         self._known: dict[Destination, tuple[Sequence[Record], list[_Target]]] = {}
 
     # -- receivers of a message -------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Subscriptions:
                 found.append(channel)
         return found
 
-    def of(self, topic: Destination) -> list[Subscription]:
+    def of(self, topic: Destination) -> list[StoredSubscription]:
         """Returns the subscriptions of a topic."""
         return [subscription for subscription, _, _ in self._of(topic)]
 
@@ -97,14 +97,14 @@ class Subscriptions:
             known = self._known[topic] = records, found
         return known[1]
 
-    def _all(self) -> Iterator[Subscription]:
+    def _all(self) -> Iterator[StoredSubscription]:
         for topic in self._client.store.destinations():
             if not topic.is_queue:
                 yield from self.of(topic)
 
     # -- consumers ---------------------------------------------------------------------------------
 
-    def attach(self, wanted: TopicSubscription) -> tuple[Subscription, Record]:
+    def attach(self, wanted: TopicSubscription) -> tuple[StoredSubscription, Record]:
         """Adds a consumer: makes, uses or replaces the subscription, and records the consumer.
 
         Raises:
@@ -115,7 +115,7 @@ class Subscriptions:
         registry, store = self._client.registry, self._client.store
         with registry.lock():
             found = self._find(wanted.client_id, wanted.name, durable=wanted.durable) if wanted.name else None
-            existing = self._existing(found) if found is not None else None
+            existing = self._describe(found) if found is not None else None
             todo = decide(wanted, existing if wanted.durable else None, None if wanted.durable else existing)
             if found is not None and todo is Attach.REPLACE:
                 self._refuse_unacknowledged(found)
@@ -123,11 +123,11 @@ class Subscriptions:
                 self._remove(found)
                 found = None
             if found is None:
-                subscription = Subscription(self._key(wanted), wanted, self._client.info.origin)
+                subscription = StoredSubscription(self._key(wanted), wanted, self._client.info.origin)
                 store.create(Channel(wanted.topic))
                 self._write(subscription)
             elif existing is not None and not existing.consumers + existing.own:
-                subscription = Subscription(found.key, found.details, self._client.info.origin)
+                subscription = StoredSubscription(found.key, found.details, self._client.info.origin)
                 if not wanted.durable:  # has ended, but is not removed yet
                     store.empty(found.channel)
                 if subscription != found:
@@ -147,7 +147,7 @@ class Subscriptions:
         self._client.registry.write(record)
         return record
 
-    def detach(self, subscription: Subscription, consumer: Record) -> None:
+    def detach(self, subscription: StoredSubscription, consumer: Record) -> None:
         """Removes a consumer. A subscription that is not durable ends with its last consumer."""
         with self._client.registry.lock():
             self._client.registry.remove(consumer)
@@ -208,19 +208,19 @@ class Subscriptions:
         )
         return found
 
-    def info(self, one: Subscription) -> SubscriptionInfo:
+    def info(self, one: StoredSubscription) -> SubscriptionInfo:
         """Returns the details and counts of a subscription."""
         counts = self._client.store.count(one.channel)
         numbers = (counts.waiting, counts.claimed, counts.expired, counts.error)
         return SubscriptionInfo(one.details, len(self.consumers(one.channel)), *numbers)
 
-    def _existing(self, found: Subscription) -> Existing:
+    def _describe(self, found: StoredSubscription) -> Existing:
         consumers = self.consumers(found.channel)
         application = self._client.info.application
         own = [one for one in consumers if application and one.owner and one.owner.application == application]
         return Existing(found.details, len(consumers) - len(own), len(own))
 
-    def _find(self, client_id: str, name: str, *, durable: bool) -> Subscription | None:
+    def _find(self, client_id: str, name: str, *, durable: bool) -> StoredSubscription | None:
         record = self._client.registry.subscription(client_id, name, durable=durable)
         return None if record is None else _read(record)
 
@@ -228,19 +228,19 @@ class Subscriptions:
         unique = f"{self._client.info.client_id}-{next(self._numbers)}"
         return self._client.registry.subscription_key(wanted, unique)
 
-    def _write(self, subscription: Subscription) -> None:
+    def _write(self, subscription: StoredSubscription) -> None:
         self._client.registry.write(_record(subscription))
 
-    def _remove(self, subscription: Subscription, *, claimed: bool = False) -> None:
+    def _remove(self, subscription: StoredSubscription, *, claimed: bool = False) -> None:
         self._client.store.remove(subscription.channel, claimed=claimed)
 
-    def _end_unattended(self, subscription: Subscription) -> None:
+    def _end_unattended(self, subscription: StoredSubscription) -> None:
         if not subscription.details.durable and not self.consumers(subscription.channel):
             self._remove(subscription)
             if self._client.store.has(subscription.channel):  # A message of the subscription is claimed.
                 self._ending.append(subscription)
 
-    def _refuse_unacknowledged(self, found: Subscription) -> None:
+    def _refuse_unacknowledged(self, found: StoredSubscription) -> None:
         if claimed := self._client.store.count(found.channel).claimed:
             raise SubscriptionError(
                 f"the subscription {found.details.name!r} of {found.details.topic} has "
@@ -257,20 +257,20 @@ def _target(record: Record, before: tuple[Record, _Target] | None) -> _Target:
     return one, one.channel, one.selector()
 
 
-def _record(subscription: Subscription) -> Record:
+def _record(subscription: StoredSubscription) -> Record:
     details = subscription.details
     data = {**asdict(details), "topic": str(details.topic), "origin": subscription.origin}
     return Record(SUBSCRIPTION, Channel(details.topic), subscription.key, data, durable=details.durable)
 
 
-def _read(record: Record) -> Subscription:
+def _read(record: Record) -> StoredSubscription:
     data = dict(record.data)
     origin = data.pop("origin")
     # The topic is the same object in every channel of the topic, because each message compares the topic.
     data["topic"] = (
         record.of.destination if isinstance(record.of, Channel) else parse_destination(data["topic"])
     )
-    return Subscription(record.key, TopicSubscription(**data), origin)
+    return StoredSubscription(record.key, TopicSubscription(**data), origin)
 
 
 def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:

@@ -25,7 +25,7 @@ from connector.stores.engine.changes import (
 from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import SUBSCRIPTION
-from connector.stores.engine.headers import ORIGIN, counted_anew, edited, origin_queue
+from connector.stores.engine.headers import ORIGIN, apply_edit, edit_to_put_aside, origin_queue
 from connector.stores.engine.store import Counts, Judge, Reader, Store, Unreadable, Verdict
 from connector.stores.memory.entries import ChannelPart, Entry, MemoryClaim, WaitingEntries
 from connector.stores.memory.memory import Memory, MemoryClient
@@ -110,7 +110,7 @@ class MemoryReader(Reader):
             self.expired += 1
             memory.expired[entry.number] = entry
         else:
-            memory.change_headers(entry, edited(entry.message, counted_anew(entry.message)))
+            memory.change_headers(entry, apply_edit(entry.message, edit_to_put_aside(entry.message)))
         memory.part(self._part.channel._replace(part=part)).enter(entry)
 
     def has_news(self) -> bool:
@@ -305,7 +305,7 @@ class MemoryStore(Store):
         entry = claim.entry
         self.memory.take_out(entry)
         if edit is not None:
-            self.memory.change_headers(entry, edited(entry.message, edit))
+            self.memory.change_headers(entry, apply_edit(entry.message, edit))
         return entry
 
     def _move(self, claim: LocalClaim, channels: Sequence[Channel], edit: Edit) -> None:

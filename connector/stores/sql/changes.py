@@ -13,11 +13,11 @@ from connector.errors import ClaimLost, ProviderError
 from connector.stores.engine.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Sent
 from connector.stores.engine.channel import Channel, Owner
 from connector.stores.sql.database import DatabaseClient
-from connector.stores.sql.messages import Pair, SqlClaim, channel_name, patched, write_key, write_patch
+from connector.stores.sql.messages import Pair, SqlClaim, channel_name, patch_after, write_key, write_patch
 from connector.stores.sql.schema import NOBODY
 
 
-class _Place(NamedTuple):
+class _Target(NamedTuple):
     """Where messages wait after the settlement, and their edit. The messages of one statement share these."""
 
     channel: str
@@ -27,7 +27,7 @@ class _Place(NamedTuple):
     returned_by: str | None
 
 
-class Settlement:
+class ChangeWriter:
     """Sorts the changes of one settlement into statements and executes these.
 
     Args:
@@ -40,7 +40,7 @@ class Settlement:
         self._statements = db.statements
         self._keeps = keeps
         self._claims: list[SqlClaim] = []
-        self._moves: dict[_Place, list[Pair]] = {}
+        self._moves: dict[_Target, list[Pair]] = {}
         self._copies: list[tuple[Pair, Sequence[Channel]]] = []
         self._ended: list[Pair] = []
         self._gone: list[Pair] = []
@@ -142,7 +142,7 @@ class Settlement:
             return False
         name, part = channel_name(there[0]), there[0].part.value
         for pair, patch in messages:
-            place = _Place(name, part, patch, deliveries, returned_by)
+            place = _Target(name, part, patch, deliveries, returned_by)
             self._moves.setdefault(place, []).append(pair)
             if len(there) > 1:
                 self._copies.append((pair, there[1:]))
@@ -154,7 +154,7 @@ class Settlement:
         is_own = claim.patch is not None or not present.keys().isdisjoint(edit.dropped)
         if not is_own and id(edit) in self._patches:
             return self._patches[id(edit)]
-        text = write_patch(patched(claim, edit))
+        text = write_patch(patch_after(claim, edit))
         if not is_own:
             self._patches[id(edit)] = text
         return text
@@ -216,7 +216,7 @@ def move_to_in_progress(
         "taken_from_": str(claim.destination),
         "waits_": waits,
         "deliveries": edit.deliveries,
-        "patch": write_patch(patched(claim, edit)),
+        "patch": write_patch(patch_after(claim, edit)),
     }
     with db.transaction() as connection:
         return db.statements.move_to_in_progress.rows(

@@ -69,11 +69,11 @@ class Settings:
         return os.path.abspath(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
-class CommitUnknown(ProviderError):
+class CommitAnswerLost(ProviderError):
     """The connection was lost during a commit. The commit may have happened."""
 
 
-class Database:
+class MessageDatabase:
     """The connections of one process to a database. The first use connects."""
 
     def __init__(self, settings: Settings) -> None:
@@ -142,7 +142,7 @@ class Database:
             reads: whether the transaction only reads.
 
         Raises:
-            CommitUnknown: the commit may have happened.
+            CommitAnswerLost: the commit may have happened.
             ProviderError: nothing has happened.
         """
         is_committing = False
@@ -161,7 +161,7 @@ class Database:
                     is_committing = False
         except SQLAlchemyError as error:
             if is_committing and isinstance(error, DBAPIError) and error.connection_invalidated:
-                raise CommitUnknown(
+                raise CommitAnswerLost(
                     f"the connection to {self.title} was lost in a commit, which may have happened: "
                     f"{reason_of(error)}"
                 ) from error
@@ -169,7 +169,7 @@ class Database:
             raise failure(f"cannot use {self.title}: {reason_of(error)}") from error
 
     @classmethod
-    def shared(cls, settings: Settings) -> Database:
+    def of_process(cls, settings: Settings) -> MessageDatabase:
         """Returns the database that all tasks of this process share."""
         key = os.getpid(), settings
         if key not in _shared:
@@ -178,7 +178,7 @@ class Database:
         return _shared[key]
 
 
-_shared: Final[dict[tuple[int, Settings], Database]] = {}
+_shared: Final[dict[tuple[int, Settings], MessageDatabase]] = {}
 
 
 def _dispose(engine: Engine, pid: int) -> None:
@@ -246,7 +246,7 @@ class DatabaseClient:
         client_id, application: of the client. Empty for a client that only looks.
     """
 
-    def __init__(self, database: Database, client_id: str = "", application: str = "") -> None:
+    def __init__(self, database: MessageDatabase, client_id: str = "", application: str = "") -> None:
         self.database = database
         self.dialect = database.dialect
         self.statements = statements_of(database.dialect.name)
@@ -261,7 +261,7 @@ class DatabaseClient:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A transaction. A nested one is part of the outermost transaction."""
-        with self._used():
+        with self._use():
             if self._connection is not None:
                 yield self._connection
                 return
@@ -273,9 +273,9 @@ class DatabaseClient:
                 self._connection = None
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def read_transaction(self) -> Iterator[Connection]:
         """A transaction that only reads, or the transaction under way."""
-        with self._used():
+        with self._use():
             if self._connection is not None:
                 yield self._connection
                 return
@@ -283,7 +283,7 @@ class DatabaseClient:
                 yield connection
 
     @contextmanager
-    def _used(self) -> Iterator[None]:
+    def _use(self) -> Iterator[None]:
         with self._lock:
             if self._is_closed:
                 raise ProviderError(
@@ -293,12 +293,12 @@ class DatabaseClient:
 
     def rows(self, statement: Any, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
         """Returns the rows of a statement that reads."""
-        with self.reading() as connection:
+        with self.read_transaction() as connection:
             return connection.execute(statement, parameters).fetchall()
 
     def first(self, statement: Any, parameters: Mapping[str, Any] | None = None) -> Any:
         """Returns the first column of the first row. None = there is no row."""
-        with self.reading() as connection:
+        with self.read_transaction() as connection:
             return connection.execute(statement, parameters).scalar()
 
     def count_transaction(self, connection: Connection) -> None:

@@ -55,7 +55,7 @@ class Rows:
         return {f"rows_{name}": list(values) for name, values in zip(self._names, columns, strict=True)}
 
 
-def held(source: FromClause) -> ColumnElement[bool]:
+def same_version(source: FromClause) -> ColumnElement[bool]:
     """A condition: the ``id`` and the ``version`` of the reference are in ``source``."""
     return (reference.c.id == source.c.id) & (reference.c.version == source.c.version)
 

@@ -32,7 +32,7 @@ from connector.messaging.state_store import ClientJournals, CycleJournal, Journa
 from connector.stores.sql.database import Settings
 from connector.stores.sql.processes import (
     HOLDER,
-    ProcessConnection,
+    SharedConnection,
     durable,
     start_of,
     this_machine,
@@ -76,7 +76,7 @@ _MAY: Final = Statement("postgresql", select(task.c.id).where(_own, ~task.c.give
 _CLOSE: Final = Statement("postgresql", _at.values(process=None, event=None, begun=False, changed=CLOCK))
 
 
-def _finishing(found: Any) -> Statement:
+def _insert_outcomes(found: Any) -> Statement:
     """Inserts or replaces the outcomes that a SELECT finds."""
     made = insert(outcome).from_select(["task", "event", "outcome"], found)
     key, value = ["task", "event"], {"outcome": made.excluded.outcome}
@@ -85,14 +85,14 @@ def _finishing(found: Any) -> Statement:
 
 
 _finished: Final = bindparam("finished", type_=BigInteger), bindparam("result", type_=LargeBinary)
-_DONE: Final = _finishing(select(_at_work.cte("said").c.id, *_finished))
+_DONE: Final = _insert_outcomes(select(_at_work.cte("said").c.id, *_finished))
 _here: Final = select(task.c.id).where(_own).with_for_update().cte("here")
 _events, _results = (
     bindparam("events", type_=ARRAY(BigInteger)),
     bindparam("results", type_=ARRAY(LargeBinary)),
 )
 _all: Final = func.unnest(_events, _results).table_valued("event", "outcome").render_derived()
-_RESTORE: Final = _finishing(select(_here.c.id, *_all.c).select_from(_here.join(_all, true())))
+_RESTORE: Final = _insert_outcomes(select(_here.c.id, *_all.c).select_from(_here.join(_all, true())))
 
 
 class PostgresJournal(TaskJournal):
@@ -215,9 +215,9 @@ class PostgresJournals(ClientJournals):
     client: str
 
     @property
-    def connection(self) -> ProcessConnection:
+    def connection(self) -> SharedConnection:
         """The connection of this process."""
-        return ProcessConnection.shared(self.settings)
+        return SharedConnection.of_process(self.settings)
 
     @property
     def names(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from connector.errors import ProviderError
 from connector.messaging.notes import ClientState
 from connector.state.locks import is_locked, try_lock
 from connector.stores.sql.database import DatabaseClient, Settings
-from connector.stores.sql.processes import HOLDER, ProcessConnection, durable
+from connector.stores.sql.processes import HOLDER, SharedConnection, durable
 from connector.stores.sql.schema import client, process
 
 
@@ -113,7 +113,7 @@ class PostgresLiveness(Liveness):
     source = client.outerjoin(process, process.c.id == client.c.process)
     columns = (*client.c, *HOLDER)
 
-    def __init__(self, connection: ProcessConnection) -> None:
+    def __init__(self, connection: SharedConnection) -> None:
         self._connection = connection
         self._client_id: str | None = None
         self._is_released = False
@@ -150,4 +150,4 @@ def liveness_of(settings: Settings) -> Liveness:
     """Returns the liveness of the clients of a database."""
     if settings.file is not None:
         return FileLiveness(f"{settings.file}.clients")
-    return PostgresLiveness(ProcessConnection.shared(settings))
+    return PostgresLiveness(SharedConnection.of_process(settings))

@@ -46,7 +46,7 @@ def read_message(row: Any, body: bytes = b"", unreadable: _Note | None = None) -
         body: of the message.
         unreadable: called with a reason for each part that cannot be read.
     """
-    note = unreadable or _nothing
+    note = unreadable or _ignore
     found = Message(body)
     found.priority = _number(row.priority, 32, DEFAULT_PRIORITY, "priority", note)
     found.expiration = _number(row.expiration, 64, 0, "expiration", note)
@@ -57,7 +57,7 @@ def read_message(row: Any, body: bytes = b"", unreadable: _Note | None = None) -
         if _fits(name, value):
             setattr(found, _FIELDS[name], value)
         else:
-            note(f"the header {name} is {_shown(value)}")
+            note(f"the header {name} is {_show(value)}")
     if not found.message_id:
         found.message_id = f"ID:{row.message}"
     _read_properties(row, found, note)
@@ -77,14 +77,14 @@ def _read_properties(row: Any, found: Message, note: _Note) -> None:
         try:
             if kind is None:
                 if not isinstance(value, bool | int | float | str):
-                    raise ValueError(f"{_shown(value)} is no value of a property")
+                    raise ValueError(f"{_show(value)} is no value of a property")
                 kind = natural_type(value)
             elif kind in ("float", "double") and isinstance(value, str):
                 value = float(value)
             found.properties[name] = check_property(kind, value)
             found.property_types[name] = kind
         except (ValueError, TypeError) as error:
-            note(f"the property {_shown(name)} cannot be read: {error}")
+            note(f"the property {_show(name)} cannot be read: {error}")
 
 
 def read_body(row: Any) -> bytes:
@@ -97,7 +97,7 @@ def read_body(row: Any) -> bytes:
         return row.body.encode("utf-8", "surrogateescape")
     if isinstance(row.body, bytes | bytearray | memoryview):
         return bytes(row.body)
-    raise MalformedData(f"the column body is {_shown(row.body)}, expected bytes")
+    raise MalformedData(f"the column body is {_show(row.body)}, expected bytes")
 
 
 def _mapping(value: Any, column: str, note: _Note, *, may_be_missing: bool = False) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _mapping(value: Any, column: str, note: _Note, *, may_be_missing: bool = Fal
     if isinstance(value, NoJson):
         note(f"the column {column} is no JSON: {value.reason}")
     elif value is not None or not may_be_missing:
-        note(f"the column {column} is {_shown(value)}, expected a JSON object")
+        note(f"the column {column} is {_show(value)}, expected a JSON object")
     return {}
 
 
@@ -114,7 +114,7 @@ def _number(value: Any, bits: int, default: int, column: str, note: _Note) -> in
     """Returns a whole number of at most ``bits`` bits, else the default."""
     if isinstance(value, int) and -(1 << bits - 1) <= value < 1 << bits - 1:
         return value
-    note(f"the column {column} is {_shown(value)}, expected a whole number of {bits} bits")
+    note(f"the column {column} is {_show(value)}, expected a whole number of {bits} bits")
     return default
 
 
@@ -128,10 +128,10 @@ def _fits(name: str, value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
-def _nothing(reason: str) -> None:
+def _ignore(reason: str) -> None:
     """Does nothing."""

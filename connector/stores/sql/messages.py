@@ -71,7 +71,7 @@ def channel_of(name: str, part: str) -> Channel:
     return Channel(parse_destination(where), subscription, Part(part))
 
 
-def patched(claim: SqlClaim, edit: Edit) -> Patch | None:
+def patch_after(claim: SqlClaim, edit: Edit) -> Patch | None:
     """Returns the patch of a copy after an edit."""
     patch = dict(claim.patch or {})
     present = claim.headers_now.properties

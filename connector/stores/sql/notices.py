@@ -18,7 +18,7 @@ from sqlalchemy import ARRAY, NullPool, Text, create_engine, func, literal, sele
 from sqlalchemy.exc import SQLAlchemyError
 
 from connector.stores.sql.database import Settings
-from connector.stores.sql.processes import ProcessConnection
+from connector.stores.sql.processes import SharedConnection
 from connector.stores.sql.watch import News, SqlWatch
 
 _CHANNEL: Final = "connector_messages"
@@ -41,7 +41,7 @@ class Notices(News):
         self._is_listening = False
 
     @classmethod
-    def shared(cls, settings: Settings) -> Notices:
+    def of_process(cls, settings: Settings) -> Notices:
         """Returns the notices of this process."""
         return _shared.setdefault((os.getpid(), settings), cls(settings))
 
@@ -66,7 +66,7 @@ class Notices(News):
         names = [name for name in channels if len(name.encode()) < _LONGEST_PAYLOAD]
         told = select(func.pg_notify(_CHANNEL, func.unnest(literal(names, ARRAY(Text)))))
         with suppress(OSError):  # a watch also looks without a notice
-            own = ProcessConnection.shared(self._settings)
+            own = SharedConnection.of_process(self._settings)
             own.call(lambda connection: connection.execute(told))
 
     def _run(self) -> None:

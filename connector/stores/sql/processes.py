@@ -52,14 +52,14 @@ HOLDER: Final = (
     process.c.started.label("holder_started"),
     (_LEASE_END > CLOCK).label("is_fresh"),
 )
-"""Columns for :meth:`ProcessConnection.is_alive`. All are NULL for a process without a row."""
+"""Columns for :meth:`SharedConnection.is_alive`. All are NULL for a process without a row."""
 
 
 Restore = Callable[[Connection], object]
 """Repeats the writes that did not wait for the disk. A killed server may have lost these writes."""
 
 
-class ProcessConnection:
+class SharedConnection:
     """The connection of this process to a database, and its sign of life there. For any thread.
 
     Each statement is a transaction, whose commit does not wait for the disk (see :func:`durable`).
@@ -86,7 +86,7 @@ class ProcessConnection:
         self._is_inherited = False
 
     @classmethod
-    def shared(cls, settings: Settings) -> ProcessConnection:
+    def of_process(cls, settings: Settings) -> SharedConnection:
         """Returns the connection of this process."""
         with _making:
             found = _shared.get(settings)
@@ -110,14 +110,14 @@ class ProcessConnection:
             while True:
                 was_open = self._connection is not None
                 try:
-                    return work(self._connected())
+                    return work(self._connect())
                 except (OperationalError, InterfaceError) as error:
                     self._drop()
                     if not was_open and time.monotonic() >= deadline:
-                        raise self._failed(error) from error
+                        raise self._error_of(error) from error
                 except SQLAlchemyError as error:
                     self._drop()
-                    raise self._failed(error) from error
+                    raise self._error_of(error) from error
                 if not was_open:
                     time.sleep(_RETRY)
 
@@ -136,10 +136,10 @@ class ProcessConnection:
         except OSError as error:
             raise ProviderError(f"cannot use {error.filename}: {error.strerror}") from error
 
-    def _failed(self, error: SQLAlchemyError) -> OSError:
+    def _error_of(self, error: SQLAlchemyError) -> OSError:
         return OSError(errno.EIO, reason_of(error), self.settings.title)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         if self._is_inherited:
             reason = "the connection belongs to the process that has forked this one"
             raise OSError(errno.EBADF, reason, self.settings.title)
@@ -238,9 +238,9 @@ _BEAT: Final = (
     insert(process).values(beat=CLOCK).on_conflict_do_update(index_elements=["id"], set_={"beat": CLOCK})
 )
 
-_shared: dict[Settings, ProcessConnection] = {}
+_shared: dict[Settings, SharedConnection] = {}
 _making = threading.Lock()
-_inherited: list[ProcessConnection] = []
+_inherited: list[SharedConnection] = []
 
 
 def _leave_to_parent() -> None:
@@ -257,14 +257,14 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 @contextmanager
 def durable(connection: Connection) -> Iterator[None]:
-    """A transaction on a :class:`ProcessConnection`, which is on the disk of the server at its end."""
+    """A transaction on a :class:`SharedConnection`, which is on the disk of the server at its end."""
     with transaction(connection, "BEGIN; SET LOCAL synchronous_commit = on"):
         yield
 
 
 @contextmanager
 def transaction(connection: Connection, begin: str = "BEGIN") -> Iterator[None]:
-    """A transaction of several statements on a :class:`ProcessConnection`."""
+    """A transaction of several statements on a :class:`SharedConnection`."""
     connection.exec_driver_sql(begin)
     try:
         yield

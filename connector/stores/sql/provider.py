@@ -21,7 +21,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.channel import Channel, Part
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.registry import ClientInfo
-from connector.stores.sql.database import Database, DatabaseClient, Settings
+from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
 from connector.stores.sql.dialects import IDLE_SECONDS
 from connector.stores.sql.liveness import liveness_of
 from connector.stores.sql.messages import SqlClaim, channel_name
@@ -71,13 +71,13 @@ class SqlProvider(AdapterProvider):
         self._keep_processed = keep_processed
         self._redelivery_limit = redelivery_limit
         self._state_directory = state_directory
-        self._opened: tuple[int, Database] | None = None
+        self._opened: tuple[int, MessageDatabase] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the connections out. Another process opens its own."""
         return {**self.__dict__, "_opened": None}
 
-    def _database(self, *, make: bool = True) -> Database:
+    def _database(self, *, make: bool = True) -> MessageDatabase:
         """Returns the database, with connections of this process.
 
         Raises:
@@ -85,7 +85,7 @@ class SqlProvider(AdapterProvider):
         """
         if self._opened is None or self._opened[0] != os.getpid():
             try:
-                self._opened = os.getpid(), Database(self._settings)
+                self._opened = os.getpid(), MessageDatabase(self._settings)
             except ModuleNotFoundError as error:
                 raise ProviderMisconfigured(
                     f"PostgreSQL needs the package {error.name}: pip install 'event-connector[postgresql]'"
@@ -120,7 +120,7 @@ class SqlProvider(AdapterProvider):
     def existing(self) -> LocalConnection:
         return self._open(self._database(make=False), ClientInfo(""), "")
 
-    def _open(self, database: Database, info: ClientInfo, client_id: str) -> LocalConnection:
+    def _open(self, database: MessageDatabase, info: ClientInfo, client_id: str) -> LocalConnection:
         db = DatabaseClient(database, info.client_id, info.application)
         readers: dict[SqlReader, None] = {}
         registry = SqlRegistry(db, info, liveness_of(self._settings))
@@ -130,7 +130,7 @@ class SqlProvider(AdapterProvider):
         else:
             from connector.stores.sql.notices import Notices  # needs the extra postgresql
 
-            news = Notices.shared(self._settings)
+            news = Notices.of_process(self._settings)
         store = SqlStore(db, readers, self._keep_processed, news.notify)
         limit = self._redelivery_limit or None
         return LocalConnection(store, registry, SqlWatch(db, readers, news), limit=limit, client_id=client_id)
@@ -138,9 +138,9 @@ class SqlProvider(AdapterProvider):
     # -- for operators -----------------------------------------------------------------------------
 
     def check(self) -> bool:
-        return Database(self._settings).prepare(make=False)
+        return MessageDatabase(self._settings).prepare(make=False)
 
-    def _looking(self) -> DatabaseClient:
+    def _observer(self) -> DatabaseClient:
         return DatabaseClient(self._database(make=False))
 
     def clients(self) -> list[ClientNote]:
@@ -148,7 +148,7 @@ class SqlProvider(AdapterProvider):
         liveness = liveness_of(self._settings)
         every = select(*liveness.columns).select_from(liveness.source).order_by(clients.c.since)
         try:
-            rows = self._looking().rows(every)
+            rows = self._observer().rows(every)
         except ProviderError:
             return []
         return [
@@ -162,7 +162,7 @@ class SqlProvider(AdapterProvider):
         place = "" if in_progress is None else str(in_progress)
         lies = reference.c.home.is_(None) | (reference.c.channel == place)
         claims = select_claims(IS_CLAIMED, reference.c.owner != NOBODY, lies)
-        rows = self._looking().rows(
+        rows = self._observer().rows(
             claims.order_by(reference.c.owner, reference.c.cycle, reference.c.sequence)
         )
         return [
@@ -176,7 +176,7 @@ class SqlProvider(AdapterProvider):
         else:
             channel = Channel(source.base, part=_PARTS.get(source.view, Part.MAIN))
         here = (reference.c.channel == channel_name(channel), reference.c.part == channel.part.value, IS_NEW)
-        db = self._looking()
+        db = self._observer()
         number, oldest = db.rows(select(func.count(), func.min(reference.c.id)).where(*here))[0]
         if not number:
             return WaitingNote(0, None)
@@ -187,7 +187,7 @@ class SqlProvider(AdapterProvider):
 
     def declare_dead(self, client_id: str) -> ClientState | None:
         # The client that takes over gives the claims a new version. So the late client settles none of them.
-        db, liveness = self._looking(), liveness_of(self._settings)
+        db, liveness = self._observer(), liveness_of(self._settings)
         with db.transaction() as connection:
             row = liveness.row(db, client_id)
             if row is None:

@@ -13,11 +13,11 @@ from connector import faults
 from connector.messaging.destination import Destination
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.claims import LocalClaim
-from connector.stores.engine.headers import counted_anew
+from connector.stores.engine.headers import edit_to_put_aside
 from connector.stores.engine.store import Judge, Reader, Verdict
 from connector.stores.sql.database import DatabaseClient
 from connector.stores.sql.message_columns import read_message
-from connector.stores.sql.messages import SqlClaim, channel_name, patched
+from connector.stores.sql.messages import SqlClaim, channel_name, patch_after
 
 
 class _Candidate(NamedTuple):
@@ -103,7 +103,7 @@ class SqlReader(Reader):
         if not self._judge.by_group:
             self._look()
             return self._claim_candidates(cycle, numbers, set())
-        with self._claiming() as connection:
+        with self._claim_transaction() as connection:
             # before the look: a message that is given back after this stays behind, or the look finds it
             held = self._held_groups(connection)
             self._look()
@@ -113,7 +113,7 @@ class SqlReader(Reader):
             return self._claim_candidates(cycle, numbers, held)
 
     @contextmanager
-    def _claiming(self) -> Iterator[Connection]:
+    def _claim_transaction(self) -> Iterator[Connection]:
         """A transaction for claims."""
         with self._db.transaction() as connection:
             if self._judge.by_group and self._statements.lock_groups is not None:
@@ -122,8 +122,8 @@ class SqlReader(Reader):
 
     def _claim_any(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """Claims the first messages. Raises :class:`_MustPutAside`, and claims nothing."""
-        values = {**self._values, **_numbered(cycle, numbers)}
-        with self._claiming() as connection:
+        values = {**self._values, **_numbering(cycle, numbers)}
+        with self._claim_transaction() as connection:
             rows = self._claim_all.rows(connection, values)
             claims = [SqlClaim(row, self._destination) for row in rows]
             for claim, row in zip(claims, rows, strict=True):
@@ -154,7 +154,7 @@ class SqlReader(Reader):
 
     def _claim_popped(self, cycle: int, numbers: range, popped: list[_Candidate]) -> list[LocalClaim]:
         pairs = self._statements.pairs([(one.id, one.version) for one in popped])
-        values = {**self._values, **_numbered(cycle, numbers[: len(popped)]), **pairs}
+        values = {**self._values, **_numbering(cycle, numbers[: len(popped)]), **pairs}
         with self._db.transaction() as connection:
             rows = self._claim_some.rows(connection, values)
             claims = [SqlClaim(row, self._destination) for row in rows]
@@ -179,7 +179,7 @@ class SqlReader(Reader):
         for one in self._locked:
             heapq.heappush(self._candidates, one)
         self._locked = []
-        with self._db.reading() as connection:
+        with self._db.read_transaction() as connection:
             mark = connection.execute(self._statements.mark).scalar()
             rows = connection.execute(self._news, {**self._where, "mark": self._mark}).fetchall()
             now = connection.execute(self._statements.now).scalar_one()
@@ -201,13 +201,13 @@ class SqlReader(Reader):
             values = {**self._where, "limit": self._judge.limit}
             for row in connection.execute(self._statements.exhausted, values).fetchall():
                 claim = SqlClaim(row, self._destination)
-                patch = patched(claim, counted_anew(claim.headers_now))
+                patch = patch_after(claim, edit_to_put_aside(claim.headers_now))
                 connection.execute(self._statements.put_exhausted, {"row_id": row.id, "patch": patch})
 
     def has_news(self) -> bool:
         if self._candidates or self._locked:
             return True
-        with self._db.reading() as connection:
+        with self._db.read_transaction() as connection:
             if connection.execute(self._statements.has_channel, {"name": self.channel}).scalar() is None:
                 return True  # the channel has ended
             if not self.selects:
@@ -240,7 +240,7 @@ class SqlReader(Reader):
         self._readers.pop(self, None)
 
 
-def _numbered(cycle: int, numbers: range) -> dict[str, int]:
+def _numbering(cycle: int, numbers: range) -> dict[str, int]:
     return {"cycle_": cycle, "start": numbers.start, "step": numbers.step, "limit": len(numbers)}
 
 

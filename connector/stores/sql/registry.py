@@ -25,7 +25,7 @@ from connector.stores.sql.schema import NOBODY, counter, reference
 from connector.stores.sql.schema import client as clients
 from connector.stores.sql.schema import record as records
 from connector.stores.sql.schema import subscription as subscriptions
-from connector.stores.sql.statements import IS_CLAIMED, IS_PREPARED, SOME
+from connector.stores.sql.statements import ANY_ROW, IS_CLAIMED, IS_PREPARED
 
 _LIVING_SECONDS: Final = 0.5
 """The time for which a living owner of a record counts as alive, without the lock."""
@@ -232,7 +232,7 @@ class SqlRegistry(Registry):
             self._db.close()
             return
         own = self.info.client_id
-        claims = select(SOME).select_from(reference).where(reference.c.owner == own, IS_CLAIMED).limit(1)
+        claims = select(ANY_ROW).select_from(reference).where(reference.c.owner == own, IS_CLAIMED).limit(1)
         try:
             with self._db.transaction() as connection:
                 if not abandoned and connection.execute(claims).scalar() is None:

@@ -59,11 +59,11 @@ def _condition(node: Node) -> ColumnElement[bool] | None:
         case Like(prefix=str(prefix)):
             return _of_text(node.operand, lambda text: text.startswith(prefix, autoescape=True))
         case Comparison(left=Identifier() as left, right=Literal() as right):
-            return _compared(node.operator, left, right.value)
+            return _comparison(node.operator, left, right.value)
     return None
 
 
-def _compared(sign: str, left: Identifier, value: object) -> ColumnElement[bool] | None:
+def _comparison(sign: str, left: Identifier, value: object) -> ColumnElement[bool] | None:
     if left.name == "JMSPriority" and isinstance(value, int) and not isinstance(value, bool):
         compare: Any = _OPERATORS[sign]
         found: ColumnElement[bool] = compare(reference.c.priority, value)

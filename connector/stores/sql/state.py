@@ -18,10 +18,10 @@ from sqlalchemy.dialects import postgresql
 from connector.errors import ProviderMisconfigured
 from connector.messaging.state_store import HeldInstance, InstanceNote, PublishedIds, StateStore
 from connector.state.directory import StateDirectory
-from connector.stores.sql.database import Database, DatabaseClient, Settings
+from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
 from connector.stores.sql.journals import PostgresJournals
 from connector.stores.sql.messages import write_key
-from connector.stores.sql.processes import HOLDER, ProcessConnection, durable, this_machine
+from connector.stores.sql.processes import HOLDER, SharedConnection, durable, this_machine
 from connector.stores.sql.schema import CLOCK, counter, in_flight, instance, process, published
 
 _log: Final = logging.getLogger("connector.state")
@@ -36,7 +36,7 @@ _HELD: Final = instance.outerjoin(process, process.c.id == instance.c.process)
 class SqliteState(StateDirectory):
     """Journals and names in a directory, and the window in the database."""
 
-    def __init__(self, directory: str, database: Callable[[], Database], application: str) -> None:
+    def __init__(self, directory: str, database: Callable[[], MessageDatabase], application: str) -> None:
         own = os.path.join(directory, _folder(application))
         super().__init__(own, folder=_folder, keys_of=lambda data: ())
         self._database = database
@@ -53,19 +53,19 @@ def _folder(name: str) -> str:
 class PostgresState(StateStore):
     """The state in tables. ``database`` makes the tables, if allowed."""
 
-    def __init__(self, settings: Settings, database: Callable[[], Database], application: str) -> None:
+    def __init__(self, settings: Settings, database: Callable[[], MessageDatabase], application: str) -> None:
         self._settings = settings
         self._database = database
         self._application = application
 
     def instance(self, wanted: str | None) -> PostgresInstance:
         self._database()  # makes the tables
-        return PostgresInstance(ProcessConnection.shared(self._settings), self._application, wanted)
+        return PostgresInstance(SharedConnection.of_process(self._settings), self._application, wanted)
 
     def instances(self) -> list[InstanceNote]:
         found = select(instance.c.name, instance.c.note, *HOLDER).select_from(_HELD)
         found = found.where(instance.c.application == self._application).order_by(instance.c.name)
-        connection = ProcessConnection.shared(self._settings)
+        connection = SharedConnection.of_process(self._settings)
         try:
             rows = connection.rows(found)
         except OSError:
@@ -81,7 +81,7 @@ class PostgresState(StateStore):
 
 
 class PostgresInstance(HeldInstance):
-    def __init__(self, connection: ProcessConnection, application: str, wanted: str | None) -> None:
+    def __init__(self, connection: SharedConnection, application: str, wanted: str | None) -> None:
         self._connection = connection
         self._application = application
         self._hold = secrets.token_hex(8)
@@ -152,7 +152,7 @@ class PostgresInstance(HeldInstance):
 
 
 class SqlWindow(PublishedIds):
-    def __init__(self, database: Database, application: str, client_id: str, size: int) -> None:
+    def __init__(self, database: MessageDatabase, application: str, client_id: str, size: int) -> None:
         self._db = DatabaseClient(database, client_id, application)
         self._size = size
         self._keys: dict[str, None] = {}
@@ -168,7 +168,7 @@ class SqlWindow(PublishedIds):
         """
         own = published.c.application == self._db.application
         newest = select(published.c.key).where(own, self._db.dialect.since(published.c.changed))
-        with self._db.reading() as connection:
+        with self._db.read_transaction() as connection:
             mark = connection.execute(self._db.statements.mark).scalar_one()
             found = connection.execute(newest.order_by(published.c.number), {"mark": self._mark}).scalars()
             self.add(map(_read_key, found))

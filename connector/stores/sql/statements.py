@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy import literal_column as literal
 from sqlalchemy.types import BigInteger, Integer, LargeBinary, Text
 
-from connector.stores.sql.dialects import Dialect, Rows, dialect_of, held
+from connector.stores.sql.dialects import Dialect, Rows, dialect_of, same_version
 from connector.stores.sql.schema import (
     DELIVERED,
     NEW,
@@ -43,9 +43,9 @@ from connector.stores.sql.schema import (
 )
 from connector.stores.sql.statement import Statement
 
-SOME: Final = literal("1", Integer)
+ANY_ROW: Final = literal("1", Integer)
 """Selected by statements that only ask whether there is a row."""
-_SPARE: Final = 100
+_EXTRA_CANDIDATES: Final = 100
 """Messages that a claim by group looks at beyond its limit, in place of messages locked by other clients."""
 
 
@@ -95,8 +95,10 @@ def _claim(dialect: Dialect, candidates: Rows | None = None, *, by_group: bool =
     """
     own = (client.c.id == bindparam("owner_"), client.c.taken_by.is_(None), ~client.c.declared_dead)
     # No other client takes over in the middle of a claim. Afterwards the claim finds nothing.
-    is_known = select(SOME).select_from(client).where(*own).with_for_update(read=True).exists()
-    numbered = _picked_by_group(candidates, is_known) if by_group else _picked(dialect, candidates, is_known)
+    is_known = select(ANY_ROW).select_from(client).where(*own).with_for_update(read=True).exists()
+    numbered = (
+        _candidates_by_group(candidates, is_known) if by_group else _candidates(dialect, candidates, is_known)
+    )
     columns = [column.label(name) for name, column in _OF_MESSAGE.items()]
     of_group: ColumnElement[Any] = message.c.group_id
     of_message = message.c.id == reference.c.message
@@ -124,7 +126,7 @@ def _claim(dialect: Dialect, candidates: Rows | None = None, *, by_group: bool =
     return statement.returning(*_OF_CLAIM, *columns, dialect.now.label("now"))
 
 
-def _picked(dialect: Dialect, candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
+def _candidates(dialect: Dialect, candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
     """The references to claim, locked, with their ``place``.
 
     A reference whose message another program has removed is left out on PostgreSQL, where the claim would not
@@ -133,14 +135,14 @@ def _picked(dialect: Dialect, candidates: Rows | None, is_known: ColumnElement[b
     source = JOINED if dialect.name == "postgresql" else reference
     found = select(reference.c.id, reference.c.priority).select_from(source).where(*_WAITING, is_known)
     if candidates is not None:
-        found = found.where(held(candidates.source))
+        found = found.where(same_version(candidates.source))
     found = found.order_by(*ORDER).limit(bindparam("limit")).with_for_update(skip_locked=True, of=reference)
     picked = found.cte("picked").prefix_with("MATERIALIZED")
     place = func.row_number().over(order_by=order_of(picked)) - 1
     return select(picked.c.id, place.label("place")).subquery("numbered")
 
 
-def _picked_by_group(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
+def _candidates_by_group(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
     """The same, without groups that other clients hold.
 
     A message stays if an earlier message of its group was locked or has changed, and so was not picked.
@@ -149,13 +151,18 @@ def _picked_by_group(candidates: Rows | None, is_known: ColumnElement[bool]) -> 
     found = select(*columns).select_from(JOINED).where(is_known, _is_free())
     if candidates is None:
         found = found.add_columns(reference.c.version).where(*_WAITING)
-        found = found.order_by(*ORDER).limit(bindparam("limit") + _SPARE)
+        found = found.order_by(*ORDER).limit(bindparam("limit") + _EXTRA_CANDIDATES)
     else:
         given = candidates.source
         found = found.add_columns(given.c.version).where(reference.c.id == given.c.id, *_belongs(reference))
         found = found.where(IS_NEW)
     seen = found.cte("seen").prefix_with("MATERIALIZED")
-    there = select(reference.c.id).join(seen, held(seen)).order_by(*order_of(seen)).limit(bindparam("limit"))
+    there = (
+        select(reference.c.id)
+        .join(seen, same_version(seen))
+        .order_by(*order_of(seen))
+        .limit(bindparam("limit"))
+    )
     picked = there.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
     is_picked = case((seen.c.id.in_(select(picked.c.id)), 1), else_=0)
     in_order = func.min(is_picked).over(partition_by=seen.c.group_id, order_by=order_of(seen))
@@ -214,7 +221,7 @@ class Statements:
         at = (reference.c.channel == channel.c.name, reference.c.part == literal("''"), IS_NEW)
         is_empty = (~exists().where(*at)).label("is_empty")
         self.channels = self._made(select(channel.c.name, is_empty).where(wanted).with_for_update(read=True))
-        self.has_channel = select(SOME).select_from(channel).where(channel.c.name == bindparam("name"))
+        self.has_channel = select(ANY_ROW).select_from(channel).where(channel.c.name == bindparam("name"))
         self.add_channel = self._made(dialect.insert(channel).on_conflict_do_nothing())
         counted = update(counter).values(value=counter.c.value + 1)
         self.records_changed = self._made(counted.where(counter.c.name == literal("'records'")))
@@ -237,7 +244,7 @@ class Statements:
             self.lock_groups = self._made(select(lock))
         is_new = dialect.since(reference.c.changed)
         self.news = select_claims(*_WAITING, is_new).add_columns(message.c.group_id, reference.c.returned_by)
-        self.still_there = select(reference.c.id).where(held(self.pairs.source))
+        self.still_there = select(reference.c.id).where(same_version(self.pairs.source))
         expired = (reference.c.expiration > 0) & (reference.c.expiration <= dialect.now)
         aside = update(reference).values(
             version=reference.c.version + 1, changed=dialect.transaction, returned_by=None
@@ -254,8 +261,8 @@ class Statements:
         )
         # PostgreSQL claims no reference without its message, which another program may have removed.
         source = JOINED if dialect.name == "postgresql" else reference
-        self.some = select(SOME).select_from(source).where(*_WAITING).limit(1)
-        self.some_free = select(SOME).select_from(JOINED).where(*_WAITING, _is_free()).limit(1)
+        self.some = select(ANY_ROW).select_from(source).where(*_WAITING).limit(1)
+        self.some_free = select(ANY_ROW).select_from(JOINED).where(*_WAITING, _is_free()).limit(1)
         self.some_expired = self.some.where(expired)
         self.some_new = self.some.where(is_new)
         from_others = func.coalesce(reference.c.returned_by, "") != bindparam("client")
@@ -265,7 +272,7 @@ class Statements:
         self.read = self._made(select_claims(*seen).add_columns(*body))
 
     def _write_settlements(self, dialect: Dialect) -> None:
-        changed = update(reference).where(held(self.pairs.source))
+        changed = update(reference).where(same_version(self.pairs.source))
         changed = changed.values(version=reference.c.version + 1, settled=None)
         changed = changed.returning(reference.c.id, (reference.c.version - 1).label("version"))
         free = {**dict.fromkeys(_FREE, None), "waits": False, "claimed_group": None}
@@ -293,7 +300,7 @@ class Statements:
             )
         )
         columns = reference.c.id, reference.c.version, reference.c.message
-        is_gone = held(self.pairs.source)
+        is_gone = same_version(self.pairs.source)
         if dialect.name == "sqlite":  # which has no DELETE with another table
             is_gone = reference.c.id.in_(select(reference.c.id).where(is_gone))
         self._remove = self._made(delete(reference).where(is_gone).returning(*columns))

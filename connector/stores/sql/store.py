@@ -23,8 +23,8 @@ from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import has_ended
 from connector.stores.engine.headers import ORIGIN, origin_queue
 from connector.stores.engine.store import Counts, Judge, Store, Unreadable
-from connector.stores.sql.changes import Settlement, move_to_in_progress, open_channels
-from connector.stores.sql.database import CommitUnknown, DatabaseClient
+from connector.stores.sql.changes import ChangeWriter, move_to_in_progress, open_channels
+from connector.stores.sql.database import CommitAnswerLost, DatabaseClient
 from connector.stores.sql.message_columns import read_body, read_message
 from connector.stores.sql.messages import (
     SqlClaim,
@@ -214,12 +214,12 @@ class SqlStore(Store):
     # -- settling ----------------------------------------------------------------------------------
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
-        settlement = Settlement(self._db, keeps=self._keep_processed != 0)
+        settlement = ChangeWriter(self._db, keeps=self._keep_processed != 0)
         try:
             with self._db.transaction() as connection:
                 settlement.run(connection, changes, fenced=fenced)
                 faults.point("settle.record")
-        except (ClaimLost, CommitUnknown):
+        except (ClaimLost, CommitAnswerLost):
             raise
         except ProviderError as error:
             raise SettlementError(str(error)) from error

@@ -16,12 +16,12 @@ from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.store import TaskStore, TaskStoreSpec
 from connector.stores.sql.changes import open_channels
-from connector.stores.sql.database import Database, DatabaseClient, Settings, is_passing
+from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings, is_passing
 from connector.stores.sql.liveness import liveness_of
 from connector.stores.sql.message_columns import read_body, read_message
 from connector.stores.sql.messages import add_messages, write_reference
 from connector.stores.sql.schema import client
-from connector.stores.sql.statements import SOME
+from connector.stores.sql.statements import ANY_ROW
 
 _RETRY: Final = 0.1
 
@@ -32,13 +32,13 @@ class SqlTaskSpec(TaskStoreSpec):
     client_id: str
 
     def open(self) -> SqlTaskStore:
-        return SqlTaskStore(Database.shared(self.settings), self.client_id)
+        return SqlTaskStore(MessageDatabase.of_process(self.settings), self.client_id)
 
 
 class SqlTaskStore(TaskStore):
     """A database in a task. All prepared messages are written together."""
 
-    def __init__(self, database: Database, client_id: str) -> None:
+    def __init__(self, database: MessageDatabase, client_id: str) -> None:
         self.client_id = client_id
         self._db = DatabaseClient(database, client_id)
         self._statements = self._db.statements
@@ -46,7 +46,7 @@ class SqlTaskStore(TaskStore):
         self._prepared: dict[str, Message] = {}
         self._targets: set[Destination] = set()
         """Destinations that were checked before."""
-        found = select(SOME).select_from(client).where(client.c.id == client_id)
+        found = select(ANY_ROW).select_from(client).where(client.c.id == client_id)
         self._known = found.with_for_update(read=True)
 
     def check(self) -> None:
@@ -58,7 +58,7 @@ class SqlTaskStore(TaskStore):
 
     def read(self, reference: tuple[int, int], max_body: int) -> Message:
         number, version = reference
-        with self._db.reading() as connection:
+        with self._db.read_transaction() as connection:
             rows = self._statements.read.rows(connection, {"number": number, "seen": version})
         if not rows:
             raise LookupError(f"message {number} is gone")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connector.errors import ProviderError
 from connector.stores.dropbox.files import rename_new, rename_to_free_name
-from connector.stores.dropbox.layout import Layout
+from connector.stores.dropbox.layout import RootLayout
 from connector.stores.dropbox.transaction_log import (
     Copies,
     Move,
@@ -134,9 +134,9 @@ def test_a_record_can_be_finished_any_number_of_times(root: Path) -> None:
     for name in ("a", "b", "c"):
         (root / name).write_text(name)
     record = [("a", "q/a"), ("b", "q/b"), ("c", None)]
-    Layout(root).prepare()
+    RootLayout(root).prepare()
     for _ in range(3):
-        assert roll_forward(Layout(root), record, unchanged) == {f"{root}/q"}
+        assert roll_forward(RootLayout(root), record, unchanged) == {f"{root}/q"}
         assert sorted(os.listdir(root)) == ["dropboxmq", "q"]
         assert {path.name: path.read_text() for path in (root / "q").iterdir()} == {"a": "a", "b": "b"}
 
@@ -158,7 +158,7 @@ def test_a_name_that_is_taken_gets_a_new_one_and_the_same_id(root: Path) -> None
     (root / "q").mkdir()
     for number in range(3):
         (root / "4.1-1.T").write_text(str(number))
-        roll_forward(Layout(root), [("4.1-1.T", "q/4.1-1.T")], unchanged)
+        roll_forward(RootLayout(root), [("4.1-1.T", "q/4.1-1.T")], unchanged)
     assert {path.name: path.read_text() for path in (root / "q").iterdir()} == {
         "4.1-1.T": "0",
         "4.1-1.T.....JMS_dropboxmq_copyI=2": "1",
@@ -167,7 +167,7 @@ def test_a_name_that_is_taken_gets_a_new_one_and_the_same_id(root: Path) -> None
 
 
 def test_many_moves_are_made_whatever_stands_in_the_way(root: Path) -> None:
-    layout = Layout(root)
+    layout = RootLayout(root)
     layout.prepare()
     (root / "q").mkdir()
     record: list[tuple[str, str | None]] = []
@@ -188,24 +188,26 @@ def test_many_moves_are_made_whatever_stands_in_the_way(root: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 20])
 def test_a_record_may_move_files_into_the_root_itself(root: Path, number: int) -> None:
-    Layout(root).prepare()
+    RootLayout(root).prepare()
     (root / "q").mkdir()
     for name in range(number):
         (root / f"q/{name}").write_text("")
-    (folder,) = roll_forward(Layout(root), [(f"q/{name}", str(name)) for name in range(number)], unchanged)
+    (folder,) = roll_forward(
+        RootLayout(root), [(f"q/{name}", str(name)) for name in range(number)], unchanged
+    )
     assert os.path.samefile(folder, root)
     assert not os.listdir(root / "q")
 
 
 def test_more_folders_than_are_opened_at_once(root: Path) -> None:
-    Layout(root).prepare()
+    RootLayout(root).prepare()
     record: list[tuple[str, str | None]] = []
     for number in range(100):
         (root / f"from{number}").mkdir()
         (root / f"from{number}/4.1.T").write_text("")
         record.append((f"from{number}/4.1.T", f"to{number}/4.1.T"))
     before = len(os.listdir("/proc/self/fd"))
-    assert len(roll_forward(Layout(root), record, unchanged)) == 100
+    assert len(roll_forward(RootLayout(root), record, unchanged)) == 100
     assert len(os.listdir("/proc/self/fd")) == before
     assert len(list(root.glob("to*/4.1.T"))) == 100
 
@@ -214,5 +216,5 @@ def test_the_same_file_under_both_names_is_a_move_that_was_made(root: Path) -> N
     (root / "q").mkdir()
     (root / "a").write_text("a")
     os.link(root / "a", root / "q/a")
-    roll_forward(Layout(root), [("a", "q/a")], unchanged)
+    roll_forward(RootLayout(root), [("a", "q/a")], unchanged)
     assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == ["q", "q/a"]

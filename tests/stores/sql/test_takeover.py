@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientState
 from connector.messaging.state_store import CycleJournal, JournalHandle, StateStore
-from connector.stores.sql.database import Database, Settings
+from connector.stores.sql.database import MessageDatabase, Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.state import PostgresState
 from connector.testing.state import RunningTask
@@ -34,7 +34,7 @@ StartTask = Callable[[JournalHandle], RunningTask]
 def open_on() -> OpenStore:
     def open_store(url: str, lease: float = LONG_LEASE) -> StateStore:
         settings = Settings(url, lease=lease)
-        database = Database(settings)
+        database = MessageDatabase(settings)
         database.prepare(make=True)
         return PostgresState(settings, lambda: database, "crashes")
 
