@@ -1,19 +1,20 @@
-"""Connections with stricter rules than those of uvicorn and h11.
+"""Connections with two limits that uvicorn does not have.
 
-h11 bounds the size of a head. uvicorn bounds the time between two calls (``timeout_keep_alive``) and the time
-for the last answers (``timeout_graceful_shutdown``). uvicorn has no limit for the time of a head. Its
-``limit_concurrency`` refuses calls and not connections, without a problem document and ``Retry-After``. So
-these two limits are here.
+uvicorn and h11 bound the size of a head, the time between two calls and the time for the last answers.
+uvicorn has no limit for the time of a head. Its ``limit_concurrency`` refuses calls and not connections,
+without a problem document and ``Retry-After``. So these two limits stand in front of uvicorn's protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import h11
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from connector.http.answers import SECONDS_TO_RETRY
@@ -27,7 +28,6 @@ _log = logging.getLogger("connector.http")
 HEAD_BYTES: Final = 64 << 10
 """The largest head that is read, in bytes."""
 KEEP_ALIVE_SECONDS: Final = 15
-_SCHEMES: Final = (b"http://", b"https://")
 _SPARE: Final = 100
 """Connections beside those of requests: pages, and answers that refuse a call."""
 _RESERVED: Final = 400
@@ -55,145 +55,125 @@ def most_connections(max_requests: int) -> int:
     return wanted
 
 
-class StrictConnection(h11.Connection):
-    """The server's side of a connection, as h11 reads it, with two more rules.
+@dataclass(slots=True)
+class _Limits:
+    """What all connections of a server share.
 
-    A proxy and this server read the same bytes and must not disagree about the end of a call. Otherwise a
-    part that the proxy takes for a body could be a call for this server that the proxy has not checked.
-
-    A call that gives its length in two ways is refused. So is a call in chunks with HTTP/1.0, which has no
-    chunks (RFC 9112, 6.1). A target in absolute form is split into path and ``Host`` (RFC 9112, 3.2.2).
+    Args:
+        most: open connections.
+        head_seconds: time for the head of a call.
+        refused: counts the connections above the limit.
+        open: open connections now.
     """
 
-    mistake: str = "what has come cannot be read as HTTP/1.1"
-    """The mistake of a call that was refused, for its answer."""
-
-    def next_event(self) -> Any:
-        """See :meth:`h11.Connection.next_event`.
-
-        Raises:
-            h11.RemoteProtocolError: the bytes are not HTTP.
-        """
-        event = super().next_event()
-        if not isinstance(event, h11.Request):
-            return event
-        try:
-            return _checked(event)
-        except h11.RemoteProtocolError as error:
-            self.mistake = str(error)
-            raise
-
-
-def _checked(request: h11.Request) -> h11.Request:
-    names = {name for name, _ in request.headers}
-    if b"transfer-encoding" in names:
-        if b"content-length" in names:
-            raise h11.RemoteProtocolError(
-                "found both Transfer-Encoding and Content-Length, expected one of them"
-            )
-        if request.http_version < b"1.1":
-            raise h11.RemoteProtocolError("found Transfer-Encoding in HTTP/1.0, expected Content-Length")
-    scheme = next((it for it in _SCHEMES if request.target[:8].lower().startswith(it)), None)
-    return request if scheme is None else _in_origin_form(request, scheme)
-
-
-def _in_origin_form(request: h11.Request, scheme: bytes) -> h11.Request:
-    rest = request.target[len(scheme) :]
-    authority = rest.partition(b"/")[0].partition(b"?")[0]
-    if not authority:
-        raise h11.RemoteProtocolError("found a target without a host")
-    path = rest[len(authority) :]
-    headers = [(name, value) for name, value in request.headers if name != b"host"]
-    return h11.Request(
-        method=request.method,
-        target=path if path.startswith(b"/") else b"/" + path,
-        headers=[(b"host", authority), *headers],
-        http_version=request.http_version,
-    )
-
-
-class LimitedConnection(H11Protocol):
-    """A connection of a client, with limits that the base class does not have."""
-
-    most: int = 0
-    """The most connections at a time. Set by :func:`limited`."""
-    head_seconds: float = 0.0
-    """The time for the head of a call. Set by :func:`limited`."""
+    most: int
+    head_seconds: float
     refused: ThrottledLog
-    """Counts the connections above the limit. Set by :func:`limited`."""
+    open: int = 0
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self.conn: StrictConnection = StrictConnection(h11.SERVER, HEAD_BYTES)
-        self._header_timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > self.most:
-            self.refused.add()
-            self._answer(_TOO_MANY)
+_CONNECTION: Final = "connector.connection"
+"""The key in the state of a call (ASGI) that holds its connection."""
+
+
+class _Connection(asyncio.Protocol):
+    """A connection of a client. Hands everything on to the protocol of uvicorn, unless a limit is passed."""
+
+    limits: ClassVar[_Limits]
+
+    def __init__(self, *, app_state: dict[str, Any], **arguments: Any) -> None:
+        self._inner: asyncio.Protocol = H11Protocol(app_state={**app_state, _CONNECTION: self}, **arguments)
+        self._transport: asyncio.Transport | None = None
+        self._calls = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.limits.open += 1
+        if self.limits.open > self.limits.most:
+            self.limits.refused.add()
+            self._inner = asyncio.Protocol()  # ignores what still comes
+            transport.write(_as_bytes(_TOO_MANY))
+            transport.close()
             return
-        self._watch()
+        self._inner.connection_made(transport)
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
+        try:
+            self._inner.data_received(data)
+        except h11.LocalProtocolError:
+            self._close()  # a mistake in the middle of another answer
+        self._start_timer()
+
+    def eof_received(self) -> None:
+        self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_watching()
-        super().connection_lost(exc)
+        self._stop_timer()
+        self.limits.open -= 1
+        self._inner.connection_lost(exc)
 
-    def send_400_response(self, msg: str) -> None:
-        """Answers bytes that are not HTTP. Ends the connection, because the end of the call is unknown."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._answer(HttpProblem(HTTPStatus.BAD_REQUEST, self.conn.mistake))
-        else:
-            self.transport.close()  # in the middle of another answer
+    def start_call(self) -> None:
+        """Is called when a head is complete."""
+        self._calls += 1
+        self._stop_timer()
 
-    def _answer(self, problem: HttpProblem) -> None:
-        """Answers bytes that are not a call, and ends the connection."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True  # drops the rest of its answer
-        response = problem.response()
-        headers = {**HEADERS, **response.headers, "Connection": "close"}
-        lines = [(name.encode(), value.encode()) for name, value in headers.items()]
-        reason = problem.status.phrase.encode()
-        for event in (
-            h11.Response(status_code=response.status_code, headers=lines, reason=reason),
-            h11.Data(data=bytes(response.body)),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+    def end_call(self) -> None:
+        """Is called when a call is answered."""
+        self._calls -= 1
 
-    def _watch(self) -> None:
-        """Waits for the rest of a head, while no call is being answered."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop_watching()
-        elif self._header_timer is None and self.timeout_keep_alive_task is None:
-            self._header_timer = self.loop.call_later(self.head_seconds, self._give_up)
+    def _start_timer(self) -> None:
+        """Closes the connection if a head is not complete in time, and no call is being answered."""
+        if self._calls == 0 and self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self.limits.head_seconds, self._close)
 
-    def _stop_watching(self) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _give_up(self) -> None:
-        self._header_timer = None
-        if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
-            self.transport.close()
+    def _close(self) -> None:
+        assert self._transport is not None
+        self._transport.close()
 
 
-def limited(most: int, head_seconds: float) -> type[LimitedConnection]:
-    """Returns a class of connections with limits.
+def _as_bytes(problem: HttpProblem) -> bytes:
+    """Returns an answer that no application has made."""
+    response = problem.response()
+    headers = {**HEADERS, **response.headers, "Connection": "close"}
+    lines = [f"HTTP/1.1 {problem.status} {problem.status.phrase}", *map(": ".join, headers.items()), "", ""]
+    return "\r\n".join(lines).encode() + bytes(response.body)
+
+
+def limited(most: int, head_seconds: float) -> type[asyncio.Protocol]:
+    """Returns a class of connections with limits, for an application in :func:`with_connections`.
 
     Args:
         most: open connections.
         head_seconds: time for the head of a call to arrive.
     """
     refused = ThrottledLog("connections are refused", {"open": most})
-    return type(
-        "LimitedConnection",
-        (LimitedConnection,),
-        {"most": most, "head_seconds": head_seconds, "refused": refused},
-    )
+    return type("LimitedConnection", (_Connection,), {"limits": _Limits(most, head_seconds, refused)})
+
+
+def with_connections(application: ASGIApp) -> ASGIApp:
+    """Returns an application that tells the connection of each call when the call starts and ends."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        connection: _Connection = scope["state"][_CONNECTION]
+        connection.start_call()
+        try:
+            await application(scope, receive, send)
+        finally:
+            connection.end_call()
+
+    return call

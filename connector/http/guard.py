@@ -1,12 +1,13 @@
-"""Checks that every call is meant for this server, and sets the headers of every answer."""
+"""Checks that every call has one meaning and is for this server, and sets the headers of every answer."""
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -34,8 +35,16 @@ HEADERS: Final = {
 """Headers of every answer. Browsers and proxies keep nothing, and a page loads nothing from other servers."""
 
 
+_ABSOLUTE: Final = re.compile(rb"https?://([^/]*)(.*)", re.IGNORECASE | re.DOTALL)
+
+
 class Guard:
     """A wrapper around an application that refuses calls from pages of other servers.
+
+    A proxy and this server read the same bytes and must not disagree about the end of a call. Otherwise a
+    part that the proxy takes for a body could be a call for this server that the proxy has not checked. So a
+    call that gives its length in two ways is refused, and so is a call in chunks with HTTP/1.0, which has no
+    chunks (RFC 9112, 6.1). A target in absolute form is split into path and ``Host`` (RFC 9112, 3.2.2).
 
     The page of a stranger must not make requests from the browser of a user who can reach this server. So the
     name in ``Host`` has to be a name of this server. Another name that points to this address is refused.
@@ -67,7 +76,9 @@ class Guard:
             await send(message)
 
         try:
-            refused = self._refusal(Headers(scope=scope))
+            mistake = _mistake(scope)
+            scope = _in_origin_form(scope)
+            refused = self._refusal(Headers(scope=scope), mistake)
             await (refused or self._application)(scope, receive, watched)
         except Exception:
             # A 500 has been sent. The traceback shows code, but no values: neither headers nor bodies.
@@ -84,7 +95,9 @@ class Guard:
                 },
             )
 
-    def _refusal(self, headers: Headers) -> Response | None:
+    def _refusal(self, headers: Headers, mistake: str) -> Response | None:
+        if mistake:
+            return HttpProblem(HTTPStatus.BAD_REQUEST, mistake, {"Connection": "close"}).response()
         host = headers.get("host", "")
         if not self._is_ours(host):
             detail = f"{shown(host)} is no name of this server (http.hosts)"
@@ -100,6 +113,32 @@ class Guard:
             return True
         name = _name(f"//{host}")
         return name in self._names or is_loopback(name)
+
+
+def _mistake(scope: Scope) -> str:
+    """Returns why the end or the target of a call is not clear. Empty = both are clear."""
+    headers = Headers(scope=scope)
+    if "transfer-encoding" in headers and "content-length" in headers:
+        return "found both Transfer-Encoding and Content-Length, expected one of them"
+    if "transfer-encoding" in headers and scope["http_version"] < "1.1":
+        return "found Transfer-Encoding in HTTP/1.0, expected Content-Length"
+    absolute = _ABSOLUTE.fullmatch(scope["raw_path"])
+    return "found a target without a host" if absolute is not None and not absolute[1] else ""
+
+
+def _in_origin_form(scope: Scope) -> Scope:
+    """Returns a call whose target is a path, and whose header ``Host`` has what stood before the path."""
+    absolute = _ABSOLUTE.fullmatch(scope["raw_path"])
+    if absolute is None:
+        return scope
+    path = absolute[2] or b"/"
+    headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+    return {
+        **scope,
+        "path": unquote(path.decode("ascii")),
+        "raw_path": path,
+        "headers": [(b"host", absolute[1]), *headers],
+    }
 
 
 def _name(url: str) -> str:

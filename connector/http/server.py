@@ -18,7 +18,13 @@ from connector.config.http_model import Address, Http
 from connector.errors import ConnectorError
 from connector.http.application import make_application
 from connector.http.calls import Calls, ServerLimits
-from connector.http.connections import KEEP_ALIVE_SECONDS, limited, most_connections
+from connector.http.connections import (
+    HEAD_BYTES,
+    KEEP_ALIVE_SECONDS,
+    limited,
+    most_connections,
+    with_connections,
+)
 from connector.http.tokens import Tokens
 from connector.requests.contract import Requests
 
@@ -131,8 +137,9 @@ class Server:
         settings = self._settings
         tokens = Tokens(settings.tokens)
         calls = Calls(settings, tokens, self._requests, self._definitions, self._limits)
+        application = make_application(settings, tokens, calls, self._definitions, self._use_defaults)
         config = uvicorn.Config(
-            make_application(settings, tokens, calls, self._definitions, self._use_defaults),
+            with_connections(application),
             http=limited(most_connections(settings.max_requests), self._limits.head_seconds),
             ws="none",
             lifespan="off",
@@ -143,6 +150,7 @@ class Server:
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=HEAD_BYTES,
         )
         self._loop, self._calls, self._server = asyncio.get_running_loop(), calls, uvicorn.Server(config)
         self._loop.call_soon(self._ready.set)

@@ -146,9 +146,18 @@ def test_a_call_whose_end_can_be_read_in_two_ways_is_refused_and_so_is_all_that_
     assert script.calls == []
 
 
-def test_what_is_no_http_is_told_so_by_a_problem_document(server: Server) -> None:
+def test_what_is_no_http_is_told_so_in_words(server: Server) -> None:
     with connect(server) as connection:
         connection.sendall(b"GET\r\n\r\n")
+        head, _, body = read_all(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nconnection: close" in head.lower()
+    assert body == b"Invalid HTTP request received."
+
+
+def test_a_call_whose_end_can_be_read_in_two_ways_is_told_so_by_a_problem_document(server: Server) -> None:
+    with connect(server) as connection:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n")
         head, _, body = read_all(connection).partition(b"\r\n\r\n")
     assert b"\r\nconnection: close" in head.lower()
     check_problem(head, body, 400)
