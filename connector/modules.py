@@ -23,6 +23,8 @@ from typing import Final
 
 from connector.regular_file import read_regular
 
+PRIVATE_NAMES: Final = "_connector_user_"
+"""What the names of modules beside ``adapter.yaml`` begin with, before 16 hexadecimal digits."""
 _MAX_SOURCE: Final = 8 << 20
 _PARSING: Final = threading.Lock()
 """Held by who parses: filters of warnings are global, and two parsers at once fail in Python 3.11.2."""
@@ -107,7 +109,7 @@ def load_file(path: Path) -> ModuleType:
     file = path / "__init__.py" if path.is_dir() else path
     package = str(file.parent) if file.name == "__init__.py" else None
     digest = hashlib.sha256(str(file).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    private = f"_connector_user_{digest}"
+    private = f"{PRIVATE_NAMES}{digest}"
     if private in sys.modules:
         return sys.modules[private]
     spec = importlib.util.spec_from_file_location(

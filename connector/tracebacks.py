@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import resource
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any, Final
+
+from connector.modules import PRIVATE_NAMES
 
 MAX_TRACEBACK: Final = 64 << 10
 """Most bytes of a traceback, in UTF-8."""
@@ -24,11 +27,8 @@ _MAX_CHAIN: Final = 10
 _MAX_MEMBERS: Final = 10
 _MAX_DEPTH: Final = 3
 _MAX_FILE: Final = 200
-_MAX_LINE: Final = 400
+_PRIVATE_NAME: Final = re.compile(rf"\b{PRIVATE_NAMES}[0-9a-f]{{16}}\.")
 _CUT: Final = "\n  [... a part is left out ...]\n"
-
-_CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
-_CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
 _CONNECTOR: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD_LIBRARY: Final = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -74,7 +74,8 @@ class UserCode:
         line of the target. FILE is relative to the deployment's directory if the file lies below.
         """
         try:
-            lines = [(frame.f_code.co_filename, line) for frame, line in _walk(error)]
+            frames = traceback.walk_tb(error.__traceback__)
+            lines = [(frame.f_code.co_filename, line) for frame, line in frames]
             for belongs in (self._is_deployed, _is_foreign, self._is_home):
                 for file, line in reversed(lines):
                     if belongs(file):
@@ -150,72 +151,39 @@ def format_traceback(error: BaseException, user_code: UserCode | None = None) ->
         user_code: only these frames are shown. None = all frames are shown.
     """
     try:
-        text = "".join(_chain(error, user_code)).rstrip("\n")
+        whole = traceback.TracebackException(
+            *(type(error), error, error.__traceback__),
+            lookup_lines=False,
+            compact=True,
+            max_group_width=_MAX_MEMBERS,
+            max_group_depth=_MAX_DEPTH,
+        )
+        _shorten(whole, user_code)
+        lines = _PRIVATE_NAME.sub("", "".join(whole.format())).rstrip("\n").split("\n")
+        text = "\n".join(map(_bounded, lines))
     except Exception:
         text = error_text(error)
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= MAX_TRACEBACK:
         return data.decode()
-    half = (MAX_TRACEBACK - len(_CUT)) // 2  # the beginning shows the place, and the end shows the error
+    half = (MAX_TRACEBACK - len(_CUT)) // 2  # the start shows the place, and the end shows the error
     return data[:half].decode("utf-8", "ignore") + _CUT + data[-half:].decode("utf-8", "ignore")
 
 
-def _chain(error: BaseException, user_code: UserCode | None) -> Iterator[str]:
-    """Yields an exception and the causes as Python shows them, the oldest first."""
-    chain: list[tuple[BaseException, str]] = []
-    seen = set()
-    following: BaseException | None = error
-    link = ""
-    while following is not None and id(following) not in seen:
-        if len(chain) == _MAX_CHAIN:
-            yield f"(earlier causes are left out)\n{link}"
-            break
-        chain.append((following, link))
-        seen.add(id(following))
-        if following.__cause__ is not None:
-            following, link = following.__cause__, _CAUSE
-        elif following.__suppress_context__:
-            following = None
-        else:
-            following, link = following.__context__, _CONTEXT
-    for one, behind in reversed(chain):
-        yield from _one(one, user_code, 0)
-        yield behind
-
-
-def _one(error: BaseException, user_code: UserCode | None, depth: int) -> Iterator[str]:
-    """Yields one exception with frames and text, and the members of a group."""
-    frames = list(_walk(error))
-    if user_code is not None:
-        frames = [one for one in frames if user_code.has(one[0].f_code.co_filename)]
-    if frames:
-        yield "Traceback (most recent call last):\n"
-        for text in traceback.StackSummary.extract(iter(frames), limit=-_MAX_FRAMES).format():
-            yield "".join(f"{line[:_MAX_LINE]}\n" for line in text.splitlines())
-    yield f"{_headline(error)}\n"
-    if isinstance(error, BaseExceptionGroup) and depth < _MAX_DEPTH:
-        for number, member in enumerate(error.exceptions[:_MAX_MEMBERS], 1):
-            yield f"  ---- {number} of {len(error.exceptions)} ----\n"
-            for text in _one(member, user_code, depth + 1):
-                yield "".join(f"  {line}" for line in text.splitlines(keepends=True))
-
-
-def _headline(error: BaseException) -> str:
-    text = error_text(error)
-    if isinstance(error, SyntaxError):
-        text = "".join(traceback.format_exception_only(error)).rstrip("\n")
-    notes = getattr(error, "__notes__", ())
-    if isinstance(notes, list | tuple):
-        text = "\n".join([text, *(note for note in notes[:_MAX_MEMBERS] if isinstance(note, str))])
-    return _bounded(text)
+def _shorten(whole: traceback.TracebackException, user_code: UserCode | None) -> None:
+    """Leaves the frames of user code and the last causes, also in causes and members of a group."""
+    waiting = [(whole, 1)]
+    for one, length in waiting:
+        frames = [frame for frame in one.stack if user_code is None or user_code.has(frame.filename)]
+        one.stack = traceback.StackSummary.from_list(frames[-_MAX_FRAMES:])
+        if length == _MAX_CHAIN:
+            one.__cause__ = one.__context__ = None
+        others = (one.__cause__, one.__context__, *(one.exceptions or ()))
+        waiting += [(other, length + 1) for other in others if other is not None]
 
 
 def _bounded(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
-
-
-def _walk(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    return traceback.walk_tb(error.__traceback__)
 
 
 def _is_of_others(file: str) -> bool:
