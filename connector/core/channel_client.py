@@ -144,7 +144,8 @@ class ChannelClient:
             ProviderError: the provider cannot be read.
         """
         with self.lock:
-            return self.ledger.take(poller, ChannelDelivery)
+            taken = self.ledger.take(poller, ChannelDelivery)
+            return taken[0] if taken else None
 
     def load(self, claim: Claim) -> Message:
         """See :meth:`connector.core.channel_receiver.Reference.load`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from connector.core.acknowledgement import POLICIES
@@ -70,7 +71,9 @@ class Inbox:
         self._connection = connection
         self._access = access
         self._owner = owner
-        self._ledger = Ledger(connection, apart=mode is AcknowledgeMode.INDIVIDUAL)
+        self._ledger = Ledger(
+            connection, apart=mode is AcknowledgeMode.INDIVIDUAL and owner.capabilities.transactions
+        )
         self._policy = POLICIES[mode](self._ledger)
         self._transactions = 0
         self.transaction = self._begin() if mode is AcknowledgeMode.TRANSACTED else None
@@ -98,6 +101,34 @@ class Inbox:
 
     # -- taking --------------------------------------------------------------------------------------
 
+    def claim(self, consumer: SessionConsumer, most: int) -> list[Delivery]:
+        """Returns the next messages of a consumer, not yet read. Empty if no message waits.
+
+        Raises:
+            ProviderError: the provider failed.
+        """
+        if not self._owner.started:
+            return []
+        self._policy.on_idle()
+        self._ledger.give_back_overdue()
+        if self._owner.is_takeover_due():
+            try_take_over(self._connection, at_start=False)
+        return self._ledger.take(consumer.poller, Delivery, most)
+
+    def load(self, delivery: Delivery, max_body: int) -> Message:
+        """Reads a message. Raises the errors of :meth:`connector.messaging.access.MessageAccess.load`."""
+        return load(self._access, delivery.claim, max_body)
+
+    def settle(self, deliveries: Sequence[Delivery]) -> None:
+        """Settles deliveries together, each as its ``settlement`` says, whatever the mode.
+
+        Raises:
+            ClaimLost: another client has the only message.
+            ProviderError: the provider failed. The deliveries stay open.
+        """
+        self._ledger.acknowledge(deliveries)
+        self._close_settled()
+
     def take(self, consumer: SessionConsumer) -> tuple[Delivery, Message] | None:
         """Returns the next message of a consumer, not yet acknowledged, or None if no message waits.
 
@@ -107,11 +138,8 @@ class Inbox:
         """
         if not self._owner.started:
             return None
-        self._policy.on_idle()
-        self._ledger.give_back_overdue()
-        if self._owner.is_takeover_due():
-            try_take_over(self._connection, at_start=False)
-        while (delivery := self._ledger.take(consumer.poller, Delivery)) is not None:
+        while taken := self.claim(consumer, 1):
+            delivery = taken[0]
             if self.transaction is not None:
                 self.transaction.acknowledge(delivery)
             try:

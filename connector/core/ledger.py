@@ -38,7 +38,7 @@ class Delivery:
         poller: the poller that took the message.
     """
 
-    __slots__ = ("begun", "claim", "poller", "state")
+    __slots__ = ("begun", "claim", "poller", "settlement", "state")
 
     def __init__(self, claim: Claim, poller: Poller) -> None:
         self.claim = claim
@@ -46,6 +46,8 @@ class Delivery:
         self.state = _OPEN
         self.begun = 1
         """How often the program has, or may have, seen the message since the claim."""
+        self.settlement = Settlement(claim)
+        """What an acknowledgement makes of the message: no copy, unless the program sets another outcome."""
 
     def set_state(self, state: DeliveryState) -> None:
         """Sets the final state of the delivery. Called by the ledger."""
@@ -55,9 +57,9 @@ class Delivery:
 _Delivery = TypeVar("_Delivery", bound=Delivery)
 
 
-def load(access: MessageAccess, claim: Claim) -> Message:
+def load(access: MessageAccess, claim: Claim, max_body: int = _MAX_BODY) -> Message:
     """Reads the message of a claim. Raises the errors of :meth:`MessageAccess.load`."""
-    message = access.load(claim.reference, _MAX_BODY)
+    message = access.load(claim.reference, max_body)
     message.destination = str(claim.destination)
     return message
 
@@ -79,22 +81,28 @@ class Ledger:
         self._overdue: list[Delivery] = []
         self._number = 0
 
-    def take(self, poller: Poller, kind: type[_Delivery]) -> _Delivery | None:
-        """Takes the next message of ``poller`` and returns an open delivery, or None if no message waits.
+    def take(self, poller: Poller, kind: type[_Delivery], most: int = 1) -> list[_Delivery]:
+        """Takes the next messages of ``poller`` and returns open deliveries. Empty if no message waits.
 
         Args:
-            kind: the class of the delivery.
+            kind: the class of the deliveries.
+            most: number of messages. A ledger of cycles takes one.
 
         Raises:
             ProviderError: the destination cannot be read.
         """
         number = self._number
-        claim = poller.take(number if self._apart else 1, number)
-        if claim is None:
-            return None
-        self._number = number + 1
-        delivery = self._open[number] = kind(claim, poller)
-        return delivery
+        if self._apart:
+            claims = poller.claim(number, range(number, number + 1))
+        else:
+            claims = poller.claim(1, range(number, number + most))
+        taken = []
+        for claim in claims:
+            delivery = self._open[claim.sequence] = kind(claim, poller)
+            taken.append(delivery)
+        if taken:
+            self._number = claims[-1].sequence + 1
+        return taken
 
     def open(self) -> list[Delivery]:
         """Returns the deliveries that are neither acknowledged nor given back."""
@@ -112,7 +120,7 @@ class Ledger:
     def acknowledge(
         self, deliveries: Iterable[Delivery], sends: Sequence[Prepared] = (), *, fenced: bool = False
     ) -> None:
-        """Removes messages from the store and makes ``sends`` visible, all or nothing.
+        """Settles messages as acknowledged and makes ``sends`` visible, all or nothing.
 
         Args:
             fenced: whether a single lost claim stops the whole operation.
@@ -124,7 +132,7 @@ class Ledger:
         chosen = [delivery for delivery in deliveries if delivery.state is _OPEN]
         if not chosen and not sends:
             return
-        settlements = [Settlement(delivery.claim) for delivery in chosen]
+        settlements = [delivery.settlement for delivery in chosen]
         try:
             self._connection.settle(settlements, sends, fenced=fenced)
         except ClaimLost:

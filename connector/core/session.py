@@ -8,7 +8,7 @@ acknowledge, and :mod:`connector.core.transaction` holds the transactions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final
 
@@ -231,6 +231,32 @@ class CoreSession(Session):
                 if left <= 0:
                     return None
                 self._inbox.wait(min(left, _SLICE))
+
+    def take(self, consumer: SessionConsumer, most: int) -> list[Delivery]:
+        """Takes up to ``most`` messages without reading them. Does not wait. For code of the connector.
+
+        Raises:
+            ProviderError: the provider failed.
+        """
+        with self._lock:
+            self._check_open()
+            return self._inbox.claim(consumer, most)
+
+    def load(self, delivery: Delivery, max_body: int) -> Message:
+        """Reads a message. Raises the errors of :meth:`connector.messaging.access.MessageAccess.load`."""
+        with self._lock:
+            return self._inbox.load(delivery, max_body)
+
+    def settle(self, deliveries: Sequence[Delivery]) -> None:
+        """Settles messages that :meth:`take` has returned, together, each as its ``settlement`` says.
+
+        Raises:
+            ClaimLost: another client has the only message.
+            ProviderError: the provider failed. The deliveries stay open.
+        """
+        with self._lock:
+            self._check_open()
+            self._inbox.settle(deliveries)
 
     def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
         """Sets a listener, as :meth:`connector.messaging.client.Consumer.listen`."""

@@ -26,6 +26,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from connector.businessobjects.instance import BusinessObject
@@ -112,9 +113,12 @@ class RequestClient(Requests):
         self._converter = RequestConverter(settings, deployment)
         self._slots = Slots(settings.pool_size)
         self._late = LateReplies(settings.late_replies)
-        self._listener = ReplyListener(connect, settings, self._late)
-        self._sender = Sender(self._open_session)
-        self._other_sender = Sender(self._open_session)
+        self._listener = ReplyListener(
+            partial(self._open_session, AcknowledgeMode.INDIVIDUAL), settings, self._late
+        )
+        open_sender = partial(self._open_session, AcknowledgeMode.TRANSACTED)
+        self._sender = Sender(open_sender)
+        self._other_sender = Sender(open_sender)
         self._token = secrets.token_hex(8)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -294,8 +298,13 @@ class RequestClient(Requests):
             )
         return self._listener.temporary(shared=shared)
 
-    def _open_session(self) -> CoreSession:
-        return sole_session(self._connect(), AcknowledgeMode.TRANSACTED, self._capabilities)
+    def _open_session(self, mode: AcknowledgeMode) -> CoreSession:
+        return sole_session(
+            self._connect(),
+            mode,
+            self._capabilities,
+            takeover_interval=self._settings.intervals.takeover,
+        )
 
     def _commit(
         self, sender: Sender, call: Call, before_commit: Callable[[str, str], object] = lambda *_: None

@@ -1,4 +1,4 @@
-"""Settles replies that no request awaits: counts them, and copies them to ``late_replies``."""
+"""Replies that no request awaits: counted, logged, and copied to ``late_replies``."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import logging
 import time
 from typing import Final
 
-from connector.errors import SettlementError
+from connector.core.ledger import Delivery
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.requests.pending import UnmatchedReply
 from connector.status import timestamp
 
 _log = logging.getLogger("connector.requests")
-
-_RETRY_SECONDS: Final = 10.0
-"""Seconds until a failed copy is tried again."""
 
 _WARNING_SECONDS: Final = 10.0
 """Seconds between two warnings."""
@@ -29,7 +25,7 @@ _WHY: Final = {
 
 
 class LateReplies:
-    """Settles the replies that no request waits for. For the thread that owns the connection.
+    """Decides what becomes of replies that no request waits for, and counts them. For one thread.
 
     Args:
         copy_to: destination of the copies. None = such replies are acknowledged without a copy.
@@ -37,17 +33,18 @@ class LateReplies:
 
     def __init__(self, copy_to: Destination | None) -> None:
         self._copy_to = copy_to
-        self._unsettled: list[Settlement] = []
-        self._next = self._quiet_until = 0.0
+        self._quiet_until = 0.0
         self.late = 0
         self.duplicate = 0
 
-    def settlement(self, claim: Claim, unmatched: UnmatchedReply, why: str = "") -> Settlement:
-        """Counts a late reply and returns its settlement.
+    def note(self, delivery: Delivery, unmatched: UnmatchedReply, why: str = "") -> None:
+        """Counts a late reply, and sets its settlement. A reply that is given back counts no delivery.
 
         Args:
             why: why the reply cannot be read.
         """
+        claim = delivery.claim
+        delivery.begun = 0
         if unmatched is UnmatchedReply.DUPLICATE:
             self.duplicate += 1
         elif unmatched is UnmatchedReply.LATE:
@@ -56,18 +53,17 @@ class LateReplies:
         # a copy in the reply queue itself would be taken as one more late reply, without end
         copy_to = self._copy_to if self._copy_to != claim.destination else None
         self._log_reply(claim, unmatched, why, copy_to)
-        if copy_to is None:
-            return Settlement(claim)
-        return Settlement(
-            claim,
-            copy_to,
-            {
-                "connector_origin_destination": str(claim.destination),
-                "connector_outcome": unmatched.value,
-                "connector_reason": why,
-                "connector_time": timestamp(),
-            },
-        )
+        if copy_to is not None:
+            delivery.settlement = Settlement(
+                claim,
+                copy_to,
+                {
+                    "connector_origin_destination": str(claim.destination),
+                    "connector_outcome": unmatched.value,
+                    "connector_reason": why,
+                    "connector_time": timestamp(),
+                },
+            )
 
     def _log_reply(
         self, claim: Claim, unmatched: UnmatchedReply, why: str, copy_to: Destination | None
@@ -90,37 +86,3 @@ class LateReplies:
                 "duplicate": self.duplicate,
             },
         )
-
-    def retry_later(self, settlements: list[Settlement], error: SettlementError) -> None:
-        """Keeps replies that could not be settled. They stay claimed and are tried again."""
-        _log.error(
-            "settling late replies failed and is tried again",
-            extra={"number": len(settlements), "seconds": _RETRY_SECONDS, "reason": str(error)},
-        )
-        self._unsettled += settlements
-        self._next = time.monotonic() + _RETRY_SECONDS
-
-    def try_again(self, connection: Connection) -> None:
-        """Settles the kept replies if their pause is over.
-
-        Raises:
-            ProviderError: the provider failed otherwise.
-        """
-        if self._unsettled and time.monotonic() >= self._next:
-            waiting, self._unsettled = self._unsettled, []
-            try:
-                connection.settle(waiting)
-            except SettlementError as error:
-                self.retry_later(waiting, error)
-
-    def close(self, connection: Connection) -> None:
-        """Gives the kept replies back to their destinations."""
-        waiting, self._unsettled = self._unsettled, []
-        if waiting:
-            connection.settle(
-                [Settlement(s.claim, give_back=True, delivery_count=s.claim.delivery_count) for s in waiting]
-            )
-
-    def reset(self) -> None:
-        """Drops the kept replies: the connection has failed, and a takeover gives the replies back."""
-        self._unsettled = []

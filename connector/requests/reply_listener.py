@@ -1,6 +1,6 @@
-"""Takes the replies to all requests of a client, with one thread and one provider connection.
+"""Takes the replies to all requests of a client, with one thread and one session.
 
-The thread owns the connection, its consumers and the deadlines. Other threads give it commands, and wait on
+The thread owns the session, its consumers and the deadlines. Other threads give it commands, and wait on
 futures. :class:`~connector.requests.reply_receiver.ReplyReceiver` takes the replies. This file decides when,
 and completes the calls that get no reply.
 """
@@ -18,9 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from connector.core.session import CoreSession
 from connector.errors import ConnectorError, ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection
 from connector.requests.late import LateReplies
 from connector.requests.pending import Call, Failure, PendingCalls, UnmatchedReply
 from connector.requests.reply_receiver import MAX_BATCH, ReplyReceiver, ReplySources
@@ -50,18 +50,18 @@ class ReplyListener:
     """The listener of one request client. Thread-safe.
 
     Args:
-        connect: makes a provider connection.
+        open_session: opens an INDIVIDUAL session on a new connection.
         settings: of the requests.
-        late: settles replies that nobody awaits.
+        late: decides about replies that nobody awaits.
     """
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
+        open_session: Callable[[], CoreSession],
         settings: RequestSettings,
         late: LateReplies,
     ) -> None:
-        self._connect = connect
+        self._open_session = open_session
         self._settings = settings
         self._intervals = settings.intervals
         self._late = late
@@ -173,7 +173,7 @@ class ReplyListener:
         self._woken.set()
         receiver = self._receiver
         if receiver is not None:
-            receiver.connection.wake()
+            receiver.session.connection.wake()
 
     # -- the thread ----------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class ReplyListener:
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             try:
-                receiver.close()
+                receiver.session.close()
             except (ProviderError, OSError) as error:
                 _log.warning("closing the reply listener failed", extra={"reason": str(error)})
 
@@ -206,18 +206,18 @@ class ReplyListener:
         taken = receiver.take()
         if taken < MAX_BATCH and self._calls.next_deadline() <= began:
             # Every reply that had come before has been taken. But without a provider no reply comes either.
-            receiver.connection.check()
+            receiver.session.connection.check()
             self._complete_due(began, self._no_reply)
         if taken < MAX_BATCH:
             receiver.maintain()
             self._wait(receiver)
 
     def _connect_receiver(self) -> ReplyReceiver:
-        connection = self._connect()
+        session = self._open_session()
         try:
-            return ReplyReceiver(connection, self._sources, self._calls, self._late, self._settings)
+            return ReplyReceiver(session, self._sources, self._calls, self._late, self._settings)
         except BaseException:
-            connection.abandon()
+            session.abandon()
             raise
 
     @staticmethod
@@ -288,7 +288,7 @@ class ReplyListener:
         self._complete_due(time.monotonic(), self._no_reply)  # those that await a slot
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
-            receiver.abandon()
+            receiver.session.abandon()
 
     def _complete_all(self, text: str, reason: str = "") -> None:
         """Completes all commands, and all calls that await a reply. Calls go on waiting for a slot."""

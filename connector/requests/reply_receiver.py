@@ -1,4 +1,4 @@
-"""Takes replies from one provider connection, settles them, and completes their calls.
+"""Takes replies with the consumers of one session, settles them, and completes their calls.
 
 A reply is settled before its caller is told, so that the caller finds no trace of the reply. A reply that
 nobody awaits is settled as ``late_replies`` says.
@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-from connector.core.takeover import TakeoverTimer, try_take_over
+from connector.core.consumer import SessionConsumer
+from connector.core.ledger import Delivery
+from connector.core.session import CoreSession
+from connector.core.takeover import try_take_over
 from connector.errors import (
     ClaimLost,
     ConnectorError,
@@ -23,12 +26,8 @@ from connector.errors import (
     RequestRefused,
     SettlementError,
 )
-from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection
-from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply, key_of
 from connector.requests.settings import CORRELATION_ID, RequestSettings
@@ -46,6 +45,8 @@ _MAX_PATTERNS: Final = 8
 """Most sending connections whose replies are still taken. There are several only after failures."""
 _CHECK_SECONDS: Final = 0.1
 """Seconds between two checks of the provider."""
+_RETRY_SECONDS: Final = 10.0
+"""Seconds until a late reply that could not be settled is tried again."""
 
 
 class ReplySources:
@@ -84,25 +85,25 @@ class ReplySources:
 
 @dataclass(slots=True)
 class _Batch:
-    """The replies of one :meth:`ReplyReceiver.take`, with their settlements and calls."""
+    """The replies of one :meth:`ReplyReceiver.take`, and the answers to their calls."""
 
     size: int = 0
-    awaited: list[Settlement] = field(default_factory=list)
-    unmatched: list[Settlement] = field(default_factory=list)
+    awaited: list[Delivery] = field(default_factory=list)
+    unmatched: list[Delivery] = field(default_factory=list)
     answers: dict[Call, Answer] = field(default_factory=dict)
 
 
 class ReplyReceiver:
-    """Takes replies from one connection. For the thread of the listener.
+    """Takes replies with a session that acknowledges each message. For the thread of the listener.
 
     Each reply destination has one consumer with the selector of ``sources``. A call with a selector of its
     own has its own consumer.
 
     Args:
-        connection: for this object only.
+        session: in INDIVIDUAL mode, for this object only.
         sources: where replies come from.
         calls: the calls that await replies.
-        late: settles replies that nobody awaits.
+        late: decides about replies that nobody awaits.
         settings: of the requests.
 
     Raises:
@@ -111,32 +112,31 @@ class ReplyReceiver:
 
     def __init__(
         self,
-        connection: Connection,
+        session: CoreSession,
         sources: ReplySources,
         calls: PendingCalls,
         late: LateReplies,
         settings: RequestSettings,
     ) -> None:
-        self.connection = connection
+        self.session = session
         self._sources = sources
         self._calls = calls
         self._late = late
         self._max_body = settings.max_body
-        self._access = connection.access().open()
-        self._waiter = connection.waiter()
+        self._waiter = session.connection.waiter()
         self._is_told = False
         """Whether the waiter reports every reply that comes after the last :meth:`take`."""
         self._patterns: tuple[str, ...] = ()
         """The patterns in the selector of the consumers."""
-        self._consumers: dict[Destination, Poller] = {}
-        self._own_consumers: dict[Call, Poller] = {}
+        self._consumers: dict[Destination, SessionConsumer] = {}
+        self._own_consumers: dict[Call, SessionConsumer] = {}
         self._unreachable: dict[Destination, str] = {}
         self.temporaries: dict[bool, Destination] = {}
         """The queues that :meth:`temporary` has made."""
-        self._cycle = 0
-        self._schedule = TakeoverTimer(settings.intervals.takeover)
-        self._next_check = 0.0
-        try_take_over(connection, at_start=True)
+        self._kept: list[Delivery] = []
+        """Late replies that could not be settled."""
+        self._next_check = self._next_try = 0.0
+        try_take_over(session.connection, at_start=True)
 
     # -- consumers -----------------------------------------------------------------------------------
 
@@ -152,9 +152,9 @@ class ReplyReceiver:
             ProviderError: the queue cannot be made.
         """
         if shared not in self.temporaries:
-            made = self.connection.temporary("queue")
+            made = self.session.temporary_queue()
             if not shared:
-                self._consumers[made] = self.connection.poller(made)
+                self._consumers[made] = self.session.consumer(made)
             self.temporaries[shared] = made
         return self.temporaries[shared]
 
@@ -180,8 +180,9 @@ class ReplyReceiver:
             ProviderError: the provider failed.
         """
         if not call.completed:
-            subscribe = partial(self.connection.poller, destination, selector=call.selector)
-            self._own_consumers[call] = self._try(destination, subscribe)
+            self._own_consumers[call] = self._try(
+                destination, partial(self.session.consumer, destination, call.selector)
+            )
 
     def awaiting(self) -> list[Call]:
         """Returns the waiting calls that have a consumer of their own."""
@@ -192,10 +193,7 @@ class ReplyReceiver:
         if len(self._consumers) >= _MAX_CONSUMERS:
             self._close_unused()
         if destination not in self._consumers:
-            self._consumers[destination] = self._consumer(destination)
-
-    def _consumer(self, destination: Destination) -> Poller:
-        return self.connection.poller(destination, selector=self._sources.selector)
+            self._consumers[destination] = self.session.consumer(destination, self._sources.selector)
 
     def _close_unused(self) -> None:
         used = {call.reply_to for call in self._calls.expecting()}
@@ -220,10 +218,10 @@ class ReplyReceiver:
         for destination in tuple(self._sources.destinations):
             self._close_consumer(destination)
             try:
-                self._consumers[destination] = self._consumer(destination)
+                self._consumers[destination] = self.session.consumer(destination, self._sources.selector)
             except ConnectorError as error:  # a temporary queue that has ended since
                 if isinstance(error, ProviderError):
-                    self.connection.check()
+                    self.session.connection.check()
                 self._remove_destination(destination, str(error))
 
     def _remove_destination(self, destination: Destination, reason: str) -> None:
@@ -245,11 +243,11 @@ class ReplyReceiver:
         try:
             return work()
         except ProviderError:
-            self.connection.check()
+            self.session.connection.check()
         try:
             return work()
         except ProviderError as error:
-            self.connection.check()
+            self.session.connection.check()
             raise RequestRefused(f"replies cannot be taken from {destination}: {error}") from error
 
     # -- replies -------------------------------------------------------------------------------------
@@ -260,7 +258,6 @@ class ReplyReceiver:
         Raises:
             ProviderError: the provider failed. Replies that were read before complete their calls.
         """
-        self._cycle += 1
         self._refresh()
         self._is_told = self._waiter is not None and self._waiter.begin()
         batch = _Batch()
@@ -269,80 +266,81 @@ class ReplyReceiver:
                 if call.completed or call in batch.answers or self._take_own(call, consumer, batch):
                     del self._own_consumers[call]
                     consumer.close()
-            for consumer in tuple(self._consumers.values()):
-                self._take_all(consumer, batch)
+            for destination, consumer in tuple(self._consumers.items()):
+                self._take_all(destination, consumer, batch)
             self._settle(batch)
         finally:
             for call, answer in batch.answers.items():
                 call.complete(answer)
         return batch.size
 
-    def _take_own(self, call: Call, consumer: Poller, batch: _Batch) -> bool:
+    def _take_own(self, call: Call, consumer: SessionConsumer, batch: _Batch) -> bool:
         """Looks for the reply to a call with a selector. Returns whether the call is done."""
         try:
-            for claim in self._claims(consumer, batch, 1):
-                if self._match(claim, batch, call) is call:
+            for delivery in self._deliveries(consumer, batch, 1):
+                if self._match(delivery, batch, call) is call:
                     return True
         except RequestRefused as error:
             call.complete(Failure(ReturnCode.APPRESPONSETIMEOUT, str(error)))
             return True
         return False
 
-    def _take_all(self, consumer: Poller, batch: _Batch) -> None:
+    def _take_all(self, destination: Destination, consumer: SessionConsumer, batch: _Batch) -> None:
         """Takes the replies from one destination.
 
         A failure of the destination fails only the calls that await replies there.
         """
         try:
-            for claim in self._claims(consumer, batch, MAX_BATCH):
-                self._match(claim, batch)
+            for delivery in self._deliveries(consumer, batch, MAX_BATCH):
+                self._match(delivery, batch)
         except RequestRefused as error:
-            self._remove_destination(consumer.destination, str(error))
-            self._unreachable[consumer.destination] = str(error)
+            self._remove_destination(destination, str(error))
+            self._unreachable[destination] = str(error)
             for call in self._calls.expecting():
-                if call.reply_to == consumer.destination:
+                if call.reply_to == destination:
                     self._calls.remove(call, UnmatchedReply.LATE)
                     call.complete(Failure(ReturnCode.APPRESPONSETIMEOUT, str(error)))
 
-    def _claims(self, consumer: Poller, batch: _Batch, most: int) -> Iterator[Claim]:
-        """Claims replies, ``most`` at a time, until there are no more or the batch is full."""
+    def _deliveries(self, consumer: SessionConsumer, batch: _Batch, most: int) -> Iterator[Delivery]:
+        """Takes replies, ``most`` at a time, until there are no more or the batch is full."""
         while batch.size < MAX_BATCH:
-            wanted = range(batch.size, min(MAX_BATCH, batch.size + most))
-            claims = self._try(consumer.destination, partial(consumer.claim, self._cycle, wanted))
-            batch.size += len(claims)
-            yield from claims
-            if len(claims) < len(wanted):
+            wanted = min(MAX_BATCH - batch.size, most)
+            taken = self._try(consumer.poller.destination, partial(self.session.take, consumer, wanted))
+            batch.size += len(taken)
+            yield from taken
+            if len(taken) < wanted:
                 return
 
-    def _match(self, claim: Claim, batch: _Batch, unnamed: Call | None = None) -> Call | None:
+    def _match(self, delivery: Delivery, batch: _Batch, unnamed: Call | None = None) -> Call | None:
         """Reads a reply, and notes the answer to its call. Returns the call, if any.
 
         Args:
             unnamed: the call of a reply that names no call.
         """
-        answer, headers = self._load(claim)
+        answer, headers = self._load(delivery)
         call = self._calls.find(self._sources.key(headers)) or unnamed or UnmatchedReply.LATE
         if isinstance(call, UnmatchedReply):
-            batch.unmatched.append(self._late.settlement(claim, call))
+            self._late.note(delivery, call)
+            batch.unmatched.append(delivery)
             return None
         self._calls.remove(call, UnmatchedReply.DUPLICATE)  # another reply with the same key
         batch.answers[call] = answer
         if isinstance(answer, Failure):
-            reason = answer.text or ""
-            batch.unmatched.append(self._late.settlement(claim, UnmatchedReply.UNREADABLE, reason))
+            self._late.note(delivery, UnmatchedReply.UNREADABLE, answer.text or "")
+            batch.unmatched.append(delivery)
         else:
-            batch.awaited.append(Settlement(claim))
+            batch.awaited.append(delivery)
         return call
 
-    def _load(self, claim: Claim) -> tuple[Answer, Message]:
+    def _load(self, delivery: Delivery) -> tuple[Answer, Message]:
         """Returns the answer and the message. The answer of an unreadable reply is a failure."""
         try:
-            message = self._access.load(claim.reference, self._max_body)
-            message.destination = str(claim.destination)
+            message = self.session.load(delivery, self._max_body)
             return message, message
         except (MalformedData, LookupError) as error:
             if isinstance(error, LookupError):
-                self.connection.check()  # if the provider is gone, every message seems to be missing
+                self.session.connection.check()  # if the provider is gone, every message seems to be missing
+            claim = delivery.claim
             text = f"the reply {claim.message_id} on {claim.destination} cannot be read: {error}"
             return Failure(ReturnCode.FAIL, text), claim.headers()
 
@@ -351,25 +349,33 @@ class ReplyReceiver:
 
         One failure then affects only one reply.
         """
-        for settlement in batch.awaited:
+        for delivery in batch.awaited:
             try:
-                self.connection.settle([settlement])
+                self.session.settle([delivery])
             except ClaimLost as error:  # moved away by hand, or another client took this one for dead ...
                 _log.warning(
                     "a reply was removed by another program while this adapter read the reply",
                     extra={"reason": str(error)},
                 )
-                self.connection.check()  # ... in which case check() raises, and the listener connects anew
-        if batch.unmatched:
-            try:
-                self.connection.settle(batch.unmatched)
-            except SettlementError as error:
-                self._late.retry_later(batch.unmatched, error)
+                self.session.connection.check()  # ... then check() raises, and the listener connects anew
+        self._settle_late(batch.unmatched)
+
+    def _settle_late(self, deliveries: list[Delivery]) -> None:
+        """Settles late replies together. If that is not possible, keeps them for another attempt."""
+        try:
+            self.session.settle(deliveries)
+        except SettlementError as error:
+            _log.error(
+                "settling late replies failed and is tried again",
+                extra={"number": len(deliveries), "seconds": _RETRY_SECONDS, "reason": str(error)},
+            )
+            self._kept += deliveries
+            self._next_try = time.monotonic() + _RETRY_SECONDS
 
     # -- between -------------------------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Checks the provider, takes over dead clients, and settles kept replies, each at its own interval.
+        """Checks the provider, and settles kept replies, each at its own interval.
 
         Raises:
             ProviderError: the provider is gone.
@@ -378,37 +384,14 @@ class ReplyReceiver:
         if now < self._next_check:
             return
         self._next_check = now + _CHECK_SECONDS
-        self.connection.check()
-        if self._schedule.is_due():
-            try_take_over(self.connection, at_start=False)
-        self._late.try_again(self.connection)
+        self.session.connection.check()
+        if self._kept and now >= self._next_try:
+            kept, self._kept = self._kept, []
+            self._settle_late(kept)
 
     def wait(self, seconds: float) -> None:
         """Waits ``seconds`` at most for a reply, or until the connection is woken."""
         if self._waiter is not None and self._is_told:
             self._waiter.wait(seconds)
         else:
-            self.connection.wait(seconds)
-
-    # -- the end -------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Gives back the kept replies, and closes the connection.
-
-        Raises:
-            ProviderError: the provider failed. A takeover does the rest.
-        """
-        try:
-            self._late.close(self.connection)
-            self.connection.close()
-        except BaseException:
-            self.connection.abandon()
-            raise
-
-    def abandon(self) -> None:
-        """Abandons a failed connection, as the death of the process would."""
-        self._late.reset()
-        try:
-            self.connection.abandon()
-        except (ProviderError, OSError) as error:
-            _log.debug("closing a failed connection failed", extra={"reason": str(error)})
+            self.session.connection.wait(seconds)
