@@ -3,35 +3,80 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate, pairwise
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from connector.businessobjects.definition import Definitions, Field, Schema
-from connector.businessobjects.instance import BusinessObject, object_of
-from connector.businessobjects.types import DECIMAL, TEXTS, SimpleValue
-from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import Hint, Option, charset
-from connector.formats.special_values import Misfit, Run, SpecialValues
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Field, Schema
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import DECIMAL, TEXTS
+from connector.errors import MalformedData
+from connector.formats.datahandler import DataHandler, Hint, Option, charset
+from connector.formats.plan import AttributeRun, Item, Plan, Plans, body_fields
+from connector.formats.records import NAME, VERB, Missing, RecordReader, RecordWriter
+from connector.formats.special_values import SpecialValues
 from connector.text.encoding import DEFAULT, decode, encode
-from connector.text.names import shown
 
-_MAX_DEPTH: Final = 200
 _WIDTHS: Final = {"Boolean": 5, "Integer": 11, "Float": 24, "Double": 24, "Date": 32}
 """The widths of attributes without max_length. Every value of these types fits, but for long fractions."""
+COUNT: Final = "Count"
+"""The number of a child's objects, or of the values of a list."""
 TEXT: Final = "text"
 NUMBER: Final = "number"
 BOOLEAN: Final = "Boolean"
 DATE: Final = "Date"
 _KINDS: Final = {"Boolean": BOOLEAN, "Date": DATE, **dict.fromkeys(TEXTS, TEXT)}
+_STRIPS: Final = {"LEFT": str.rstrip, "RIGHT": str.lstrip, "BOTH": str.strip}
 
 
-def kind_of(field: Field) -> str:
-    """Returns what the value of an attribute of a simple type is. A type of numbers is :data:`NUMBER`."""
-    return _KINDS.get(field.attribute.type, NUMBER)
+class _Slot:
+    """The place of a text in a body.
+
+    Args:
+        width: in characters or bytes.
+        kind: one of the constants of this module.
+        trim: removes pad characters from a text of this kind.
+        cuts: whether a text that is too long is cut.
+    """
+
+    __slots__ = ("cuts", "kind", "trim", "width")
+
+    def __init__(self, width: int, kind: str, trim: Callable[[str], str], *, cuts: bool = False) -> None:
+        self.width = width
+        self.kind = kind
+        self.trim = trim
+        self.cuts = cuts
 
 
-class FixedWidthHandler:
+class _Item(Item):
+    """An attribute with the place of its values."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, field: Field, slot: _Slot) -> None:
+        super().__init__(field, field.name)
+        self.slot = slot
+
+
+class _RunLayout:
+    """The widths of the attributes of a run.
+
+    Args:
+        run: the run.
+        sign: ``-`` where values stand left.
+    """
+
+    __slots__ = ("ends", "slices", "template", "trims", "width")
+
+    def __init__(self, run: AttributeRun[_Item], sign: str) -> None:
+        self.ends = list(accumulate((item.slot.width for item in run.items), initial=0))
+        self.slices = [slice(*both) for both in pairwise(self.ends)]
+        self.trims = [item.slot.trim for item in run.items]
+        self.width = self.ends[-1]
+        self.template = "".join(f"%{sign}{item.slot.width}s" for item in run.items)
+
+
+class FixedWidthHandler(DataHandler):
     """Values of fixed widths, without anything between them.
 
     The name of the object, the verb, and the attributes in the order of the definition. The width of an
@@ -66,335 +111,229 @@ class FixedWidthHandler:
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
-        self._definitions = definitions
-        self._sizes = (options["BONameSize"], options["BOVerbSize"], options["BOCountSize"])
-        if min(self._sizes) < 1:
+        sizes = (options["BONameSize"], options["BOVerbSize"], options["BOCountSize"])
+        if min(sizes) < 1:
             raise ValueError("BONameSize, BOVerbSize and BOCountSize: expected at least 1")
-        self._alignment: str = options["Alignment"]
-        self._pad: str = options["PadCharacter"]
-        if len(self._pad) != 1 or self._pad in "\r\n":
+        self.alignment: str = options["Alignment"]
+        self.pad: str = options["PadCharacter"]
+        if len(self.pad) != 1 or self.pad in "\r\n":
             raise ValueError("PadCharacter: expected one character that is no line break")
-        if self._pad in "123456789":
+        if self.pad in "123456789":
             raise ValueError("PadCharacter: expected no digit but 0, because others change numbers")
-        if self._pad == "0" and self._alignment == "LEFT":
+        if self.pad == "0" and self.alignment == "LEFT":
             raise ValueError(
                 "PadCharacter 0 needs Alignment RIGHT or BOTH: behind a number, it changes the number"
             )
-        self._special = SpecialValues.of(options)
-        self._truncates: bool = options["Truncation"]
-        self._omits: bool = options["OmitObjectEventId"]
-        self._charset: str = options["charset"]
-        self._in_bytes = options["width"] == "bytes"
-        self._layouts: dict[Schema, list[tuple[Run | Field, list[int]]]] = {}
-        self._justify = str.rjust if self._alignment == "RIGHT" else str.ljust
-        if self._in_bytes and len(self._pad.encode(self._charset or DEFAULT)) != 1:
+        self.charset: str = options["charset"]
+        self.in_bytes = options["width"] == "bytes"
+        if self.in_bytes and len(self.pad.encode(self.charset or DEFAULT)) != 1:
             raise ValueError("PadCharacter: expected a character of one byte, because widths count bytes")
+        self.unit = "byte" if self.in_bytes else "character"
+        self.special = SpecialValues.of(options)
+        self.plans = Plans(definitions, self._plan)
+        kinds = ((NAME, TEXT), (VERB, TEXT), (COUNT, NUMBER))
+        self.heads = {
+            name: _Slot(size, kind, self._trim(kind)) for (name, kind), size in zip(kinds, sizes, strict=True)
+        }
+        self._truncates: bool = options["Truncation"]
+        self._without = OBJECT_EVENT_ID if options["OmitObjectEventId"] else ""
+        self._layouts: dict[AttributeRun[_Item], _RunLayout] = {}
 
-    def layout(self, schema: Schema) -> list[tuple[Run | Field, list[int]]]:
-        """Returns the attributes of an object with their widths.
-
-        A child has the width of its number of objects. A list has that width and the width of a value.
+    def _plan(self, schema: Schema) -> Plan[_Item]:
+        """Returns the plan of an object.
 
         Raises:
             MalformedData: a text has no ``max_length``.
         """
-        layout = self._layouts.get(schema)
+        items = []
+        for field in body_fields(schema, self._without):
+            attribute, width = field.attribute, 0
+            if field.child is None:
+                width = attribute.max_length or _WIDTHS.get(attribute.type, 0)
+                if not width and attribute.digits:
+                    width = attribute.digits + 2  # the sign and the point
+                if not width:
+                    raise MalformedData(
+                        f"{schema.name}: {field.name} has no width: give max_length in its definition"
+                    )
+            kind = _KINDS.get(attribute.type, NUMBER)
+            # A Decimal is never cut, because nothing of it is rounded.
+            cuts = self._truncates and attribute.type != DECIMAL
+            items.append(_Item(field, _Slot(width, kind, self._trim(kind), cuts=cuts)))
+        return Plan(schema, items)
+
+    def layout(self, run: AttributeRun[_Item]) -> _RunLayout:
+        layout = self._layouts.get(run)
         if layout is None:
-            layout = []
-            for part in self._special.parts(schema, event_id=not self._omits):
-                if isinstance(part, Run):
-                    layout.append((part, [self._width(schema, field) for field in part.fields]))
-                elif part.is_list:
-                    layout.append((part, [self._sizes[2], self._width(schema, part)]))
-                else:
-                    layout.append((part, [self._sizes[2]]))
-            self._layouts[schema] = layout
+            layout = self._layouts[run] = _RunLayout(run, "" if self.alignment == "RIGHT" else "-")
         return layout
 
-    def _width(self, schema: Schema, field: Field) -> int:
-        attribute = field.attribute
-        width = attribute.max_length or _WIDTHS.get(attribute.type, 0)
-        if not width and attribute.digits:
-            width = attribute.digits + 2  # the sign and the point
-        if not width:
-            raise MalformedData(
-                f"{schema.name}: {field.name} has no width: give max_length in its definition"
-            )
-        return width
+    def _trim(self, kind: str) -> Callable[[str], str]:
+        """Returns the function that removes pad characters from a text of a kind."""
+        pad, strip = self.pad, _STRIPS[self.alignment]
 
-    # --- reading ------------------------------------------------------------------------------
+        def trim_number(text: str) -> str:
+            # Zeros before digits do not change the number, but a sign has to be the first.
+            text = text.strip(" ")
+            rest = text.lstrip("0")
+            return rest if rest[:1] in ("+", "-") else text
+
+        def trim_word(text: str) -> str:
+            text = text.strip(" ")
+            return text.lstrip("0") or ("0" if text and kind == BOOLEAN else "")
+
+        if pad == "0" and kind != TEXT:
+            return trim_number if kind == NUMBER else trim_word
+        return lambda text: strip(text, pad)
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         text: bytes | str
-        if self._in_bytes:
-            text = body.encode(self._charset or DEFAULT, "surrogatepass") if isinstance(body, str) else body
-            text = text.removeprefix(b"" if self._charset else codecs.BOM_UTF8).rstrip(b"\r\n")
+        if self.in_bytes:
+            text = body.encode(self.charset or DEFAULT, "surrogatepass") if isinstance(body, str) else body
+            text = text.removeprefix(b"" if self.charset else codecs.BOM_UTF8).rstrip(b"\r\n")
         else:
-            text = decode(body, self._charset).rstrip("\r\n")
+            text = decode(body, self.charset).rstrip("\r\n")
         if not text.strip():
             raise MalformedData("the body is empty, expected the name of an object, a verb and values")
-        reader = _Reader(self, text)
-        name = reader.take(self._sizes[0], "the name of the object")
-        if hint is None and not name:
-            raise UnknownBusinessObject(f"{reader.unit} 1 names no business object, and no rule does")
-        bo = reader.read(self._definitions.schema(hint.object if hint is not None else name), 1)
-        reader.end(bo.type)
-        if hint is not None and hint.verb:
-            bo.verb = hint.verb
-        return bo
+        return _Reader(self, text).document(hint)
 
-    def trimmed(self, text: str, kind: str = TEXT) -> str:
-        """Returns the value in a field of the body. ``kind`` is one of the constants of this module."""
-        if self._pad == "0" and kind != TEXT:
-            text = text.strip(" ")
-            rest = text.lstrip("0")
-            if kind == NUMBER:  # zeros before digits do not change the number, but a sign has to be the first
-                return rest if rest[:1] in ("+", "-") else text
-            return rest or ("0" if text and kind == BOOLEAN else "")
-        if self._alignment == "LEFT":
-            return text.rstrip(self._pad)
-        if self._alignment == "RIGHT":
-            return text.lstrip(self._pad)
-        return text.strip(self._pad)
+    def to_body(self, bo: BusinessObject) -> bytes:
+        writer = _Writer(self)
+        writer.write_object(bo)
+        text = "".join(writer.texts)
+        if text.endswith(("\r", "\n")):
+            raise MalformedData(f"{bo.type}: the last value ends with a line break, which would be lost")
+        return encode(text, self.charset)
 
-    def decoded(self, text: bytes, offset: int) -> str:
-        """Returns the text of a field whose width counts bytes.
 
-        Raises:
-            MalformedData: the bytes are not valid. The text names the byte.
-        """
+class _Reader(RecordReader[_Item]):
+    """Reads one body, which is bytes where widths count bytes."""
+
+    def __init__(self, handler: FixedWidthHandler, body: bytes | str) -> None:
+        super().__init__(handler.plans, handler.special)
+        self.unit = handler.unit
+        self._handler = handler
+        self._body = body
+
+    def take(self, slot: _Item | str) -> str:
+        place = self._handler.heads[slot] if isinstance(slot, str) else slot.slot
+        start, end = self.place, self.place + place.width
+        if end > len(self._body):
+            left = max(len(self._body) - start, 0)
+            raise Missing(f"the body ends after {left} of {place.width} {self.unit}s, expected")
+        self.place = end
+        text = self._body[start:end]
+        return place.trim(text if isinstance(text, str) else self._decode(text, start))
+
+    def take_count(self, item: _Item) -> str:
+        text = self.take(COUNT).strip()
+        return text if text.strip("0") else ""  # no object is as if the child were not set
+
+    def take_run(self, plan: Plan[_Item], run: AttributeRun[_Item]) -> list[str]:
+        layout = self._handler.layout(run)
+        start, end = self.place, self.place + layout.width
+        if isinstance(self._body, bytes) or end > len(self._body):
+            return super().take_run(plan, run)
+        self.place = end
+        texts = self._body[start:end]
+        return [trim(texts[part]) for trim, part in zip(layout.trims, layout.slices, strict=True)]
+
+    def place_of(self, start: int, run: AttributeRun[_Item], index: int) -> int:
+        return start + self._handler.layout(run).ends[index]
+
+    def _decode(self, text: bytes, offset: int) -> str:
+        name = self._handler.charset or DEFAULT
         try:
-            return text.decode(self._charset or DEFAULT)
+            return text.decode(name)
         except UnicodeDecodeError as error:
-            name = self._charset or DEFAULT
             raise MalformedData(
                 f"the body is not {name}, or a field cuts a character: byte {offset + error.start}"
             ) from None
         except UnicodeError as error:
             raise MalformedData(f"byte {offset}: {error}") from None
 
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """The widths of names, verbs and numbers of children."""
-        return self._sizes
+    def end(self, plan: Plan[_Item]) -> None:
+        left = len(self._body) - self.place
+        if left and self._body[self.place :].strip():
+            self.fail(self.place, f"found {left} more {self.unit}s after the last field of {plan.name}")
 
-    @property
-    def has_zeros(self) -> bool:
-        """Whether fields are filled with zeros."""
-        return self._pad == "0"
 
-    @property
-    def special(self) -> SpecialValues:
-        return self._special
+class _Writer(RecordWriter[_Item]):
+    """Writes the fields of one body."""
 
-    # --- writing ------------------------------------------------------------------------------
+    def __init__(self, handler: FixedWidthHandler) -> None:
+        super().__init__(handler.plans, handler.special)
+        self._handler = handler
+        self._pad = handler.pad
+        self._in_bytes = handler.in_bytes
 
-    def to_body(self, bo: BusinessObject) -> bytes:
-        parts: list[str] = []
-        self._write(bo, parts, 1)
-        text = "".join(parts)
-        if text.endswith(("\r", "\n")):
-            raise MalformedData(f"{bo.type}: the last value ends with a line break, which would be lost")
-        return encode(text, self._charset)
+    def put(self, slot: _Item | str, text: str, place: str) -> None:
+        if not isinstance(slot, str):
+            self.texts.append(self._value(text, slot.slot, place, is_set=True))
+            return
+        head = self._handler.heads[slot]
+        if head.trim(text) != text:
+            raise MalformedData(f"{place} begins or ends with the PadCharacter, which would be lost")
+        self.texts.append(self._field(text, head, place))
 
-    def _write(self, bo: BusinessObject, parts: list[str], depth: int) -> None:
-        if depth > _MAX_DEPTH:
-            raise MalformedData(f"{bo.type} is nested deeper than {_MAX_DEPTH} levels")
-        place = f"{bo.type}: "
-        for text, size, what in ((bo.type, self._sizes[0], "name"), (bo.verb or "", self._sizes[1], "verb")):
-            if self.trimmed(text) != text:
-                raise MalformedData(
-                    f"{place}its {what} begins or ends with the PadCharacter, which would be lost"
-                )
-            parts.append(self._field(text, size, f"{place}its {what}"))
-        for part, widths in self.layout(bo.definitions.schema(bo.type)):
-            if isinstance(part, Run):
-                self._write_run(bo, part, widths, parts)
-                continue
-            value = bo[part.name]
-            children = value if part.many else [value]
-            children = children if value is not None else []
-            what = f"{place}the number of {part.name}"
-            parts.append(self._value(str(len(children)), widths[0], what, NUMBER, is_set=True, cut=False))
-            if part.is_list:
-                self._write_list(bo, part, children, widths[1], parts)
-                continue
-            for child in children:
-                self._write(child, parts, depth + 1)
+    def put_count(self, bo: BusinessObject, item: _Item, count: int | None) -> None:
+        place = f"{bo.type}: the number of {item.name}"
+        self.texts.append(self._value(str(count or 0), self._handler.heads[COUNT], place, is_set=True))
 
-    def _write_list(
-        self, bo: BusinessObject, field: Field, values: list[Any], width: int, parts: list[str]
-    ) -> None:
-        for index, text in enumerate(self._special.write_list(bo.type, field, values)):
-            place = f"{bo.type}: {field.name}[{index}]"
-            parts.append(self._value(text, width, place, kind_of(field), is_set=True, cut=self._cuts(field)))
+    def put_run(self, bo: BusinessObject, run: AttributeRun[_Item], texts: list[str]) -> None:
+        if self._pad == " " and not self._in_bytes and not any(map(str.isspace, texts)):
+            layout = self._handler.layout(run)
+            fields = layout.template % tuple(texts)
+            if len(fields) == layout.width:  # every text fits
+                self.texts.append(fields)
+                return
+        for item, text in zip(run.items, texts, strict=True):
+            place, is_set = f"{bo.type}: {item.field.name}", item.field.name in bo
+            self.texts.append(self._value(text, item.slot, place, is_set=is_set))
 
-    def _write_run(self, bo: BusinessObject, run: Run, widths: list[int], parts: list[str]) -> None:
-        is_plain = self._pad == " " and not self._in_bytes
-        for field, text, width in zip(run.fields, self._special.write_run(bo, run), widths, strict=True):
-            if is_plain and text and text.strip(" ") and len(text) <= width:
-                parts.append(self._justify(text, width))
-            else:
-                place = f"{bo.type}: {field.name}"
-                is_set, cut = field.name in bo, self._cuts(field)
-                parts.append(self._value(text, width, place, kind_of(field), is_set=is_set, cut=cut))
-
-    def _value(self, text: str, width: int, place: str, kind: str, *, is_set: bool, cut: bool) -> str:
+    def _value(self, text: str, slot: _Slot, place: str, *, is_set: bool) -> str:
         """Returns the field of an attribute, or of a number of objects.
 
         Raises:
             MalformedData: the field would be read as another value.
         """
+        kind, width = slot.kind, slot.width
         has_zeros = self._pad == "0" and kind != TEXT
         if is_set and not has_zeros and not text.strip(self._pad):
             raise MalformedData(f"{place} has only pad characters, which means not set")
-        if self._pad != " " and self.trimmed(text, kind) != text:
+        if self._pad != " " and slot.trim(text) != text:
             raise MalformedData(f"{place} begins or ends with the PadCharacter, which would be lost")
-        if len(text) > width and cut and kind != TEXT:
+        if len(text) > width and slot.cuts and kind != TEXT:
             point = text.find(".")
             if kind != NUMBER or not 0 < point < width or "e" in text.lower():
                 raise MalformedData(f"{place} has {len(text)} characters, and would be another value if cut")
         if not has_zeros:
-            return self._field(text, width, place, cut=cut)
+            return self._field(text, slot, place)
         if len(text) > width:
-            text = self._field(text, width, place, cut=cut)
+            text = self._field(text, slot, place)
         if kind == NUMBER:  # a sign stands before the zeros, and nothing but blanks before a word
             return text.zfill(width) if text[-1:].isdigit() else text.rjust(width)
         return text.rjust(width, " " if kind == BOOLEAN and not text else "0")
 
-    def _field(self, text: str, width: int, what: str, *, cut: bool = False) -> str:
+    def _field(self, text: str, slot: _Slot, place: str) -> str:
         length = self._length(text)
-        if length > width:
-            if not cut:
-                raise MalformedData(f"{what} has {length} {self._unit}s, expected at most {width}")
-            text = self._cut(text, width)
+        if length > slot.width:
+            if not slot.cuts:
+                unit = self._handler.unit
+                raise MalformedData(f"{place} has {length} {unit}s, expected at most {slot.width}")
+            text = self._cut(text, slot.width)
             length = self._length(text)
-        pads = self._pad * (width - length)
-        return pads + text if self._alignment == "RIGHT" else text + pads
+        pads = self._pad * (slot.width - length)
+        return pads + text if self._handler.alignment == "RIGHT" else text + pads
 
     def _length(self, text: str) -> int:
         if not self._in_bytes:
             return len(text)
-        return len(encode(f" {text}", self._charset)) - 1  # a mark at the begin of a text would be doubled
-
-    def _cuts(self, field: Field) -> bool:
-        """Whether a text that is too long is cut. A Decimal never is, because nothing of it is rounded."""
-        return self._truncates and field.attribute.type != DECIMAL
+        # a mark at the start of a text would be doubled
+        return len(encode(f" {text}", self._handler.charset)) - 1
 
     def _cut(self, text: str, width: int) -> str:
         if not self._in_bytes:
             return text[:width]
-        name = self._charset or DEFAULT
+        name = self._handler.charset or DEFAULT
         return text.encode(name)[:width].decode(name, "ignore")
-
-    @property
-    def _unit(self) -> str:
-        return "byte" if self._in_bytes else "character"
-
-
-class _Reader:
-    """Reads one body from its begin to its end.
-
-    Args:
-        handler: gives widths and special values.
-        text: bytes where widths count bytes.
-    """
-
-    def __init__(self, handler: FixedWidthHandler, text: bytes | str) -> None:
-        self._handler = handler
-        self._text = text
-        self._next = 0
-        self.unit = "byte" if isinstance(text, bytes) else "character"
-
-    def take(self, width: int, what: str, kind: str = TEXT) -> str:
-        """Returns the value of the next field."""
-        start, end = self._next, self._next + width
-        if end > len(self._text):
-            left = max(len(self._text) - start, 0)
-            self._fail(start, f"the body ends after {left} {self.unit}s of {what}, expected {width}")
-        self._next = end
-        part = self._text[start:end]
-        text = part if isinstance(part, str) else self._handler.decoded(part, start)
-        return self._handler.trimmed(text, kind)
-
-    def read(self, schema: Schema, depth: int) -> BusinessObject:
-        """Reads an object, after its name."""
-        if depth > _MAX_DEPTH:
-            self._fail(self._next, f"nested deeper than {_MAX_DEPTH} levels")
-        _, verb_size, _ = self._handler.sizes
-        verb = self.take(verb_size, f"the verb of {schema.name}")
-        values: dict[str, Any] = {}
-        for part, widths in self._handler.layout(schema):
-            start = self._next
-            if not isinstance(part, Run):
-                what = f"{schema.name}: {part.name}"
-                count = self._count(part, self.take(widths[0], what, NUMBER), what, start)
-                if count:
-                    values[part.name] = (
-                        self._values(part, count, widths[1], what)
-                        if part.is_list
-                        else self._children(part, count, what, depth)
-                    )
-                continue
-            try:
-                self._handler.special.read_run(part, self._texts(schema, part, widths), values)
-            except Misfit as misfit:
-                place = start + sum(widths[: misfit.index])
-                self._fail(place, f"{schema.name}: {part.names[misfit.index]}: {misfit}")
-        bo = object_of(schema, values)
-        bo.verb = verb or None
-        return bo
-
-    def _texts(self, schema: Schema, run: Run, widths: list[int]) -> list[str]:
-        """Returns the values of the next fields."""
-        text, ends = self._text, list(accumulate(widths, initial=self._next))
-        trimmed = self._handler.trimmed
-        if isinstance(text, str) and ends[-1] <= len(text):
-            self._next = ends[-1]
-            if not self._handler.has_zeros:
-                return [trimmed(text[start:end]) for start, end in pairwise(ends)]
-            places = zip(run.fields, pairwise(ends), strict=True)
-            return [trimmed(text[start:end], kind_of(field)) for field, (start, end) in places]
-        fields = zip(run.fields, widths, strict=True)
-        return [self.take(width, f"{schema.name}: {field.name}", kind_of(field)) for field, width in fields]
-
-    def _count(self, field: Field, text: str, what: str, start: int) -> int | None:
-        try:
-            return self._handler.special.count(field, text.strip())
-        except ValueError as error:
-            self._fail(start, f"{what}: {error}")
-
-    def _children(
-        self, field: Field, count: int, what: str, depth: int
-    ) -> BusinessObject | list[BusinessObject]:
-        child = field.child
-        assert child is not None
-        children = []
-        for number in range(1, count + 1):
-            place = self._next
-            name = self.take(self._handler.sizes[0], f"{what}, the name of object {number} of {count}")
-            if name != child.name:
-                self._fail(place, f"{what}: found {shown(name)}, expected the object {child.name}")
-            children.append(self.read(child, depth + 1))
-        return children if field.many else children[0]
-
-    def _values(self, field: Field, count: int, width: int, what: str) -> list[SimpleValue]:
-        """Reads the values of a list."""
-        values: list[SimpleValue] = []
-        for index in range(count):
-            start = self._next
-            text = self.take(width, f"{what}[{index}]", kind_of(field))
-            try:
-                values.append(self._handler.special.read_value(field, text))
-            except ValueError as error:
-                self._fail(start, f"{what}[{index}]: {error}")
-        return values
-
-    def end(self, name: str) -> None:
-        """Checks that the body ends here."""
-        left = len(self._text) - self._next
-        if left and self._text[self._next :].strip():
-            self._fail(self._next, f"found {left} more {self.unit}s after the last field of {name}")
-
-    def _fail(self, offset: int, text: str) -> NoReturn:
-        raise MalformedData(f"{self.unit} {offset + 1}: {text}")

@@ -1,8 +1,7 @@
 """Values of simple attributes as text, with the two special values *ignore* and *blank*.
 
 Text formats have no null. Instead they have the texts of the options ``CxIgnore`` and ``CxBlank`` (WBI Data
-Handler Guide). Attributes that stand side by side are converted together (:class:`Run`), which takes
-less time than one after the other.
+Handler Guide). The attributes of a run are converted together, which takes less time.
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connector.businessobjects.definition import OBJECT_EVENT_ID, Field, Schema
+from connector.businessobjects.definition import Field
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.types import HELD_AS_TEXT, TEXTS, SimpleValue, text_of
+from connector.businessobjects.types import SimpleValue, text_of
 from connector.errors import MalformedData
+from connector.formats.plan import AttributeRun, ItemT
 from connector.text.names import shown
 
 
@@ -28,30 +28,6 @@ class Misfit(ValueError):
     def __init__(self, text: str, index: int) -> None:
         super().__init__(text)
         self.index = index
-
-
-class Run:
-    """Simple attributes that stand side by side in a definition.
-
-    Args:
-        fields: the attributes, at least one.
-    """
-
-    __slots__ = ("converters", "fields", "names", "prefixes", "typed")
-
-    def __init__(self, fields: list[Field]) -> None:
-        self.fields = fields
-        self.names = [field.name for field in fields]
-        self.prefixes = [f"{name}=" for name in self.names]
-        self.converters = [
-            (index, field.from_text)
-            for index, field in enumerate(fields)
-            if field.from_text is not None
-            and (field.attribute.type not in TEXTS or field.attribute.max_length)
-        ]
-        """By index, the converters of the attributes that not every text fits."""
-        self.typed = [index for index, field in enumerate(fields) if field.attribute.type not in HELD_AS_TEXT]
-        """The indexes of the attributes whose values are no texts."""
 
 
 class SpecialValues:
@@ -74,38 +50,13 @@ class SpecialValues:
         self._blank = blank
         self._special = frozenset(text for text in (ignore, blank) if text)
         self._not_a_value = frozenset((None, "", ignore, blank))
-        self._parts: dict[Schema, list[Run | Field]] = {}
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SpecialValues:
         """Returns the special values of the options ``CxIgnore`` and ``CxBlank``."""
         return cls(options["CxIgnore"], options["CxBlank"])
 
-    def parts(self, schema: Schema, *, event_id: bool = False) -> list[Run | Field]:
-        """Returns the attributes of a body in their order: runs of simple attributes, children and lists.
-
-        Args:
-            schema: the definition.
-            event_id: whether ObjectEventId is among them. Every call must say the same.
-        """
-        parts = self._parts.get(schema)
-        if parts is None:
-            parts = []
-            run: list[Field] = []
-            for field in schema.fields.values():
-                if not field.in_body or (field.name == OBJECT_EVENT_ID and not event_id):
-                    continue
-                if field.child is None and not field.many:
-                    run.append(field)
-                    continue
-                parts += [Run(run), field] if run else [field]
-                run = []
-            if run:
-                parts.append(Run(run))
-            self._parts[schema] = parts
-        return parts
-
-    def read_run(self, run: Run, texts: list[str], into: dict[str, Any]) -> None:
+    def read_run(self, run: AttributeRun[ItemT], texts: list[str], into: dict[str, Any]) -> None:
         """Sets the attributes of a run from their texts.
 
         Raises:
@@ -121,13 +72,13 @@ class SpecialValues:
             else:
                 into.update(zip(run.names, values, strict=True))
                 return
-        for index, (field, text) in enumerate(zip(run.fields, texts, strict=True)):
+        for index, (item, text) in enumerate(zip(run.items, texts, strict=True)):
             try:
-                self.read(field, text, into)
+                self.read(item.field, text, into)
             except ValueError as error:
                 raise Misfit(str(error), index) from None
 
-    def write_run(self, bo: BusinessObject, run: Run) -> list[str]:
+    def write_run(self, bo: BusinessObject, run: AttributeRun[ItemT]) -> list[str]:
         """Returns the texts of the attributes of a run.
 
         Raises:
@@ -140,7 +91,7 @@ class SpecialValues:
                 texts[index] = text_of(value)
         if self._not_a_value.isdisjoint(texts):
             return texts
-        return [self.write(bo.type, field, bo[field.name]) for field in run.fields]
+        return [self.write(bo.type, item.field, bo[item.field.name]) for item in run.items]
 
     def count(self, field: Field, text: str) -> int | None:
         """Returns the number of objects of a child, or of values of a list, from its text.

@@ -140,7 +140,7 @@ def without_empty(values: Any) -> Any:
         (
             "namevalue",
             b"BusinessObject=Article\nSize=2\nSize=1\n",
-            "line 4: found the end of the body, expected Size= of Article, value 2 of 2",
+            "line 4: found the end of the body, expected Size= with value 2 of 2 of Size of Article",
         ),
         (
             "namevalue",
@@ -153,7 +153,11 @@ def without_empty(values: Any) -> Any:
             "Size: found 'one', expected a number of values",
         ),
         ("delimited", b"Article~~A~~2~1~x~~~~~~", "field 7: Article: Size[1]: found the text 'x'"),
-        ("delimited", b"Article~~A~~999999999~1", "the body ends, expected 999999999 values of Size"),
+        (
+            "delimited",
+            b"Article~~A~~999999999~1",
+            "the body ends, expected value 2 of 999999999 of Size of Article",
+        ),
         (
             "delimited",
             b"Article~~A~~2~1~CxIgnore~~~~~~",

@@ -1,0 +1,163 @@
+"""Plans: what a format knows of one business object, made once.
+
+A :class:`Plan` has the attributes that a body may have, each with its name in the format. Its
+:attr:`Plan.parts` are these attributes as a walk through a body meets them. :class:`Plans` makes the plan of
+each business object at the first use.
+
+A format may add to both: its items derive from :class:`Item`, and its plans from :class:`Plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from connector.businessobjects.definition import Definitions, Field, Schema
+from connector.businessobjects.types import HELD_AS_TEXT, TEXTS
+from connector.text.names import did_you_mean, shown
+
+
+class Item:
+    """An attribute of a business object in a format.
+
+    Args:
+        field: the attribute.
+        name: its name in the format.
+    """
+
+    __slots__ = ("field", "name")
+
+    def __init__(self, field: Field, name: str) -> None:
+        self.field = field
+        self.name = name
+
+
+ItemT = TypeVar("ItemT", bound=Item)
+
+
+class AttributeRun(Generic[ItemT]):
+    """Attributes with single values that stand side by side. Converting them together takes less time.
+
+    Args:
+        items: the attributes, at least one.
+    """
+
+    __slots__ = ("converters", "items", "names", "prefixes", "typed")
+
+    def __init__(self, items: list[ItemT]) -> None:
+        self.items = items
+        self.names = [item.field.name for item in items]
+        """The names of the attributes."""
+        self.prefixes = [f"{item.name}=" for item in items]
+        """What stands before each value, in a format of names and values."""
+        self.converters = [
+            (index, item.field.from_text)
+            for index, item in enumerate(items)
+            if item.field.from_text is not None and not takes_any_text(item.field)
+        ]
+        """By index, the converters of the attributes that not every text fits."""
+        self.typed = [i for i, item in enumerate(items) if item.field.attribute.type not in HELD_AS_TEXT]
+        """The indexes of the attributes whose values are no texts."""
+
+
+class Plan(Generic[ItemT]):
+    """A business object in a format.
+
+    Args:
+        schema: the definition.
+        items: the attributes that a body may have, in the order of the definition.
+    """
+
+    def __init__(self, schema: Schema, items: Iterable[ItemT]) -> None:
+        self.schema = schema
+        self.name = schema.name
+        self.items = tuple(items)
+        self.by_name = {item.name: item for item in self.items}
+        self.parts = _parts(self.items)
+        """The items in their order: runs of attributes with single values, children and lists of values."""
+
+    def undefined(self, name: str, format: str = "") -> str:
+        """Returns the mistake of a name in a body that is no item.
+
+        Args:
+            name: as in the body.
+            format: what errors call the format.
+        """
+        field = self.schema.fields.get(name)
+        if field is None:
+            return f"no such attribute in {self.name}{did_you_mean(name, self.by_name)}"
+        if not field.in_body:
+            return f"holds a meta-object of {self.name}, which is never part of a body"
+        given = next((shown(item.name) for item in self.items if item.field is field), "no part")
+        return f"the attribute {name} of {self.name} is {given} in {format}"
+
+
+def _parts(items: Iterable[ItemT]) -> list[AttributeRun[ItemT] | ItemT]:
+    parts: list[AttributeRun[ItemT] | ItemT] = []
+    run: list[ItemT] = []
+    for item in items:
+        if item.field.child is None and not item.field.many:
+            run.append(item)
+            continue
+        parts += [AttributeRun(run), item] if run else [item]
+        run = []
+    return [*parts, AttributeRun(run)] if run else parts
+
+
+PlanT = TypeVar("PlanT", bound="Plan[Any]")
+
+
+class Plans(Generic[PlanT]):
+    """The plans of the business objects of a deployment in one format. Each is made at its first use.
+
+    Args:
+        definitions: the business objects.
+        make: makes the plan of a business object. May raise MalformedData: the format cannot hold the object.
+    """
+
+    def __init__(self, definitions: Definitions, make: Callable[[Schema], PlanT]) -> None:
+        self.definitions = definitions
+        self._make = make
+        self._plans: dict[str, PlanT] = {}
+
+    def of(self, schema: Schema) -> PlanT:
+        """Returns the plan of a business object."""
+        plan = self._plans.get(schema.name)
+        if plan is None:
+            plan = self._plans[schema.name] = self._make(schema)
+        return plan
+
+    def named(self, name: str) -> PlanT:
+        """Returns the plan of the business object ``name``.
+
+        Raises:
+            UnknownBusinessObject: there is no such object.
+        """
+        return self._plans.get(name) or self.of(self.definitions.schema(name))
+
+    def reachable(self, plan: PlanT) -> list[PlanT]:
+        """Returns a plan and the plans of all descendants."""
+        found = {plan.name: plan}
+        waiting = [plan]
+        while waiting:  # a loop, because the nesting may be deep
+            for item in waiting.pop().items:
+                child = item.field.child
+                if child is not None and child.name not in found:
+                    found[child.name] = self.of(child)
+                    waiting.append(found[child.name])
+        return list(found.values())
+
+
+def body_fields(schema: Schema, without: str = "") -> list[Field]:
+    """Returns the attributes that a body may have, in their order.
+
+    Args:
+        schema: the definition.
+        without: the name of an attribute that the format does not hold. Empty = none.
+    """
+    return [field for field in schema.fields.values() if field.in_body and field.name != without]
+
+
+def takes_any_text(field: Field) -> bool:
+    """Tells whether every text is a value of an attribute."""
+    return field.attribute.type in TEXTS and not field.attribute.max_length
