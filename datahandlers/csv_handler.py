@@ -9,15 +9,17 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.columns import MAX_COLUMNS, TYPE, Columns, Layout
-from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
+from connector.formats.plan import Plans
 from connector.formats.separated_values import FieldError, Records, SeparatedValues
+from connector.formats.splitting import read_one, write_each
 from connector.text.encoding import decode, encode
 from connector.text.names import plain
 
 _WRITTEN: Final = {"\\t": "\t", "\\r\\n": "\r\n", "\\n": "\n", "\\r": "\r"}
 
 
-class CsvHandler:
+class CsvHandler(SplittingHandler):
     """Comma-separated values, with a header.
 
     The first record names the columns. An attribute is the column that the tag ``name=`` of its
@@ -66,7 +68,6 @@ class CsvHandler:
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
-        self._definitions = definitions
         self.splits: bool = options["split"]
         self.form = SeparatedValues(
             _WRITTEN.get(options["delimiter"], options["delimiter"]),
@@ -82,16 +83,12 @@ class CsvHandler:
             raise ValueError("write_type needs a header, which names the columns BusinessObject and Verb")
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._charset: str = options["charset"]
-        self._columns: dict[str, Columns] = {}
+        self._columns = Plans(definitions, Columns)
         self._layouts: dict[str, Layout] = {}
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         reading = _Reading(self._text(body), hint, self)
-        bo = next(reading.objects())
-        rest = sum(1 for _ in reading.rest)
-        if rest:
-            raise MalformedData(f"found {rest + 1} records, expected one; set the option split")
-        return bo
+        return read_one(reading.objects(), reading.rest)
 
     def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
         return _Reading(self._text(body), hint, self).objects()
@@ -100,18 +97,13 @@ class CsvHandler:
         return self._body(bo.type, [self._record(bo)], [bo])
 
     def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
-        if not bos:
-            raise MalformedData("found no object, expected at least one")
-        name = bos[0].type
-        records = []
-        try:
-            for bo in bos:
-                if bo.type != name:
-                    raise MalformedData(f"found a {bo.type}, expected a {name}, as in the first record")
-                records.append(self._record(bo))
-        except MalformedData as error:
-            raise MalformedData(f"record {len(records) + 1}: {error}") from None
-        return self._body(name, records, bos)
+        def write(bo: BusinessObject) -> str:
+            if bo.type != bos[0].type:
+                raise MalformedData(f"found a {bo.type}, expected a {bos[0].type}, as in the first record")
+            return self._record(bo)
+
+        records = write_each(bos, write)
+        return self._body(bos[0].type, records, bos)
 
     def _text(self, body: bytes | str) -> Records:
         text = decode(body, self._charset)
@@ -123,7 +115,7 @@ class CsvHandler:
 
     def layout(self, name: str, header: list[str] | None) -> Layout:
         """Returns the places of the attributes of an object in a record. None = there is no header."""
-        columns = self._columns_of(name)
+        columns = self._columns.named(name)
         if header is None:
             header = columns.names
         layout = self._layouts.get(name)
@@ -131,14 +123,8 @@ class CsvHandler:
             layout = self._layouts[name] = Layout(columns, header, self._ignore_undefined)
         return layout
 
-    def _columns_of(self, name: str) -> Columns:
-        columns = self._columns.get(name)
-        if columns is None:
-            columns = self._columns[name] = Columns(self._definitions.schema(name))
-        return columns
-
     def _record(self, bo: BusinessObject) -> str:
-        columns = self._columns_of(bo.type)
+        columns = self._columns.named(bo.type)
         fields = columns.texts(bo)
         if self._write_type:
             fields[:0] = columns.type_and_verb(bo)
@@ -150,7 +136,7 @@ class CsvHandler:
         return record
 
     def _body(self, name: str, records: list[str], bos: Sequence[BusinessObject]) -> bytes:
-        columns = self._columns_of(name)
+        columns = self._columns.named(name)
         if self._write_header:
             names = columns.type_names + columns.names if self._write_type else columns.names
             records.insert(0, self.form.line(names))

@@ -10,15 +10,16 @@ from typing import Any, Final
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler, utf8
-from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import Hint, Option, charset
+from connector.errors import MalformedData
+from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
+from connector.formats.splitting import in_record, read_one, write_each
 from connector.text.encoding import encode
 
 _PLACE: Final = re.compile(r"line 1( column [0-9]+)?\Z")
 """The place of a mistake in the JSON of a line."""
 
 
-class JsonLinesHandler:
+class JsonLinesHandler(SplittingHandler):
     """JSON Lines: one JSON object a line.
 
     Each line is what :class:`~connector.datahandlers.json_handler.JsonHandler` reads and writes, with the
@@ -49,11 +50,7 @@ class JsonLinesHandler:
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         lines = self._lines(body)
-        bo = next(self._objects(lines, hint))
-        rest = sum(1 for _ in lines)
-        if rest:
-            raise MalformedData(f"found {rest + 1} records, expected one; set the option split")
-        return bo
+        return read_one(self._objects(lines, hint), lines)
 
     def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
         return self._objects(self._lines(body), hint)
@@ -62,15 +59,7 @@ class JsonLinesHandler:
         return self._encoded(self._json.to_body(bo) + b"\n")
 
     def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
-        if not bos:
-            raise MalformedData("found no object, expected at least one")
-        lines: list[bytes] = []
-        for bo in bos:
-            try:
-                lines.append(self._json.to_body(bo))
-            except MalformedData as error:
-                raise MalformedData(f"record {len(lines) + 1}: {error}") from None
-        return self._encoded(b"\n".join([*lines, b""]))
+        return self._encoded(b"\n".join([*write_each(bos, self._json.to_body), b""]))
 
     def _encoded(self, body: bytes) -> bytes:
         return encode(body.decode(), self._charset) if self._charset else body
@@ -85,10 +74,8 @@ class JsonLinesHandler:
             number += 1
             try:
                 bo = self._json.read(line, hint)
-            except UnknownBusinessObject as error:
-                raise UnknownBusinessObject(f"record {number}: {lines.placed(error, line)}") from None
             except MalformedData as error:
-                raise MalformedData(f"record {number}: {lines.placed(error, line)}") from None
+                raise in_record(number, error, lines.mistake(error, line)) from None
             yield bo
         if not number:
             raise MalformedData("the body is empty, expected a JSON object in a line")
@@ -106,7 +93,7 @@ class _Lines:
         self._body = body
         self._skipped = skipped
         self._number = 0
-        self._begin = self._end = 0
+        self._start = self._end = 0
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -115,19 +102,19 @@ class _Lines:
         body = self._body
         while self._end < len(body):
             self._number += 1
-            self._begin = self._end
-            self._end = body.find(b"\n", self._begin) + 1 or len(body)
-            line = body[self._begin : self._end]
+            self._start = self._end
+            self._end = body.find(b"\n", self._start) + 1 or len(body)
+            line = body[self._start : self._end]
             if line.strip(b" \t\r\n"):
                 return line
         raise StopIteration
 
-    def placed(self, error: MalformedData, line: bytes) -> str:
+    def mistake(self, error: MalformedData, line: bytes) -> str:
         """Returns a mistake in the JSON of the last line, with its place in the body."""
         try:
             line.decode("utf-8")
         except UnicodeDecodeError as undecodable:
-            offset = self._skipped + self._begin + undecodable.start
+            offset = self._skipped + self._start + undecodable.start
             return f"the body is not UTF-8: byte {offset}, line {self._number}"
         text = str(error)
         found = _PLACE.search(text)

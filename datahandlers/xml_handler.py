@@ -11,8 +11,9 @@ from lxml import etree
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
-from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import Hint, Option, charset
+from connector.errors import MalformedData
+from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
+from connector.formats.splitting import in_record, write_each
 from connector.formats.xml_reader import XmlReader, refuse_text_within
 from connector.formats.xml_shape import Shapes
 from connector.formats.xml_validation import DtdValidator, SchemaValidator
@@ -21,7 +22,7 @@ from connector.limits import stages
 from connector.text.xml_parser import parse_xml
 
 
-class XmlHandler:
+class XmlHandler(SplittingHandler):
     """XML elements.
 
     The root element names the type: ``Customer``, or with ``BOPrefix: MyApp`` the object
@@ -138,16 +139,12 @@ class XmlHandler:
         for number, element in enumerate(container, 1):
             try:
                 yield self._object(element, hint)
-            except UnknownBusinessObject as error:
-                raise UnknownBusinessObject(f"record {number}: {error}") from None
             except MalformedData as error:
-                raise MalformedData(f"record {number}: {error}") from None
+                raise in_record(number, error) from None
 
     def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
         name = self._charset or "UTF-8"
-        parts = [self._writer.element(bo, self._name(bo)) for bo in bos]
+        parts = write_each(bos, lambda bo: self._writer.element(bo, self._name(bo)))
         container = self._container
         text = f"<?xml version='1.0' encoding='{name}'?>\n<{container}>{''.join(parts)}</{container}>"
-        if not bos:
-            raise MalformedData("there is no object to write")
         return self._validated(self._writer.encoded(bos[0], text, self._charset))

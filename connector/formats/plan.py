@@ -84,12 +84,12 @@ class Plan(Generic[ItemT]):
             format: what errors call the format.
         """
         field = self.schema.fields.get(name)
-        if field is None:
-            return f"no such attribute in {self.name}{did_you_mean(name, self.by_name)}"
-        if not field.in_body:
+        if field is not None and not field.in_body:
             return f"holds a meta-object of {self.name}, which is never part of a body"
-        given = next((shown(item.name) for item in self.items if item.field is field), "no part")
-        return f"the attribute {name} of {self.name} is {given} in {format}"
+        given = next((item.name for item in self.items if item.field is field), None)
+        if given is not None:
+            return f"the attribute {name} of {self.name} is {shown(given)} in {format}"
+        return f"no such attribute in {self.name}{did_you_mean(name, self.by_name)}"
 
 
 def _parts(items: Iterable[ItemT]) -> list[AttributeRun[ItemT] | ItemT]:

@@ -386,7 +386,7 @@ def test_a_tag_names_the_column() -> None:
     body = handler(definitions).to_body(bo)
     assert body == b"Order No.,Deliver To.City,From.City\r\n1,Oslo,Rome\r\n"
     assert handler(definitions).to_business_object(body, ORDER) == bo
-    assert "the header: column 'Id': no such attribute" in refusal(
+    assert "the header: column 'Id': the attribute Id of Order is 'Order No.' in CSV" in refusal(
         b"Order No.,Id\n1,2", definitions=definitions
     )
 
