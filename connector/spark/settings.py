@@ -118,7 +118,8 @@ def known_settings() -> Sequence[str]:
         with zipfile.ZipFile(jar) as archive:
             for name in filter(_REGISTERS.fullmatch, archive.namelist()):
                 found.update(_TEXT_OF_CLASS.findall(archive.read(name)))
-    return sorted(name.decode() for name in found)
+    names = {name.decode() for name in found}
+    return sorted(name for name in names if f"{name}." not in _NOT_REGISTERED)
 
 
 def owner_reason(setting: str) -> str | None:

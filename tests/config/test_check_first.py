@@ -91,7 +91,7 @@ KNOWN = {
     "spark/archive.py make_archive": COMMAND,
     "formats/handlers.py Handlers.get": USER_CODE,
     "sinks/lazy_requests.py LazyRequests._open": LATER,
-    "brokers/engine/commits.py _announced": CONNECTS,
+    "brokers/engine/commits.py _announcements": CONNECTS,
     "brokers/engine/connection.py RemoteConnection.sent_ids": LATER,
     "events/job.py EventJobs._answers": LATER,
     "events/job.py EventJobs._result": LATER,
