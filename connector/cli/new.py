@@ -11,7 +11,7 @@ import typer
 from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption
 
 
-class Kind(str, Enum):
+class Draft(str, Enum):
     """What is drafted."""
 
     BUSINESSOBJECT = "businessobject"
@@ -19,7 +19,7 @@ class Kind(str, Enum):
 
 
 def new(
-    kind: Annotated[Kind, typer.Argument(metavar="businessobject|datahandler", help="What is drafted.")],
+    kind: Annotated[Draft, typer.Argument(metavar="businessobject|datahandler", help="What is drafted.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
     from_sample: Annotated[
         Path | None,
@@ -59,7 +59,7 @@ def new(
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
     """
-    if kind is Kind.BUSINESSOBJECT:
+    if kind is Draft.BUSINESSOBJECT:
         from connector.cli.new_businessobject import new_businessobject
 
         new_businessobject(

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlc
 
 from connector import faults
 from connector.databases import outcomes
-from connector.databases.handle import Transaction, TransactionRefused, refuse_ends
+from connector.databases.handle import EventTransaction, TransactionEndRefused, refuse_ends
 from connector.databases.outcomes import OutcomeRow
 from connector.databases.settings import DatabaseSettings
 from connector.databases.urls import network_options, reason_of
@@ -130,7 +130,7 @@ class Database:
         return DatabaseUnreachable(f"the database {self.name} ({self.title}) cannot be used: {text}")
 
     def run(
-        self, row: OutcomeRow, fence: Callable[[], None], work: Callable[[Transaction], object]
+        self, row: OutcomeRow, fence: Callable[[], None], work: Callable[[EventTransaction], object]
     ) -> object:
         """Runs ``work`` in a transaction that also inserts ``row``. Does nothing if the row is there.
 
@@ -156,7 +156,7 @@ class Database:
             try:
                 fence()
                 is_ours = True
-                returned = work(Transaction(connection))
+                returned = work(EventTransaction(connection))
                 self._check_open(connection)
                 faults.point("transaction.returned")
                 connection.commit()
@@ -236,7 +236,7 @@ class Database:
                 "the exception pass, or use a savepoint"
             )
         if status != _IN_TRANSACTION:
-            raise TransactionRefused("the end of the transaction by the process")
+            raise TransactionEndRefused("the end of the transaction by the process")
 
 
 def has_outcomes(connection: Connection) -> bool:

@@ -25,7 +25,7 @@ _GUARDED: Final = "connector_guarded"
 _FIXED: Final = frozenset(("autocommit", "isolation_level"))
 
 
-class TransactionRefused(ConnectorError):
+class TransactionEndRefused(ConnectorError):
     """A business process tried to end the transaction of its event. The connector ends the transaction."""
 
     def __init__(self, what: str) -> None:
@@ -39,11 +39,11 @@ def check_statement(statement: object) -> None:
     """Refuses a statement that begins or ends a transaction. Savepoints are allowed.
 
     Raises:
-        TransactionRefused: the statement is refused.
+        TransactionEndRefused: the statement is refused.
     """
     text = statement.decode("utf-8", "replace") if isinstance(statement, bytes) else statement
     if isinstance(text, str) and _ENDING.match(text):
-        raise TransactionRefused(" ".join(text.split())[:40])
+        raise TransactionEndRefused(" ".join(text.split())[:40])
 
 
 class ProcessConnection(Connection):
@@ -59,13 +59,13 @@ class ProcessConnection(Connection):
         return made.execution_options(**{_GUARDED: True})
 
     def commit(self) -> None:
-        raise TransactionRefused("sqlalchemy.commit()")
+        raise TransactionEndRefused("sqlalchemy.commit()")
 
     def rollback(self) -> None:
-        raise TransactionRefused("sqlalchemy.rollback()")
+        raise TransactionEndRefused("sqlalchemy.rollback()")
 
     def close(self) -> None:
-        raise TransactionRefused("sqlalchemy.close()")
+        raise TransactionEndRefused("sqlalchemy.close()")
 
 
 def refuse_ends(engine: Engine) -> None:
@@ -74,7 +74,7 @@ def refuse_ends(engine: Engine) -> None:
     def refuse(what: str) -> Callable[[Connection], None]:
         def check(connection: Connection) -> None:
             if connection.get_execution_options().get(_GUARDED):
-                raise TransactionRefused(f"sqlalchemy.{what}")
+                raise TransactionEndRefused(f"sqlalchemy.{what}")
 
         return check
 
@@ -87,11 +87,11 @@ def refuse_ends(engine: Engine) -> None:
     event.listen(engine, "before_cursor_execute", check)
 
 
-class Transaction:
+class EventTransaction:
     """An open DB-API connection of a database, in the transaction that the connector ends.
 
     All attributes of the driver's connection are there. Those that end the transaction raise
-    :class:`TransactionRefused`.
+    :class:`TransactionEndRefused`.
 
     Args:
         connection: of SQLAlchemy, in the transaction.
@@ -123,19 +123,19 @@ class Transaction:
 
     def __getattr__(self, name: str) -> Any:
         if name in _REFUSED:
-            raise TransactionRefused(f"{name}()")
+            raise TransactionEndRefused(f"{name}()")
         return getattr(self._driver, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED:
-            raise TransactionRefused(f"setting {name}")
+            raise TransactionEndRefused(f"setting {name}")
         setattr(self._driver, name, value)
 
-    def __enter__(self) -> Transaction:
-        raise TransactionRefused("`with event.transaction`")
+    def __enter__(self) -> EventTransaction:
+        raise TransactionEndRefused("`with event.transaction`")
 
     def __exit__(self, *_: object) -> None:
-        raise TransactionRefused("`with event.transaction`")
+        raise TransactionEndRefused("`with event.transaction`")
 
     def __repr__(self) -> str:
         return "<the transaction of an event>"  # the driver's text may have the password
@@ -146,7 +146,7 @@ class _Cursor:
 
     __slots__ = ("_cursor", "connection")
 
-    def __init__(self, connection: Transaction, cursor: Any) -> None:
+    def __init__(self, connection: EventTransaction, cursor: Any) -> None:
         object.__setattr__(self, "connection", connection)
         object.__setattr__(self, "_cursor", cursor)
 
@@ -162,7 +162,7 @@ class _Cursor:
 
     def __getattr__(self, name: str) -> Any:
         if name in _REFUSED and name != "close":
-            raise TransactionRefused(f"{name}()")
+            raise TransactionEndRefused(f"{name}()")
         return getattr(self._cursor, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("connector.events")
 
 
-class Delivery(NamedTuple):
+class MatchedObject(NamedTuple):
     """An object of a message, with the subscriptions that want the object.
 
     Args:
@@ -165,12 +165,13 @@ class Publisher:
             # Prepared sinks come first: if the provider refuses their message, no external sink was called in
             # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
             # for their sake.
-            self._broker = Broker(sorted(task_settings.subscriptions, key=self._turn))
+            self._broker = Broker(sorted(task_settings.subscriptions, key=self._order_of_delivery))
         except BaseException:
             self.close()
             raise
 
-    def _turn(self, subscription: Subscription) -> int:
+    def _order_of_delivery(self, subscription: Subscription) -> int:
+        """Returns 0 for a prepared sink, 1 for an external sink, 2 for a transactional sink."""
         called = self._called.get(subscription.name)
         return 0 if called is None else 1 if called.transactions is None else 2
 
@@ -233,7 +234,7 @@ class Publisher:
 
     def publish(
         self,
-        deliveries: Sequence[Delivery],
+        objects: Sequence[MatchedObject],
         confirmed: Sequence[str],
         journal: TaskJournal,
         sequence: int,
@@ -248,10 +249,10 @@ class Publisher:
             OSError: the journal cannot be written.
         """
         result = Publication()
-        calls = [(one, subscription) for one in deliveries for subscription in one.subscribers]
-        if len(deliveries) > 1:  # otherwise subscribers are in this order
-            calls.sort(key=lambda call: self._turn(call[1]))
-            result.unwanted = tuple([one.unwanted for one in deliveries if not one.subscribers])
+        calls = [(one, subscription) for one in objects for subscription in one.subscribers]
+        if len(objects) > 1:  # otherwise subscribers are in this order
+            calls.sort(key=lambda call: self._order_of_delivery(call[1]))
+            result.unwanted = tuple([one.unwanted for one in objects if not one.subscribers])
         if confirmed:
             labels = {one.label(subscription.name) for one, subscription in calls}
             result.delivered = tuple([label for label in confirmed if label in labels])
@@ -291,27 +292,27 @@ class Publisher:
             faults.point("deliver")
         return result
 
-    def _key(self, delivery: Delivery, reference: object) -> EventKey:
+    def _key(self, matched: MatchedObject, reference: object) -> EventKey:
         """Returns the key of the rows of an event.
 
         A copy that somebody has moved back to an input is another event, but not one whose subscriptions are
         asked again.
         """
-        event = delivery.event
+        event = matched.event
         message = event.message
         identity = self._access.identity(reference, message)
         properties = message.properties
         if "connector_outcome" in properties and "connector_time" in properties:
             identity = f"{identity}|{properties['connector_time']}"
-        if delivery.record:
-            identity = f"{identity}#{delivery.record}"
+        if matched.record:
+            identity = f"{identity}#{matched.record}"
         return EventKey(digest(identity), event.id, self._task_settings.client_id, self.batch)
 
     def _deliver(
         self,
         called: _Called,
         subscription: Subscription,
-        delivery: Delivery,
+        matched: MatchedObject,
         reference: object,
         result: Publication,
     ) -> None:
@@ -319,8 +320,8 @@ class Publisher:
 
         If somebody awaits an answer, prepares the reply before the sink counts as confirmed.
         """
-        name, bo, event = subscription.name, delivery.bo, delivery.event
-        label, place = delivery.label(name), delivery.place
+        name, bo, event = subscription.name, matched.bo, matched.event
+        label, place = matched.label(name), matched.place
         context = None
         if subscription.reply:
             self._limit.begin()
@@ -434,9 +435,9 @@ class Publisher:
         """See :meth:`connector.events.prepared_replies.ProcessReplies.refuse`."""
         return self._answering.refuse(request, reason, str(reference))
 
-    def _prepare(self, delivery: Delivery, key: str, name: str, result: Publication) -> None:
+    def _prepare(self, matched: MatchedObject, key: str, name: str, result: Publication) -> None:
         # The key is the claim's, not the message's: two copies of a message may be at work at the same time.
-        sink, bo, event = self._prepared[name], delivery.bo, delivery.event
+        sink, bo, event = self._prepared[name], matched.bo, matched.event
         destination = sink.destination
         with self._limit:
             try:
@@ -447,7 +448,7 @@ class Publisher:
                     raise
                 blamed = None if isinstance(error, MalformedData | ValueError) else sink
                 where = self._log_failure(error, blamed, name, bo, event)
-                result.failures += (f"{delivery.place}{_reason(name, error)}{where}",)
+                result.failures += (f"{matched.place}{_reason(name, error)}{where}",)
                 return
         try:
             result.prepared += (self._access.prepare(destination, message, key),)
@@ -458,7 +459,7 @@ class Publisher:
         except OSError:
             raise
         except Exception as error:  # a header that no message can carry, or no message at all
-            result.failures += (f"{delivery.place}{_reason(name, error)}",)
+            result.failures += (f"{matched.place}{_reason(name, error)}",)
 
     def _write(self, name: str, result: Publication) -> bool:
         """Whether the prepared messages are written, which the journal of a begun event relies on."""

@@ -22,7 +22,7 @@ from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
 from connector.events.outcome import Outcome, history, pack_prepared
-from connector.events.publish import Delivery, Publication, Publisher
+from connector.events.publish import MatchedObject, Publication, Publisher
 from connector.events.task_settings import TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
@@ -200,19 +200,19 @@ class Task:
                     destination=destination,
                     bytes=len(message.body),
                 )
-            deliveries = self._convert(message, destination)
-            first = deliveries[0].bo
-            if not any(delivery.subscribers for delivery in deliveries):
-                reason = shorten("; ".join(dict.fromkeys(delivery.unwanted for delivery in deliveries)))
+            matched = self._convert(message, destination)
+            first = matched[0].bo
+            if not any(one.subscribers for one in matched):
+                reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
                 outcome = Outcome(OutcomeKind.UNSUBSCRIBED, first.type, first.verb, reason, attempts)
                 return self._refused(outcome, message, reference), False
-            delivery = deliveries, confirmed, journal, sequence, reference
+            of_event = matched, confirmed, journal, sequence, reference
             if self._trace.level >= STEPS:
                 publication = self._trace.step(
-                    "publish", {"message_id": message.message_id}, partial(self._publisher.publish, *delivery)
+                    "publish", {"message_id": message.message_id}, partial(self._publisher.publish, *of_event)
                 )
             else:
-                publication = self._publisher.publish(*delivery)
+                publication = self._publisher.publish(*of_event)
         except MalformedData as error:
             kind = (
                 OutcomeKind.UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else OutcomeKind.FAILED
@@ -243,7 +243,7 @@ class Task:
             outcome = self._refused(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
 
-    def _convert(self, message: Message, destination: str) -> list[Delivery]:
+    def _convert(self, message: Message, destination: str) -> list[MatchedObject]:
         """Returns the objects of a message with their events and subscribers.
 
         Raises:
@@ -276,9 +276,9 @@ class Task:
 
     def _deliveries(
         self, objects: Sequence[BusinessObject], message: Message, destination: str
-    ) -> list[Delivery]:
+    ) -> list[MatchedObject]:
         """Returns the objects of a message with their events and subscribers."""
-        deliveries = []
+        matched = []
         for record, bo in enumerate(objects, 1):
             if self._trace.level >= DETAILS:
                 self._trace(
@@ -297,10 +297,10 @@ class Task:
                 requests=self._requests,
             )
             is_record = bo.object_event_id != message.message_id
-            deliveries.append(
-                Delivery(bo, event, self._publisher.subscribers(bo), record if is_record else 0)
+            matched.append(
+                MatchedObject(bo, event, self._publisher.subscribers(bo), record if is_record else 0)
             )
-        return deliveries
+        return matched
 
     def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:
         """Logs the failure of a data handler and returns its place for the reason, or empty."""

@@ -10,7 +10,7 @@ import tenacity
 
 from connector.businessobjects.instance import BusinessObject
 from connector.databases.database import Database, TransactionConflict
-from connector.databases.handle import Transaction
+from connector.databases.handle import EventTransaction
 from connector.databases.outcomes import OutcomeRow
 from connector.databases.settings import EventKey
 from connector.sinks.contract import Event, TransactionalSink
@@ -71,7 +71,7 @@ class TransactionalCalls:
             Exception: of the sink.
         """
 
-        def work(transaction: Transaction) -> object:
+        def work(transaction: EventTransaction) -> object:
             event.transaction = transaction
             try:
                 return self._sink.deliver(bo, event)

@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import is_date
-from connector.databases.handle import Transaction
+from connector.databases.handle import EventTransaction
 from connector.errors import ObjectRefused
 from connector.service.database_check import check_databases
 from connector.sinks.subscriptions import Subscription
@@ -71,7 +71,7 @@ def write(
 ) -> None:
     spec = TableSpec("shop", "Order", mapping, on_conflict)
 
-    def work(transaction: Transaction) -> None:
+    def work(transaction: EventTransaction) -> None:
         rows = spec.rows(transaction.sqlalchemy, DEFINITIONS)
         for bo in objects:
             rows.write(transaction.sqlalchemy, bo, operation, on_conflict)
@@ -392,7 +392,7 @@ def write_money(shop: Shop, column: str, amount: str, columns: dict[str, str] | 
     values = {"Id": 1, "Amount": amount, "Line": [{"Part": "1.10"}, {"Part": "2.205"}]}
     bo = BusinessObject(WITH_MONEY, "Money", "Create", values)
 
-    def work(transaction: Transaction) -> None:
+    def work(transaction: EventTransaction) -> None:
         spec.rows(transaction.sqlalchemy, WITH_MONEY).write(transaction.sqlalchemy, bo, "insert", "error")
 
     write.number += 1  # type: ignore[attr-defined]
@@ -465,7 +465,7 @@ def test_the_sql_of_a_missing_table_has_columns_for_every_decimal(
     known = Definitions({"Money": money, "Share": SHARE})
     bo = BusinessObject(known, "Money", "Create", {"Id": 1, "Amount": amount})
 
-    def work(transaction: Transaction) -> None:
+    def work(transaction: EventTransaction) -> None:
         rows = TableSpec("shop", "Money", TableMapping("made"), "error").rows(transaction.sqlalchemy, known)
         rows.write(transaction.sqlalchemy, bo, "insert", "error")
 
@@ -486,7 +486,7 @@ def test_a_decimal_can_be_a_key(shop: Shop) -> None:
     def run(operation: Operation, rate: str, who: str) -> None:
         bo = BusinessObject(known, "R", "Create", {"Rate": rate, "Who": who})
 
-        def work(transaction: Transaction) -> None:
+        def work(transaction: EventTransaction) -> None:
             rows = TableSpec("shop", "R", TableMapping("rates"), "error").rows(transaction.sqlalchemy, known)
             rows.write(transaction.sqlalchemy, bo, operation, "error")
 

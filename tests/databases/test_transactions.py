@@ -12,14 +12,14 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from connector.databases.database import Database, DatabaseUnreachable, TransactionConflict
-from connector.databases.handle import Transaction, TransactionRefused
+from connector.databases.handle import EventTransaction, TransactionEndRefused
 from connector.databases.outcomes import KEPT, prune, remove
 from connector.databases.settings import DatabaseSettings
 from connector.errors import ConnectorError, DatabaseProblem
 from tests.databases.shop import Shop
 from tests.postgres import PostgresServer
 
-Use = Callable[[Transaction], object]
+Use = Callable[[EventTransaction], object]
 
 
 def nothing() -> None:
@@ -53,7 +53,7 @@ def test_the_second_run_of_an_event_does_nothing(shop: Shop) -> None:
 
 
 def test_an_exception_leaves_no_row(shop: Shop) -> None:
-    def fail(transaction: Transaction) -> None:
+    def fail(transaction: EventTransaction) -> None:
         insert(shop, 1)(transaction)
         raise ValueError("no")
 
@@ -94,9 +94,9 @@ REFUSED: dict[str, Use] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_only_the_connector_ends_the_transaction(shop: Shop, name: str) -> None:
-    def use(transaction: Transaction) -> None:
+    def use(transaction: EventTransaction) -> None:
         insert(shop, 1)(transaction)
-        with pytest.raises(TransactionRefused, match="return to commit, or raise to roll back"):
+        with pytest.raises(TransactionEndRefused, match="return to commit, or raise to roll back"):
             REFUSED[name](transaction)
         assert numbers(shop) == []
 
@@ -105,7 +105,7 @@ def test_only_the_connector_ends_the_transaction(shop: Shop, name: str) -> None:
 
 
 def test_savepoints_are_allowed(shop: Shop) -> None:
-    def use(transaction: Transaction) -> None:
+    def use(transaction: EventTransaction) -> None:
         transaction.execute("SAVEPOINT one")
         insert(shop, 1)(transaction)
         transaction.execute("ROLLBACK TO SAVEPOINT one")
@@ -117,7 +117,7 @@ def test_savepoints_are_allowed(shop: Shop) -> None:
 
 
 def test_a_cursor_works_as_the_drivers(shop: Shop) -> None:
-    def use(transaction: Transaction) -> list[Any]:
+    def use(transaction: EventTransaction) -> list[Any]:
         with transaction.cursor() as cursor:
             cursor.executemany(f"INSERT INTO orders VALUES ({shop.mark}, {shop.mark})", [(1, "a"), (2, "b")])
             cursor.execute("SELECT name FROM orders ORDER BY id")
@@ -131,7 +131,7 @@ def test_a_failed_statement_that_a_process_hides_is_no_success(shop: Shop) -> No
     """PostgreSQL would answer the commit with a rollback, as if nothing were wrong."""
     insert_one = insert(shop, 1)
 
-    def use(transaction: Transaction) -> None:
+    def use(transaction: EventTransaction) -> None:
         insert_one(transaction)
         with pytest.raises(Exception, match=r"(?i)unique"):
             insert_one(transaction)
@@ -161,7 +161,7 @@ def test_a_second_run_waits_for_the_open_transaction_of_the_first(shop: Shop) ->
     began, ends = threading.Event(), threading.Event()
     order: list[str] = []
 
-    def first(transaction: Transaction) -> None:
+    def first(transaction: EventTransaction) -> None:
         began.set()
         assert ends.wait(120)
         insert(shop, 1)(transaction)
@@ -184,7 +184,7 @@ def test_a_conflict_is_told_from_a_failure(database: str) -> None:
     shop.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, amount INTEGER)")
     shop.execute("INSERT INTO account VALUES (1, 0)")
 
-    def change(transaction: Transaction) -> None:
+    def change(transaction: EventTransaction) -> None:
         transaction.execute("SELECT amount FROM account")
         shop.execute("UPDATE account SET amount = amount + 1")
         transaction.execute("UPDATE account SET amount = amount + 1")
@@ -203,7 +203,7 @@ def test_a_connection_that_was_lost_while_idle_is_replaced(own_postgres: Postgre
     shop.database.run(shop.row("b"), nothing, insert(shop, 2))
     assert numbers(shop) == [1, 2]
 
-    def lose(transaction: Transaction) -> None:
+    def lose(transaction: EventTransaction) -> None:
         own_postgres.kill()
         insert(shop, 3)(transaction)
 
