@@ -89,7 +89,7 @@ def is_json_line(line: str) -> bool:
 
 
 JSON_BEGIN = '{"event": '
-"""The begin of a line that :func:`set_up_logging` writes with the format ``json``."""
+"""The start of a line that :func:`set_up_logging` writes with the format ``json``."""
 
 _FIELDS = {"event", "level", "timestamp", "logger"}
 
@@ -145,7 +145,10 @@ class _ConsoleFormatter(_JsonFormatter):
             f"[{self._paint(_LEVEL_COLORS.get(level, _RED) + _BRIGHT, level)}]",
             self._paint(_BRIGHT, _escape(fields.pop("event"))),
             f"[{self._paint(_BLUE + _BRIGHT, fields.pop('logger'))}]",
-            *(f"{self._paint(_CYAN, key)}={self._paint(_MAGENTA, _shown(fields[key]))}" for key in fields),
+            *(
+                f"{self._paint(_CYAN, key)}={self._paint(_MAGENTA, _console_value(fields[key]))}"
+                for key in fields
+            ),
         ]
         return " ".join(parts) + ("" if exception is None else f"\n{_escape(exception)}")
 
@@ -163,18 +166,14 @@ _QUOTED: Final = frozenset(" \t=\r\n\"'")
 """A text with such a character is shown with quotes."""
 
 
-def _shown(value: object) -> str:
+def _console_value(value: object) -> str:
     """Returns a value as the console shows the value. The value may come from the message of a stranger."""
     return repr(value) if not isinstance(value, str) or _QUOTED.intersection(value) else _escape(value)
 
 
 def _escape(text: str) -> str:
     """Escapes the control characters of a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _root() -> logging.Logger:

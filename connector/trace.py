@@ -51,7 +51,7 @@ class Trace:
         _log.info(text, extra={**fields, "trace_level": level})
 
     def step(self, name: str, fields: Mapping[str, object], work: Callable[[], _Returned]) -> _Returned:
-        """Does a step and writes a line at begin and end. The caller has compared the levels.
+        """Does a step and writes a line at its start and end. The caller has compared the levels.
 
         Args:
             name: of the step.

@@ -15,13 +15,13 @@ _MAX_DUMP: Final = 16 << 10
 def dump(bo: BusinessObject) -> str:
     """Returns the attributes of a business object as JSON, at most 16 KiB. Ciphertext is masked."""
     try:
-        text = to_json_text(masked(bo), default=repr)
+        text = to_json_text(masked_values(bo), default=repr)
     except Exception as error:  # no trace may fail an event
         text = f"cannot be shown: {type(error).__name__}"
     return text if len(text) <= _MAX_DUMP else f"{text[:_MAX_DUMP]}..."
 
 
-def masked(bo: BusinessObject) -> dict[str, Any]:
+def masked_values(bo: BusinessObject) -> dict[str, Any]:
     """Returns the attributes that are set, as values for JSON. Ciphertext is masked."""
     attributes = bo.definition.attributes
     result: dict[str, Any] = {}
@@ -30,9 +30,9 @@ def masked(bo: BusinessObject) -> dict[str, Any]:
         if attributes[name].type == SECRET:
             result[name] = _MASK
         elif isinstance(value, BusinessObject):
-            result[name] = masked(value)
+            result[name] = masked_values(value)
         elif attributes[name].is_many and attributes[name].is_child:
-            result[name] = [masked(child) for child in value]
+            result[name] = [masked_values(child) for child in value]
         else:
             result[name] = value
     return result

@@ -161,7 +161,7 @@ class BusinessObject:
         if field is None:
             raise UnknownAttribute(self._schema, name)
         if field.from_text is None:
-            raise MalformedData(f"{self.type}: {name}: found a text, expected {_expected(field)}")
+            raise MalformedData(f"{self.type}: {name}: found a text, expected {_expectation(field)}")
         try:
             self._values[name] = field.from_text(text)
         except ValueError as error:
@@ -177,7 +177,7 @@ class BusinessObject:
         if field is None:
             raise UnknownAttribute(self._schema, name)
         if field.child is None:
-            raise MalformedData(f"{self.type}: {name}: found a child, expected {_expected(field)}")
+            raise MalformedData(f"{self.type}: {name}: found a child, expected {_expectation(field)}")
         child = object_of(field.child, {})
         if field.many:
             self._values.setdefault(name, []).append(child)
@@ -313,7 +313,7 @@ def _fill(
             if field is None or (body_only and not field.in_body):
                 if ignore_undefined:
                     continue
-                raise _Misfit(_undefined(schema, name))
+                raise _Misfit(_no_such_attribute(schema, name))
             if value is None:
                 continue
             if field.from_typed is not None:
@@ -343,7 +343,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
             return object_of(child, values)
         return _check_child(field, child, value)
     if not isinstance(value, (list, tuple)):  # `list | tuple` takes ten times as long
-        raise _Misfit(f"found {_what(value)}, expected {_expected(field)}")
+        raise _Misfit(f"found {_what(value)}, expected {_expectation(field)}")
     children = []
     index = -1
     try:
@@ -363,7 +363,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
 def _convert_list(field: Field, convert: Converter, value: Any) -> list[SimpleValue]:
     if not isinstance(value, (list, tuple)):
         found = "a value" if field.attribute.type == SECRET else _what(value)
-        raise _Misfit(f"found {found}, expected {_expected(field)}")
+        raise _Misfit(f"found {found}, expected {_expectation(field)}")
     values: list[SimpleValue] = []
     try:
         for element in value:
@@ -376,7 +376,7 @@ def _convert_list(field: Field, convert: Converter, value: Any) -> list[SimpleVa
 def _check_child(field: Field, child: Schema, value: object) -> BusinessObject:
     if isinstance(value, BusinessObject) and value.type == child.name:
         return value
-    expected = f"an object ({child.name})" if field.many else _expected(field)
+    expected = f"an object ({child.name})" if field.many else _expectation(field)
     raise _Misfit(f"found {_what(value)}, expected {expected}")
 
 
@@ -384,14 +384,14 @@ def _what(value: object) -> str:
     return f"a {value.type}" if isinstance(value, BusinessObject) else describe(value)
 
 
-def _expected(field: Field) -> str:
+def _expectation(field: Field) -> str:
     name = field.attribute.type
     if field.child is None:
         return f"a list of values ({name})" if field.many else f"a {name}"
     return f"a list of objects ({name})" if field.many else f"an object ({name})"
 
 
-def _undefined(schema: Schema, name: object) -> str:
+def _no_such_attribute(schema: Schema, name: object) -> str:
     if isinstance(name, str) and name in schema.fields:
         return f"holds a meta-object of {schema.name}, which is never part of a body"
     return f"no such attribute in {schema.name}{did_you_mean(str(name), schema.fields)}"

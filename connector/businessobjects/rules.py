@@ -33,7 +33,7 @@ class Rule:
         input_format, input_destination: the match keys. None = not a match key of this rule.
         properties: the other properties, without the match keys, by their names in WBI Adapter for JMS:
             ``DataHandlerMimeType``, ``OutputFormat``, ``OutputDestination``, ``ResponseTimeout`` ...
-            :func:`filled_in` makes them of the entry and ``Default``. The values are text.
+            :func:`complete_properties` makes them of the entry and ``Default``. The values are text.
         selector: a message selector, which is one more match key. None = none.
         jmespath: a JMESPath expression on a JSON body, which is one more match key. None = none.
         rule_priority: of several rules that match, only those with the highest number count.
@@ -133,13 +133,13 @@ class _Group:
         if message is None or not self._conditional:
             return self._plain
         if self._by_text is None:
-            self._by_text = self._sorted()
+            self._by_text = self._index()
         tried = self._others.copy()
         for place, by_text in self._by_text.items():
             tried += by_text.get(message.text_at(place) or "", ())
         return [*self._plain, *(one for one in tried if one[1].fits(message))]
 
-    def _sorted(self) -> dict[Place, dict[str, list[_Numbered]]]:
+    def _index(self) -> dict[Place, dict[str, list[_Numbered]]]:
         """Returns the conditional rules by the texts that they need, and fills ``_others``."""
         found: dict[Place, dict[str, list[_Numbered]]] = {}
         for one in self._conditional:
@@ -228,7 +228,7 @@ class StaticMetaObject:
         return entry.properties if entry is not None else self.defaults
 
 
-def filled_in(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+def complete_properties(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
     """Returns the properties of an entry, completed from ``Default``.
 
     An entry that names a data handler, by class or MIME type, takes neither of the two from ``Default``.

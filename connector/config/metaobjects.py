@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.rules import HANDLER_KEYS, Rule, StaticMetaObject, filled_in
+from connector.businessobjects.rules import HANDLER_KEYS, Rule, StaticMetaObject, complete_properties
 from connector.config.metaobject_model import (
     ALIASES,
     MATCH_KEYS,
@@ -409,7 +409,7 @@ def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults
         pair[1],
         str(texts["InputFormat"]) if "InputFormat" in texts else None,
         parse_destination(destination) if destination is not None else None,
-        filled_in(own, {key: str(text) for key, text in defaults.items()}),
+        complete_properties(own, {key: str(text) for key, text in defaults.items()}),
         str(selector_text(texts.get("selector"))) or None,
         str(texts["jmespath"]) if "jmespath" in texts else None,
         int(texts.get("rule_priority", "0")),

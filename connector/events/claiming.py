@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Final
 
 from connector.errors import ProviderError
-from connector.events.settling import untouched
+from connector.events.settling import untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
@@ -85,7 +85,7 @@ class WaitingMessages:
                 continue
             if not claim.headers().has_expired():
                 return claim
-            self._connection.settle([untouched(claim)])
+            self._connection.settle([untouched_settlement(claim)])
         return None
 
 

@@ -92,7 +92,7 @@ class Converter:
             with stages.Stage("data_handler", type(handler).__name__):
                 if getattr(handler, "splits", False):
                     records = cast(SplittingHandler, handler).to_business_objects(body, hint)
-                    objects = list(self._numbered(records, handler, message, input_destination, found_format))
+                    objects = list(self._number(records, handler, message, input_destination, found_format))
                     if not objects:
                         raise MalformedData("the body holds no record")
                 else:
@@ -119,7 +119,7 @@ class Converter:
             )
         return objects
 
-    def _numbered(
+    def _number(
         self,
         records: Iterable[BusinessObject],
         handler: DataHandler,

@@ -295,7 +295,7 @@ class Inbound:
             ids = self._schedule.ids_of(batch.cycle)
             self._window.add(ids[number] for number in published)
         gave_back = any(one.kind == OutcomeKind.GIVEN_BACK for one in result.outcomes.values())
-        return self._schedule.ended(
+        return self._schedule.take_ended(
             batch,
             result.outcomes,
             result.attempts,
@@ -313,7 +313,7 @@ class Inbound:
         try:
             report.add(self._settle(ended_claims))
         except TransactionRefused as error:
-            is_repeated = self._transactions.refused(ended_claims, error, self._rules.destinations)
+            is_repeated = self._transactions.note_refusal(ended_claims, error, self._rules.destinations)
             number, reason = len(ended_claims.claims), str(error)
             report.returned += number
             if is_repeated:
@@ -324,7 +324,7 @@ class Inbound:
             else:
                 report.fail(reason, provider_failed=False)
             return
-        published = self._transactions.settled(ended_claims)
+        published = self._transactions.note_settled(ended_claims)
         if self._window is not None:
             self._window.add(filter(None, map(self._schedule.id_of, published)))
 
@@ -339,8 +339,8 @@ class Inbound:
         commits = self._transactions.complete(ended_claims)
         for one in commits:
             self._commit(one, report)
-        closed = [cycle for one in commits for cycle in self._schedule.closed(one)]
-        self._transactions.closed(closed)
+        closed = [cycle for one in commits for cycle in self._schedule.remove_settled(one)]
+        self._transactions.forget(closed)
         self._returned.update(claim.cycle for one in commits for claim, _ in one.returned)
         self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
         self._returned.difference_update(closed)

@@ -15,7 +15,7 @@ from connector.events.pauses import InputPauses
 from connector.events.report import CycleReport
 from connector.events.schedule import Schedule
 from connector.events.settings import EventSettings
-from connector.events.settling import untouched
+from connector.events.settling import untouched_settlement
 from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -122,7 +122,7 @@ class Intake:
         for number, poller in enumerate(self._pollers):
             seen = self._expired.get(number, 0)
             if poller.expired != seen:
-                self._summary.expired(str(poller.destination), poller.expired - seen)
+                self._summary.count_expired(str(poller.destination), poller.expired - seen)
                 self._expired[number] = poller.expired
         if taken.failure is not None:
             _log.error("claiming messages failed", extra={"cycle": self.cycle, "reason": str(taken.failure)})
@@ -163,7 +163,7 @@ class Intake:
         """
         held, self._held = self._held, []
         for claims in held:
-            self._connection.settle([untouched(claim) for claim in claims])
+            self._connection.settle([untouched_settlement(claim) for claim in claims])
 
     def close(self) -> None:
         """Closes the pollers."""

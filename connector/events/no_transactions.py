@@ -70,11 +70,11 @@ class NoTransactions:
         """
         return [ended_claims] if ended_claims.decided or ended_claims.returned else []
 
-    def settled(self, ended: EndedClaims) -> Sequence[Claim]:
+    def note_settled(self, ended: EndedClaims) -> Sequence[Claim]:
         """Notes that claims were settled. Returns published claims that ran in another transaction."""
         return ()
 
-    def refused(
+    def note_refusal(
         self,
         ended: EndedClaims,
         error: TransactionRefused,
@@ -96,7 +96,7 @@ class NoTransactions:
         """
         raise error
 
-    def closed(self, cycles: Iterable[int]) -> None:
+    def forget(self, cycles: Iterable[int]) -> None:
         """Removes all that is kept for ended polls.
 
         Raises:

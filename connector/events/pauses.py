@@ -37,7 +37,7 @@ class InputPauses:
         pause = self._first if before is None else min(2 * before[0], self._longest)
         self._pauses[destination] = pause, self._clock() + pause
 
-    def settled(self, destination: Destination) -> None:
+    def end(self, destination: Destination) -> None:
         """Ends the pauses of an input."""
         self._pauses.pop(destination, None)
 

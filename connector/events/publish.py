@@ -30,7 +30,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import TaskJournal
-from connector.sinks.calling import Deliver, guarded
+from connector.sinks.calling import Deliver, guard
 from connector.sinks.contract import (
     AnySink,
     CallTimer,
@@ -72,7 +72,7 @@ class MatchedObject(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The begin of a reason: ``record 3: ``, or empty."""
+        """The start of a reason: ``record 3: ``, or empty."""
         return f"record {self.record}: " if self.record else ""
 
     @property
@@ -200,7 +200,7 @@ class Publisher:
             database = self._database(sink.database)
             transactions = TransactionalCalls(sink, database, task_settings.application, name)
             deliver = transactions.deliver
-        deliver = guarded(
+        deliver = guard(
             deliver, name, retries=subscription.retries, timeout=subscription.timeout, timer=timer
         )
         self._called[name] = _Called(sink, deliver, transactions)
@@ -453,7 +453,7 @@ class Publisher:
         try:
             result.prepared += (self._access.prepare(destination, message, key),)
             if self.trace.level >= CONVERSION:
-                self._traced_message(destination, message, name, event)
+                self._trace_message(destination, message, name, event)
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
         except OSError:
@@ -469,7 +469,7 @@ class Publisher:
             result.inactive, result.provider_failed = f"{name}: {error}", True
         return not result.provider_failed
 
-    def _traced_message(self, destination: Destination, message: Message, name: str, event: Event) -> None:
+    def _trace_message(self, destination: Destination, message: Message, name: str, event: Event) -> None:
         fields = {"message_id": event.id, "destination": str(destination), "subscription": name}
         self.trace(CONVERSION, "message sent", **fields, format=message.type, bytes=len(message.body))
         if self.trace.level >= DETAILS:

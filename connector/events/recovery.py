@@ -19,7 +19,7 @@ from typing import Final
 from connector.errors import ClaimLost, ConnectorError
 from connector.events.claiming import WaitingMessages
 from connector.events.outcome import Outcome, event_fields
-from connector.events.settling import SettlementRules, rolled_back, untouched
+from connector.events.settling import SettlementRules, begun_settlement, untouched_settlement
 from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -174,7 +174,7 @@ class Recovery:
                 doubtful.append(claim)
             else:
                 begun = max(1, cycles.get(claim.cycle, _NOBODY).begun.get(claim.sequence, 0))
-                decisions += self._settle([(rolled_back(claim, begun), None)])[0]
+                decisions += self._settle([(begun_settlement(claim, begun), None)])[0]
         for claim in doubtful:
             if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
                 self._connection.leave_unowned(claim)
@@ -187,7 +187,7 @@ class Recovery:
             settled += 1
             claim, identity = settlement.claim, identities[id(settlement)]
             discarded = settlement.copy_to is None
-            self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)
+            self._summary.count_outcome(str(claim.destination), identity, outcome, discarded=discarded)
             if self._trace.level >= EVENTS:
                 self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
         result.settled += settled
@@ -229,7 +229,9 @@ class Recovery:
                 doubtful.append(claim)
             else:
                 begun = begun or journal.at_work.get(claim.sequence, 0 if leftover.application else 1)
-                decisions.append((rolled_back(claim, begun) if begun else untouched(claim), None))
+                decisions.append(
+                    (begun_settlement(claim, begun) if begun else untouched_settlement(claim), None)
+                )
         return decisions, doubtful
 
     def _settle(self, decisions: list[_Decision]) -> tuple[list[_Decision], list[Claim]]:

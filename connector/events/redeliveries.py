@@ -151,7 +151,7 @@ class Redeliveries:
             notes[:] = [note for note in notes if note.holder not in names]
             notes += [_note(identity, name, entry) for name, identity, entry in added if not entry.is_new]
 
-    def settled(self, places: Collection[Place]) -> None:
+    def remove_settled(self, places: Collection[Place]) -> None:
         """Removes the entries that settled claims hold."""
         names = {self._name(place) for place in places}
         if self._is_holding(names):
@@ -161,7 +161,7 @@ class Redeliveries:
     def _is_holding(self, names: Set[str]) -> bool:
         return any(note.holder in names for note in self._record.read())
 
-    def committed(self, client: str, cycle: int) -> None:
+    def remove_committed(self, client: str, cycle: int) -> None:
         """Removes the entries of a transaction that turns out to be committed."""
         with self._record.change() as notes:
             notes[:] = [note for note in notes if note.holder or _transaction(note.origin) != (client, cycle)]

@@ -162,12 +162,12 @@ class Schedule:
             has_more: whether its last poll took as many messages as a poll may take.
         """
         unsettled = self._unsettled[destination]
-        if not unsettled or self._waiting[destination] < self._collected(destination):
+        if not unsettled or self._waiting[destination] < self._most_events_in_batch(destination):
             return True
         is_worth_it = self._order == NONE or (has_more and self._durations.is_known(destination))
         return unsettled <= self._quantity and is_worth_it
 
-    def _collected(self, destination: Destination) -> int:
+    def _most_events_in_batch(self, destination: Destination) -> int:
         """Returns the number of events that a batch may collect from several polls of a destination."""
         most_seconds, most_events = MOST_SECONDS, self._most_events()
         if most_events > MOST_EVENTS:
@@ -324,7 +324,7 @@ class Schedule:
         self.running.append(batch)
         return batch
 
-    def ended(
+    def take_ended(
         self,
         batch: Batch,
         outcomes: Mapping[int, Outcome],
@@ -379,7 +379,7 @@ class Schedule:
         self._release_copies(ended_claims, set())
         return ended_claims
 
-    def closed(self, ended_claims: EndedClaims) -> list[int]:
+    def remove_settled(self, ended_claims: EndedClaims) -> list[int]:
         """Removes settled claims, and returns the cycles that have no more claims."""
         ended: list[int] = []
         claims = ended_claims.claims

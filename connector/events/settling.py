@@ -74,7 +74,7 @@ class SettlementRules:
         if kind == OutcomeKind.IN_DOUBT:
             return None
         if outcome.comes_again:
-            return given_back(claim, outcome)
+            return give_back_settlement(claim, outcome)
         published = None
         if self._remember and kind == OutcomeKind.PUBLISHED:
             published = key if key is not None else claim.duplicate_key
@@ -190,7 +190,8 @@ class Settler:
         now = timestamp()
         report = CycleReport(returned=len(returned))
         settlements: list[Settlement | GroupSettlement] = [
-            rolled_back(claim, begun) if begun else untouched(claim) for claim, begun in returned
+            begun_settlement(claim, begun) if begun else untouched_settlement(claim)
+            for claim, begun in returned
         ]
         groups: dict[tuple[int, Destination], tuple[Outcome, list[Claim]]] = {}
         settled: list[tuple[Claim, Outcome, bool]] = []
@@ -235,7 +236,9 @@ class Settler:
 
     def _report_settled(self, claim: Claim, outcome: Outcome, identity: str, *, discarded: bool) -> None:
         place = claim.cycle, claim.sequence
-        self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded, taken=place)
+        self._summary.count_outcome(
+            str(claim.destination), identity, outcome, discarded=discarded, taken=place
+        )
         if outcome.kind not in (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE):
             _log.warning(
                 "an event was not published", extra=event_fields(claim.cycle, claim, identity, outcome)
@@ -251,23 +254,25 @@ class Settler:
             for claim, identity in zip(claims[-MAX_EVENTS:], identities[-MAX_EVENTS:], strict=True)
         ]
         discarded = group.copy_to is None
-        self._summary.settled_group(str(first.destination), newest, len(claims), outcome, discarded=discarded)
+        self._summary.count_outcomes(
+            str(first.destination), newest, len(claims), outcome, discarded=discarded
+        )
         if self._trace.level >= EVENTS:
             for claim, identity in zip(claims, identities, strict=True):
                 self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
 
 
-def untouched(claim: Claim) -> Settlement:
+def untouched_settlement(claim: Claim) -> Settlement:
     """Returns the settlement that gives a claim back unchanged: its delivery was never begun."""
     return Settlement(claim, give_back=True, delivery_count=claim.delivery_count)
 
 
-def rolled_back(claim: Claim, begun: int) -> Settlement:
+def begun_settlement(claim: Claim, begun: int) -> Settlement:
     """Returns the settlement that gives a claim back after ``begun`` deliveries whose end is unknown."""
     return Settlement(claim, give_back=True, delivery_count=claim.delivery_count + begun)
 
 
-def given_back(claim: Claim, outcome: Outcome) -> Settlement:
+def give_back_settlement(claim: Claim, outcome: Outcome) -> Settlement:
     """Returns the settlement that gives a message back.
 
     A message whose process is not active stays in progress.

@@ -79,7 +79,7 @@ class Summary:
         self._last = (0, 0)
         self._reasons: dict[tuple[str, str], dict[str, int]] = {}
 
-    def settled(
+    def count_outcome(
         self,
         destination: str,
         message_id: str,
@@ -99,9 +99,9 @@ class Summary:
                 event.
         """
         place = self._last if taken is None else taken
-        self.settled_group(destination, [(place, message_id)], 1, outcome, discarded=discarded)
+        self.count_outcomes(destination, [(place, message_id)], 1, outcome, discarded=discarded)
 
-    def settled_group(
+    def count_outcomes(
         self,
         destination: str,
         newest: Sequence[tuple[tuple[int, int], str]],
@@ -133,7 +133,7 @@ class Summary:
                 kept = sorted(by_reason.items(), key=_number, reverse=True)[: _MOST_REASONS // 2]
                 self._reasons[destination, kind] = dict(kept)
 
-    def expired(self, destination: str, number: int) -> None:
+    def count_expired(self, destination: str, number: int) -> None:
         if number:
             counts = self._destinations.setdefault(destination, EventCounts())
             counts.expired += number

@@ -47,7 +47,7 @@ _LEAVE_SECONDS = 1.0
 """Seconds at the end for requests in flight that no business process waits for."""
 
 
-def _numbered(number: int, order_group: list[WorkItem]) -> list[tuple[WorkItem, int]]:
+def _with_group(number: int, order_group: list[WorkItem]) -> list[tuple[WorkItem, int]]:
     return [(item, number) for item in order_group]
 
 
@@ -137,7 +137,7 @@ class Task:
         """Runs the events by their numbers, whatever their order groups are, and adds the outcomes."""
         before, data = None, b""
         is_noted = False  # whether the journal names the next event
-        items = list(heapq.merge(*map(_numbered, count(), order_groups), key=_sequence))
+        items = list(heapq.merge(*map(_with_group, count(), order_groups), key=_sequence))
         stopped: set[int] = set()
         for place, (item, group) in enumerate(items, 1):
             if group in stopped:
@@ -149,7 +149,7 @@ class Task:
             is_noted = False
             outcome, begun = self._event(item, journal)
             if self._task_settings.managed and outcome.kind == OutcomeKind.FAILED:
-                outcome = self._rolled_back(item, outcome)
+                outcome = self._roll_back(item, outcome)
             if outcome.kind == OutcomeKind.ROLLED_BACK:
                 stopped.add(group)
             if outcome != before:  # most outcomes are equal
@@ -166,7 +166,7 @@ class Task:
             if outcome.kind == OutcomeKind.GIVEN_BACK:
                 return
 
-    def _rolled_back(self, item: WorkItem, failed: Outcome) -> Outcome:
+    def _roll_back(self, item: WorkItem, failed: Outcome) -> Outcome:
         """Rolls back a failed event (ContainerManagedEvents) until its last attempt."""
         begun = item[3] + 1
         if begun < self._task_settings.max_attempts:
@@ -205,7 +205,7 @@ class Task:
             if not any(one.subscribers for one in matched):
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
                 outcome = Outcome(OutcomeKind.UNSUBSCRIBED, first.type, first.verb, reason, attempts)
-                return self._refused(outcome, message, reference), False
+                return self._with_refusal(outcome, message, reference), False
             of_event = matched, confirmed, journal, sequence, reference
             if self._trace.level >= STEPS:
                 publication = self._trace.step(
@@ -222,7 +222,7 @@ class Task:
                 reason = shorten(f"{message_of(error)}{self._place(error, message, destination, attempts)}")
             outcome = Outcome(kind, None, None, reason, attempts, delivered, not_read=message is None)
             if message is not None and not confirmed:  # subscriptions that have confirmed have replied
-                outcome = self._refused(outcome, message, reference)
+                outcome = self._with_refusal(outcome, message, reference)
             return outcome, False
         except MemoryError as error:
             self._give_up_memory()
@@ -240,7 +240,7 @@ class Task:
         begun = publication.begun or (publication.transacted and not self._task_settings.managed)
         outcome = _outcome(first.type, first.verb, attempts, publication, begun=begun)
         if outcome.kind == OutcomeKind.UNSUBSCRIBED:
-            outcome = self._refused(outcome, message, reference)
+            outcome = self._with_refusal(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
 
     def _convert(self, message: Message, destination: str) -> list[MatchedObject]:
@@ -318,7 +318,7 @@ class Task:
             attempts=attempts,
         )
 
-    def _refused(self, outcome: Outcome, message: Message, reference: Any) -> Outcome:
+    def _with_refusal(self, outcome: Outcome, message: Message, reference: Any) -> Outcome:
         """Adds a reply to the outcome of a message that no process has taken, if one is awaited."""
         try:
             reply = self._publisher.refuse(message, outcome.reason or "", reference)
@@ -335,7 +335,7 @@ def _outcome(
 ) -> Outcome:
     delivered = publication.delivered
     before, attempts = attempts, attempts + begun
-    prepared, replies = _packed(publication.prepared), _packed(publication.replies)
+    prepared, replies = _pack(publication.prepared), _pack(publication.replies)
     if publication.inactive is not None:
         return Outcome(
             OutcomeKind.GIVEN_BACK,
@@ -345,13 +345,13 @@ def _outcome(
             before,
             delivered,
             sends=replies,
-            discards=prepared + _packed(publication.refusals),
+            discards=prepared + _pack(publication.refusals),
             provider_failed=publication.provider_failed,
             must_repeat=publication.must_repeat,
         )
     if publication.failures:
         reason = shorten("; ".join(publication.failures))
-        sends = replies + _packed(publication.refusals)
+        sends = replies + _pack(publication.refusals)
         return Outcome(
             OutcomeKind.FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared
         )
@@ -364,7 +364,7 @@ def _outcome(
     )
 
 
-def _packed(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:
+def _pack(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:
     return tuple([pack_prepared(one) for one in prepared]) if prepared else ()
 
 

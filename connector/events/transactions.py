@@ -22,7 +22,7 @@ from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
 from connector.events.redeliveries import Place, Redeliveries, Redelivery, Taken
 from connector.events.schedule import EndedClaims
-from connector.events.settling import given_back
+from connector.events.settling import give_back_settlement
 from connector.events.task import shorten
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
@@ -164,7 +164,7 @@ class Transactions(NoTransactions):
                 continue
             if ended.returned or any(outcome.comes_again for _, outcome in ended.decided):
                 self._note_return(ended.claims[0].destination)
-                ended = self._rolled_back(cycle, ended)
+                ended = self._roll_back(cycle, ended)
             else:
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             del self._ended[cycle], self._sizes[cycle]
@@ -185,14 +185,14 @@ class Transactions(NoTransactions):
             return outcome
         return outcome._replace(sends=(*entry.sends, *outcome.sends))
 
-    def _rolled_back(self, cycle: int, ended: EndedClaims) -> EndedClaims:
+    def _roll_back(self, cycle: int, ended: EndedClaims) -> EndedClaims:
         """Records the events of a transaction before its rollback, and returns its claims."""
         back = EndedClaims()
         entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             entry = self._entry(claim)
             if outcome.comes_again:
-                begun = given_back(claim, outcome).delivery_count - entry.begun
+                begun = give_back_settlement(claim, outcome).delivery_count - entry.begun
                 entry = entry.after(outcome, 0)._replace(begun=entry.begun + max(0, begun))
                 back.decided.append((claim, outcome))
             else:
@@ -208,15 +208,15 @@ class Transactions(NoTransactions):
         faults.point("rollback")
         return back
 
-    def settled(self, ended: EndedClaims) -> Sequence[Claim]:
+    def note_settled(self, ended: EndedClaims) -> Sequence[Claim]:
         """Ends the care about an input after a whole transaction of it was settled, and nothing went back."""
         if not ended.returned and not any(outcome.comes_again for _, outcome in ended.decided):
             for claim in ended.claims[:1]:
                 self._gave_back.discard(claim.destination)
-                self._pauses.settled(claim.destination)
+                self._pauses.end(claim.destination)
         return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
 
-    def refused(
+    def note_refusal(
         self,
         ended: EndedClaims,
         error: TransactionRefused,
@@ -233,7 +233,7 @@ class Transactions(NoTransactions):
         entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             if may_repeat and is_alone:
-                blamed = _blamed(outcome, str(error))
+                blamed = _blame(outcome, str(error))
                 may_repeat, outcome = blamed is not None, blamed or outcome
             entries.append((_place(claim), _identity(claim), Redelivery(str(claim.destination), outcome)))
         self.redeliveries.put(entries)
@@ -245,14 +245,14 @@ class Transactions(NoTransactions):
             self._note_return(claim.destination)
         return may_repeat
 
-    def closed(self, cycles: Iterable[int]) -> None:
+    def forget(self, cycles: Iterable[int]) -> None:
         ended = set(cycles)
         places = [place for place in self._used if place[0] in ended]
         if places:
-            self.redeliveries.settled(places)
+            self.redeliveries.remove_settled(places)
             for place in places:
                 del self._used[place]
-        super().closed(ended)
+        super().forget(ended)
 
     # -- takeover ------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class Transactions(NoTransactions):
             cycles.setdefault(client, set()).add(cycle)
         for client, pending in cycles.items():
             for cycle in pending & self._connection.committed_cycles(client):
-                self.redeliveries.committed(client, cycle)
+                self.redeliveries.remove_committed(client, cycle)
                 self._state.confirm(client, cycle)
                 _log.info("a commit without an answer has happened", extra={"client": client, "cycle": cycle})
             self._release(client)
@@ -301,7 +301,7 @@ class Transactions(NoTransactions):
             self._connection.remove_markers(client)
 
 
-def _blamed(outcome: Outcome, reason: str) -> Outcome | None:
+def _blame(outcome: Outcome, reason: str) -> Outcome | None:
     """Returns the outcome of an event whose settlement the broker refuses. None = nothing is left to try."""
     if outcome.bare:
         return None

@@ -40,7 +40,7 @@ class _Thread(threading.local):
 _thread: Final = _Thread()
 
 
-def entered(stage: str) -> None:
+def on_entry(stage: str) -> None:
     """Called whenever a conversion enters a stage. A test may replace this function, and fail here."""
 
 
@@ -65,7 +65,7 @@ class Stage:
         _thread.path = path = f"{before}, {path}" if before else path
         if _thread.note is not None:
             _thread.note(path)
-        entered(self._stage)
+        on_entry(self._stage)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

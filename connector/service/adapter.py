@@ -221,7 +221,7 @@ class Adapter:
 
         Args:
             seconds: longest wait.
-            listens: whether a message that has come since the begin of the last poll ends the wait.
+            listens: whether a message that has come since the start of the last poll ends the wait.
                 Without effect with ``wake: false``, or if the provider cannot report messages.
 
         Returns:
@@ -272,21 +272,21 @@ class Adapter:
         Raises:
             ProviderError, PipelineError: as in :meth:`serve`.
         """
-        return self._serve(lambda inbound: self._noted(inbound.settle_ended()))
+        return self._serve(lambda inbound: self._note_time(inbound.settle_ended()))
 
     def finish(self) -> CycleReport:
         """Ends a service: settles running batches after their end, and gives waiting claims back."""
         self.request_stop()
-        return self._guarded(Inbound.finish) if self._connection.inbound is not None else CycleReport()
+        return self._guard(Inbound.finish) if self._connection.inbound is not None else CycleReport()
 
     def _serve(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
         self._working_since = time.monotonic()
         try:
-            return self._restarted(self._work(work))
+            return self._restart(self._work(work))
         finally:
             self._working_since = None
 
-    def _restarted(self, report: CycleReport) -> CycleReport:
+    def _restart(self, report: CycleReport) -> CycleReport:
         if report.provider_failed and not self._stop.is_made:
             self._restarts.run(self._connection.reconnect, report.reason)
         elif report.settled or self._is_idle():
@@ -309,9 +309,9 @@ class Adapter:
             return CycleReport()
         if not self._started and not self._ended:
             self.start()
-        return self._guarded(work)
+        return self._guard(work)
 
-    def _guarded(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
+    def _guard(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
         inbound = self._connection.inbound
         if inbound is None:
             raise ProviderError("the adapter has no connection: start it first")
@@ -331,17 +331,17 @@ class Adapter:
     def _poll_and_finish(self, inbound: Inbound) -> CycleReport:
         report = inbound.poll()
         report.add(inbound.finish())
-        return self._noted(report)
+        return self._note_time(report)
 
     def _drain_and_prune(
         self, inbound: Inbound, after_batch: Callable[[CycleReport], None] | None
     ) -> CycleReport:
         def after(report: CycleReport) -> None:
-            self._noted(report)
+            self._note_time(report)
             if after_batch is not None:
                 after_batch(report)
 
-        report = self._noted(drain(inbound, after))
+        report = self._note_time(drain(inbound, after))
         while not inbound.prune() and not self.stopping:
             pass
         return report
@@ -353,9 +353,9 @@ class Adapter:
         waiter = inbound.waiter
         if waiter is not None:
             waiter.begin()
-        return self._noted(inbound.poll(ahead=ahead, patient=True))
+        return self._note_time(inbound.poll(ahead=ahead, patient=True))
 
-    def _noted(self, report: CycleReport) -> CycleReport:
+    def _note_time(self, report: CycleReport) -> CycleReport:
         """Publishes the time of a good poll, at most once a second.
 
         After a good poll all events are settled, or no event waits.

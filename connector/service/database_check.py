@@ -60,7 +60,7 @@ def check_databases(
             yield DatabaseFinding(name, str(error))
             continue
         try:
-            yield _prepared(database, name, makes=makes)
+            yield _prepare(database, name, makes=makes)
             for number, one in enumerate(subscriptions):
                 if isinstance(one.sink, TableSpec) and one.sink.database == settings.name:
                     yield _table(database, one.sink, definitions)._replace(subscription=number)
@@ -70,7 +70,7 @@ def check_databases(
             database.close()
 
 
-def _prepared(database: Database, name: str, *, makes: bool) -> DatabaseFinding:
+def _prepare(database: Database, name: str, *, makes: bool) -> DatabaseFinding:
     try:
         database.prepare(makes=makes)
     except DatabaseProblem as error:

@@ -139,7 +139,7 @@ class Service:
             now = self._clock.monotonic()
             counted.look(now)
             if self._frequency is not None and now >= poll_at:
-                closed = self._closed_for()
+                closed = self._seconds_until_open()
                 if closed:
                     pause, listens = min(closed, _WINDOW_CHECK), False
                 else:
@@ -170,7 +170,7 @@ class Service:
         """Lets the running poll finish, and begins no other. For any thread or signal handler."""
         self._adapter.request_stop()
 
-    def _closed_for(self) -> float:
+    def _seconds_until_open(self) -> float:
         """Returns the seconds until the daily window opens, or 0 while it is open. Logs a closed window."""
         now = self._clock.local()
         opens = self._window.opens_at(now)

@@ -12,7 +12,7 @@ Deliver = Callable[[BusinessObject, Event], object]
 """A call with the arguments of :meth:`connector.sinks.contract.ExternalSink.deliver`."""
 
 
-def guarded(
+def guard(
     deliver: Deliver, subscription: str, *, retries: int = 0, timeout: float | None = None, timer: CallTimer
 ) -> Deliver:
     """Returns ``deliver`` with the retries and the time limit of a subscription.
@@ -26,22 +26,22 @@ def guarded(
         timer: ends this worker when a call takes longer.
     """
     if timeout is not None:
-        deliver = _timed(deliver, subscription, timeout, timer)
-    return _retried(deliver, retries) if retries else deliver
+        deliver = _limit_time(deliver, subscription, timeout, timer)
+    return _retry(deliver, retries) if retries else deliver
 
 
-def _timed(deliver: Deliver, subscription: str, timeout: float, timer: CallTimer) -> Deliver:
-    def timed(bo: BusinessObject, event: Event) -> object:
+def _limit_time(deliver: Deliver, subscription: str, timeout: float, timer: CallTimer) -> Deliver:
+    def call_in_time(bo: BusinessObject, event: Event) -> object:
         timer.arm(timeout, subscription)
         try:
             return deliver(bo, event)
         finally:
             timer.disarm()
 
-    return timed
+    return call_in_time
 
 
-def _retried(deliver: Deliver, retries: int) -> Deliver:
+def _retry(deliver: Deliver, retries: int) -> Deliver:
     import tenacity  # most subscriptions have no retries
 
     retrying = tenacity.Retrying(
@@ -51,7 +51,7 @@ def _retried(deliver: Deliver, retries: int) -> Deliver:
         reraise=True,
     )
 
-    def retried(bo: BusinessObject, event: Event) -> object:
+    def call_again(bo: BusinessObject, event: Event) -> object:
         return retrying(deliver, bo, event)
 
-    return retried
+    return call_again

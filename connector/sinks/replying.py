@@ -198,7 +198,7 @@ class Replies:
         else:
             message_class, body = "T", (value or "").encode("utf-8", "backslashreplace")
             about = bo
-        message = self._filled(reply_headers, answered.status, message_class, body)
+        message = self._fill(reply_headers, answered.status, message_class, body)
         self._set_format(message, format_of(about.type, about.verb or ""))
         return message
 
@@ -207,7 +207,7 @@ class Replies:
         body = text.encode("utf-8", "backslashreplace")
         if len(body) > MAX_TEXT:
             body = body[: MAX_TEXT - 3].decode("utf-8", "ignore").encode() + b"..."
-        message = self._filled(reply_headers, FAIL, "T", body)
+        message = self._fill(reply_headers, FAIL, "T", body)
         self._set_format(message, message_format)
         return message
 
@@ -216,7 +216,7 @@ class Replies:
         if message_format is not None and not is_taken:
             set_format(message, message_format, self._format_property)
 
-    def _filled(self, reply_headers: ReplyHeaders, status: str, message_class: str, body: bytes) -> Message:
+    def _fill(self, reply_headers: ReplyHeaders, status: str, message_class: str, body: bytes) -> Message:
         begun = reply_headers.message
         message = replace(
             begun,

@@ -66,9 +66,9 @@ def from_number(value: Any, digits: int = 0, scale: int | None = None) -> Decima
         TypeError: the value is no number.
     """
     if isinstance(value, str):
-        return _fitting(_parsed(value, value), digits, scale) if value else ""
+        return _fitting(_parse(value, value), digits, scale) if value else ""
     if isinstance(value, ExactFloat | ExactInteger):
-        return _fitting(_parsed(value.text, value.text), digits, scale)
+        return _fitting(_parse(value.text, value.text), digits, scale)
     if isinstance(value, Decimal):
         return _fitting(Decimal(value), digits, scale)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -83,12 +83,12 @@ def from_number(value: Any, digits: int = 0, scale: int | None = None) -> Decima
 
 def from_text(value: str, digits: int = 0, scale: int | None = None) -> Decimal | str:
     """Works like :func:`from_number`, for a text. White space around the number does not count."""
-    return _fitting(_parsed(value.strip(_XML_SPACE), value), digits, scale) if value else ""
+    return _fitting(_parse(value.strip(_XML_SPACE), value), digits, scale) if value else ""
 
 
-def _parsed(text: str, found: str) -> Decimal:
+def _parse(text: str, found: str) -> Decimal:
     if _NOTATION.fullmatch(text) is None:
-        raise ValueError(f"found the text {_shortened(found)!r}, expected a number")
+        raise ValueError(f"found the text {_shorten(found)!r}, expected a number")
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -107,10 +107,10 @@ def _fitting(number: Decimal, digits: int, scale: int | None) -> Decimal:
         significant, places = size(number)
         if scale is not None and places > scale:
             raise ValueError(
-                f"found {_shown(number)} with {places} places after the point, expected at most {scale}"
+                f"found {_show(number)} with {places} places after the point, expected at most {scale}"
             )
         if digits and significant > digits:
-            raise ValueError(f"found {_shown(number)} with {significant} digits, expected at most {digits}")
+            raise ValueError(f"found {_show(number)} with {significant} digits, expected at most {digits}")
     return number
 
 
@@ -134,14 +134,14 @@ def _zeros(number: Decimal) -> int:
 
 def _too_many_zeros(text: str) -> str:
     return (
-        f"found the number {_shortened(text)}, expected at most {MAX_ZEROS} zeros between its digits and the "
+        f"found the number {_shorten(text)}, expected at most {MAX_ZEROS} zeros between its digits and the "
         "decimal point"
     )
 
 
-def _shown(number: Decimal) -> str:
-    return f"the number {_shortened(plain(number))}"
+def _show(number: Decimal) -> str:
+    return f"the number {_shorten(plain(number))}"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

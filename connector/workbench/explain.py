@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from connector.businessobjects.dump import masked
+from connector.businessobjects.dump import masked_values
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.businessobjects.rules import HANDLER_KEYS, StaticMetaObject, message_format
@@ -268,7 +268,7 @@ class Explainer:
             for subscription in self._task_settings.subscriptions:
                 label = f"{subscription.name}#{number}" if is_split else subscription.name
                 subscriptions.append(self._finding(subscription, bo, event, label in confirmed))
-            values = masked(bo)
+            values = masked_values(bo)
             has_secret = values != bo.as_dict()
             yield ObjectFinding(bo.type, bo.verb, values, tuple(subscriptions), has_secret)
 

@@ -116,7 +116,7 @@ def test_after_a_run_the_next_command_shows_what_went_wrong_first(
     assert call(tmp_path, "init", "shop").returncode == 0
     summary = Summary()
     for number, kind in enumerate(outcomes):
-        summary.settled("queue://orders", f"ID:{number}", Outcome(kind, reason=kind), discarded=False)
+        summary.count_outcome("queue://orders", f"ID:{number}", Outcome(kind, reason=kind), discarded=False)
     file = str(tmp_path / "shop/adapter.yaml")
     print_next(summary, load(file).connector, file)
     expected = "" if command is None else f"next: {typed(command, file)}\n"

@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 def settle(summary: Summary, kind: str, reason: str | None = None, *, discarded: bool = False) -> None:
-    summary.settled("queue://a", "ID:1", Outcome(kind, reason=reason), discarded=discarded)
+    summary.count_outcome("queue://a", "ID:1", Outcome(kind, reason=reason), discarded=discarded)
 
 
 def test_archived_are_published_and_duplicates_that_have_a_copy(capsys: pytest.CaptureFixture[str]) -> None:

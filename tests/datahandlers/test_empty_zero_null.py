@@ -150,7 +150,7 @@ def test_any_values_are_read_back_or_refused(values: dict[str, Any], name: str) 
     else:
         assert handler.to_business_object(body, RULE).as_dict() == values
         return
-    # The zeros at the begin of a year, which are the PadCharacter, and a number of 25 characters.
+    # The zeros at the start of a year, which are the PadCharacter, and a number of 25 characters.
     assert re.search("Day begins or ends with the PadCharacter|expected at most", reason)
 
 

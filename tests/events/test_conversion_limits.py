@@ -133,7 +133,7 @@ def harmful(monkeypatch: pytest.MonkeyPatch) -> None:
             ACTIONS[body["Do"]][0]()
 
     monkeypatch.setattr(Converter, "convert", remember)
-    monkeypatch.setattr(stages, "entered", act)
+    monkeypatch.setattr(stages, "on_entry", act)
 
 
 def work(identity: str, at: str = "", do: str = "") -> str:

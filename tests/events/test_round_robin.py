@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.event_durations import EventDurations
 from connector.events.schedule import Schedule
-from connector.events.settling import untouched
+from connector.events.settling import untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.settlement import Settlement
@@ -141,7 +141,7 @@ def test_a_claim_is_numbered_by_round_and_input(bench: Bench) -> None:
         ]
         assert {claim.cycle for claim in taken.claims} == {7}
         assert taken.full == {Destination("queue", "a")}
-        connection.settle([untouched(claim) for claim in taken.claims])
+        connection.settle([untouched_settlement(claim) for claim in taken.claims])
 
 
 def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None:
@@ -164,7 +164,7 @@ def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None
             claims += taken.claims
         assert [claim.sequence for claim in claims] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
         assert [claim.destination.name for claim in claims] == list("aaabababa")
-        connection.settle([untouched(claim) for claim in claims])
+        connection.settle([untouched_settlement(claim) for claim in claims])
 
 
 def test_a_provider_error_finishes_what_was_claimed_and_ends_the_poll(bench: Bench) -> None:

@@ -65,8 +65,8 @@ def end(schedule: Schedule, batch: Batch | None, outcomes: Any = None, **more: A
     """The job of a batch ends; what leaves is settled."""
     assert batch is not None
     found = published(batch) if outcomes is None else outcomes
-    ended_claims = schedule.ended(batch, found, more.pop("attempts", {}), more.pop("again", ()), **more)
-    schedule.closed(ended_claims)
+    ended_claims = schedule.take_ended(batch, found, more.pop("attempts", {}), more.pop("again", ()), **more)
+    schedule.remove_settled(ended_claims)
     return ended_claims
 
 
@@ -281,7 +281,7 @@ def test_calling_off_leaves_what_runs() -> None:
     add(schedule, taken("a", "a", cycle=2), {0: "x", 1: "z"})
     ended_claims = schedule.cancel()
     assert len(ended_claims.returned) == 3
-    schedule.closed(ended_claims)
+    schedule.remove_settled(ended_claims)
     assert schedule.ids == ["x"]
     end(schedule, batch)
     assert (schedule.unsettled, schedule.ids) == (0, [])

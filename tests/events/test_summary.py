@@ -32,8 +32,8 @@ settled = st.lists(
 def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bool]], expired: int) -> None:
     summary = Summary(["queue://a", "queue://c"])
     for number, (destination, kind, discarded) in enumerate(events):
-        summary.settled(destination, str(number), Outcome(kind), discarded=discarded)
-    summary.expired("queue://a", expired)
+        summary.count_outcome(destination, str(number), Outcome(kind), discarded=discarded)
+    summary.count_expired("queue://a", expired)
     document = summary.as_dict()
     for counts in (document, *document["destinations"].values()):
         assert counts["claimed"] == sum(counts[key] for key in KINDS.values())
@@ -46,9 +46,9 @@ def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bo
 def test_a_frequent_reason_counts_though_it_comes_after_thousands_of_rare_ones() -> None:
     summary = Summary(["queue://a"])
     for number in range(5000):
-        summary.settled("queue://a", "1", Outcome("failed", reason=f"R-{number}"), discarded=False)
+        summary.count_outcome("queue://a", "1", Outcome("failed", reason=f"R-{number}"), discarded=False)
         if number % 10 == 5:
-            summary.settled("queue://a", "1", Outcome("failed", reason="the disk"), discarded=False)
+            summary.count_outcome("queue://a", "1", Outcome("failed", reason="the disk"), discarded=False)
     reasons = summary.reasons["queue://a", "failed"]
     assert next(iter(reasons.items())) == ("the disk", 500)
     assert len(reasons) <= 1000
@@ -58,7 +58,7 @@ def test_of_many_events_the_newest_thousand_are_told_in_the_order_in_which_they_
     summary = Summary(["queue://a"])
     for number in range(1500):
         outcome = Outcome("published", "Order", "Create")
-        summary.settled("queue://a", f"ID:{number}", outcome, discarded=False)
+        summary.count_outcome("queue://a", f"ID:{number}", outcome, discarded=False)
     document = summary.as_dict()
     assert document["claimed"] == 1500
     assert [event["id"] for event in document["events"]] == [f"ID:{n}" for n in range(500, 1500)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.rules import Rule, StaticMetaObject, filled_in
+from connector.businessobjects.rules import Rule, StaticMetaObject, complete_properties
 from connector.formats.catalogue import discover
 from connector.formats.handlers import Handlers
 from connector.messaging.message import Message, PropertyValue
@@ -113,7 +113,9 @@ def settings(
     defaults = {"OutputDestination": "queue://out"} if default is None else dict(default)
     rules = []
     if entry is not None:
-        rules.append(Rule("Customer_Create", "Customer", "Create", properties=filled_in(entry, defaults)))
+        rules.append(
+            Rule("Customer_Create", "Customer", "Create", properties=complete_properties(entry, defaults))
+        )
     settings: dict[str, Any] = {
         "definitions": of,
         "rules": StaticMetaObject("MO_Config", rules, defaults),

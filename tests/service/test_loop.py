@@ -156,7 +156,7 @@ def test_each_minute_in_which_something_happened_has_a_line(caplog: pytest.LogCa
     adapter = RecordingAdapter(clock)
 
     def settle(kind: str) -> None:
-        adapter.summary.settled("queue://in", "ID:1", Outcome(kind), discarded=False)
+        adapter.summary.count_outcome("queue://in", "ID:1", Outcome(kind), discarded=False)
 
     caplog.set_level(logging.INFO, "connector.service")
     hour = datetime.timedelta(hours=1)

@@ -10,7 +10,7 @@ import pytest
 
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import NotActive, TemporaryFailure, Unsubscribed
-from connector.sinks.calling import guarded
+from connector.sinks.calling import guard
 from connector.sinks.contract import Event
 from connector.testing.sinks import sample_event, sample_object
 
@@ -48,7 +48,7 @@ def test_a_temporary_failure_is_tried_again_as_often_as_configured(
     retries: int, failures: int, calls: int
 ) -> None:
     sink = failing(failures, TemporaryFailure("busy"))
-    deliver = guarded(sink, "s", retries=retries, timer=Clockwork())
+    deliver = guard(sink, "s", retries=retries, timer=Clockwork())
     if failures > retries:
         with pytest.raises(TemporaryFailure, match="busy"):
             deliver(sample_object(), sample_event())
@@ -60,7 +60,7 @@ def test_a_temporary_failure_is_tried_again_as_often_as_configured(
 def test_the_wait_between_two_tries_grows() -> None:
     sink = failing(9, TemporaryFailure())
     with pytest.raises(TemporaryFailure):
-        guarded(sink, "s", retries=3, timer=Clockwork())(sample_object(), sample_event())
+        guard(sink, "s", retries=3, timer=Clockwork())(sample_object(), sample_event())
     waits = [later - earlier for earlier, later in pairwise(sink.calls)]  # type: ignore[attr-defined]
     for wait, least in zip(waits, (0.1, 0.2, 0.4), strict=True):
         assert wait >= least
@@ -70,7 +70,7 @@ def test_the_wait_between_two_tries_grows() -> None:
 def test_any_other_answer_comes_through_at_once(error: Exception) -> None:
     sink = failing(9, error)
     with pytest.raises(type(error), match="x"):
-        guarded(sink, "s", retries=5, timer=Clockwork())(sample_object(), sample_event())
+        guard(sink, "s", retries=5, timer=Clockwork())(sample_object(), sample_event())
     assert len(sink.calls) == 1  # type: ignore[attr-defined]
 
 
@@ -78,10 +78,10 @@ def test_any_other_answer_comes_through_at_once(error: Exception) -> None:
 def test_each_call_has_the_whole_timeout_and_none_runs_on_after_it(failures: int) -> None:
     timer = Clockwork()
     sink = failing(failures, TemporaryFailure())
-    guarded(sink, "s", retries=1, timeout=2.5, timer=timer)(sample_object(), sample_event())
+    guard(sink, "s", retries=1, timeout=2.5, timer=timer)(sample_object(), sample_event())
     assert timer.told == [(2.5, "s"), "disarmed"] * (failures + 1)
 
 
 def test_without_retries_and_timeout_nothing_stands_between_caller_and_sink() -> None:
     sink = failing(0, ValueError())
-    assert guarded(sink, "s", timer=Clockwork()) is sink
+    assert guard(sink, "s", timer=Clockwork()) is sink

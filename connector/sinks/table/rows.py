@@ -87,7 +87,7 @@ class TableRows:
         self._dialect = connection.dialect.name
         self._name = mapping.name
         self._problems: list[str] = []
-        self._table = _reflected(connection, mapping, definition, parent)
+        self._table = _reflect(connection, mapping, definition, parent)
         pairs = mapping.columns
         if pairs is None:
             pairs = tuple((name, name) for name in default_columns(definition))
@@ -226,7 +226,7 @@ class TableRows:
             is_there = bool(connection.execute(select(exists().where(where))).scalar())
         if not is_there:
             raise ObjectRefused(
-                f"the table {self._name} has no row with {self._described(bo)}: nothing to update"
+                f"the table {self._name} has no row with {self._describe(bo)}: nothing to update"
             )
 
     def _replace_children(self, connection: Connection, bo: BusinessObject, *, deletes: bool) -> None:
@@ -284,7 +284,7 @@ class TableRows:
                 ) from None
         return row
 
-    def _described(self, bo: BusinessObject) -> str:
+    def _describe(self, bo: BusinessObject) -> str:
         values = self._values(self._key, bo).items()
         return " and ".join(
             f"{name} = {plain(value) if isinstance(value, Decimal) else repr(value)}"
@@ -292,7 +292,7 @@ class TableRows:
         )
 
 
-def _reflected(
+def _reflect(
     connection: Connection, mapping: TableMapping, definition: Definition, parent: Definition | None
 ) -> Table:
     schema, _, table = mapping.name.rpartition(".")

@@ -68,7 +68,7 @@ def needs(capability: str, *, has: bool = True) -> Callable[[Test], Test]:
     return decorate
 
 
-def _needed(test: Callable[..., Any]) -> Iterable[tuple[str, bool]]:
+def _needs(test: Callable[..., Any]) -> Iterable[tuple[str, bool]]:
     """Returns the capabilities that a test depends on, and whether the provider must have them."""
     needed: dict[str, bool] = getattr(test, "needed", {})
     return needed.items()
@@ -106,7 +106,7 @@ class SuiteBase:
                 continue
             fixtures = inspect.signature(test).parameters.keys()
             if (
-                any(getattr(able, capability) is not has for capability, has in _needed(test))
+                any(getattr(able, capability) is not has for capability, has in _needs(test))
                 or (not cls.has_limit and fixtures & {"limited", "strict"})
                 or (not cls.can_tell and "waiter" in fixtures)
                 or (not cls.can_spoil and fixtures & {"spoil", "bad"})
@@ -222,7 +222,7 @@ class SuiteBase:
         if self.able.fetches_ahead:
             source.close()
 
-    def counted(self, begun: int) -> int:
+    def count_after_return(self, begun: int) -> int:
         """Returns the delivery count of a claim that was given back. A broker forgets the count."""
         return 0 if self.able.transactions else begun
 

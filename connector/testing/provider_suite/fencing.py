@@ -13,7 +13,7 @@ from connector.testing.provider_suite.base import ARCHIVE, NOTES, ORDERS, Connec
 
 class FencingTests(SuiteBase):
     def test_a_claim_that_was_taken_over_cannot_be_settled_by_its_late_owner(self, connect: Connect) -> None:
-        late, connection, lost = self._lost(connect, 1)
+        late, connection, lost = self._lose(connect, 1)
         for settlement in (
             Settlement(lost[0]),
             Settlement(lost[0], copy_to=ARCHIVE),
@@ -23,10 +23,10 @@ class FencingTests(SuiteBase):
                 late.settle([settlement])
         assert self.visible(connection, ARCHIVE) == []
         again = self.take_soon(connection.poller(ORDERS), sequence=5)
-        assert again.delivery_count == self.counted(1)
+        assert again.delivery_count == self.count_after_return(1)
 
     def test_a_fenced_settlement_touches_nothing_where_one_claim_is_lost(self, connect: Connect) -> None:
-        late, connection, lost = self._lost(connect, 1)
+        late, connection, lost = self._lose(connect, 1)
         self.send(connection, ORDERS, "own")
         poller = late.poller(ORDERS)
         kept = [self.take_soon(poller, cycle=2, sequence=number) for number in range(2)]
@@ -68,7 +68,7 @@ class FencingTests(SuiteBase):
         assert self.bodies(connection, ARCHIVE) == ["0"]
         assert self.bodies(connection, ORDERS) == ["2"]
 
-    def _lost(self, connect: Connect, count: int) -> tuple[Connection, Connection, list[Claim]]:
+    def _lose(self, connect: Connect, count: int) -> tuple[Connection, Connection, list[Claim]]:
         """Returns a connection that was taken for dead, another connection, and the lost claims.
 
         The other connection has given back the claims. Without takeover the first connection has given them

@@ -62,7 +62,7 @@ class GroupTests(SuiteBase):
             settle(connection, claims, properties)
             poller.close()
             copies = list(connection.browse(ARCHIVE))
-            found.append([_told(copy) for copy in copies])
+            found.append([_facts(copy) for copy in copies])
             assert self.bodies(connection, ORDERS) == []
             poller = connection.poller(ARCHIVE)
             connection.settle([Settlement(claim) for claim in self.claim(poller, number + 2, range(8))])
@@ -257,6 +257,6 @@ class GroupTests(SuiteBase):
         assert self.bodies(other, ORDERS) == ["0", "1"]
 
 
-def _told(copy: Message) -> tuple[object, ...]:
+def _facts(copy: Message) -> tuple[object, ...]:
     """Returns the parts of a copy without id and times."""
     return copy.body, copy.message_class, copy.correlation_id, copy.type, copy.priority, copy.properties

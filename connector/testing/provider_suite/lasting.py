@@ -55,7 +55,7 @@ class LastingTests(SuiteBase):
         again = connection.poller(ORDERS)
         assert self.rest(connection, again) == ["2", "3"]
         connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
-        assert self.take_soon(again, sequence=9).delivery_count == self.counted(1)
+        assert self.take_soon(again, sequence=9).delivery_count == self.count_after_return(1)
 
     def test_a_closed_poller_takes_no_more_and_says_so(self, connection: Connection) -> None:
         self.a_closed_poller_says_so(connection, ORDERS)

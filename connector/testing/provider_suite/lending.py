@@ -32,7 +32,7 @@ class LendingTests(SuiteBase):
         poller = second.poller(ORDERS)
         again = [self.take_soon(poller, 2, number) for number in range(2)]
         assert {self.load(second, claim).body: claim.delivery_count for claim in again} == dict.fromkeys(
-            (b"1", b"2"), self.counted(1)
+            (b"1", b"2"), self.count_after_return(1)
         )
 
     @needs("takeover", has=False)

@@ -65,7 +65,7 @@ class ReturningTests(SuiteBase):
         poller = second.poller(ORDERS)
         assert poller.take(1, 0) is None
         first.settle([Settlement(claim, give_back=True, delivery_count=1)])
-        assert self.take_soon(poller).delivery_count == self.counted(1)
+        assert self.take_soon(poller).delivery_count == self.count_after_return(1)
 
     @needs("transactions", has=False)
     def test_what_becomes_of_one_claim_counts_nothing_of_the_others(self, connect: Connect) -> None:

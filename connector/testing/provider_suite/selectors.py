@@ -152,7 +152,7 @@ class SelectorTests(SuiteBase):
         poller = connection.poller(ORDERS, selector="number = 1")
         for count in range(5):
             claim = self.take_soon(poller, sequence=count)
-            assert claim.delivery_count == self.counted(count)
+            assert claim.delivery_count == self.count_after_return(count)
             connection.settle([Settlement(claim, give_back=True, delivery_count=count + 1)])
 
     @needs("transactions", has=False)

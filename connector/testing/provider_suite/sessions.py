@@ -63,14 +63,14 @@ class SessionTests(SuiteBase):
         consumer = session.consumer(ORDERS)
         received = []
         for _ in range(2):
-            received.append(self.received(consumer))
+            received.append(self.receive_one(consumer))
             if mode is AcknowledgeMode.INDIVIDUAL and self.able.fetches_ahead:
                 received[-1].acknowledge()  # the consumer has the next message in the transaction of this one
         if mode is AcknowledgeMode.TRANSACTED:
             session.commit()
         for message in received:
             message.acknowledge()
-        self.received(consumer)
+        self.receive_one(consumer)
         session.close()
         counts = self.delivery_counts(messaging, 2)
         acknowledged_at_once = mode in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK)
@@ -104,13 +104,13 @@ class SessionTests(SuiteBase):
     ) -> None:
         consumer = messaging.session().consumer(ORDERS)
         self.send(connection, ORDERS, *"123")
-        assert self.received(consumer).body == b"1"
+        assert self.receive_one(consumer).body == b"1"
         messaging.stop()
         assert consumer.receive(0.1) is None
         if not self.able.fetches_ahead:
             assert self.bodies(connection, ORDERS) == ["2", "3"]
         messaging.start()
-        assert [self.received(consumer).body for _ in range(2)] == [b"2", b"3"]
+        assert [self.receive_one(consumer).body for _ in range(2)] == [b"2", b"3"]
 
     def test_a_receive_that_waits_ends_when_another_thread_closes(
         self, messaging: MessagingConnection
@@ -130,7 +130,7 @@ class SessionTests(SuiteBase):
     ) -> None:
         self.send(connection, ORDERS, "in")
         session = messaging.session(AcknowledgeMode.TRANSACTED)
-        self.received(session.consumer(ORDERS))
+        self.receive_one(session.consumer(ORDERS))
         session.send(NOTES, self.text("good"))
         session.send(NOTES, self.text("late", expiration=time.time_ns() // 1_000_000 + 30))
         time.sleep(0.05)
@@ -155,12 +155,12 @@ class SessionTests(SuiteBase):
                 session = messaging.session()
                 consumer = session.durable_consumer(PRICES, "own")
                 if number:
-                    assert self.received(consumer).body == f"{number - 1}".encode()
+                    assert self.receive_one(consumer).body == f"{number - 1}".encode()
                 assert consumer.receive_nowait() is None
             with MessagingConnection(provider) as other:
                 other.session().send(PRICES, self.text(str(number)))
 
-    def received(self, consumer: Consumer) -> ReceivedMessage:
+    def receive_one(self, consumer: Consumer) -> ReceivedMessage:
         message = consumer.receive(self.wait_timeout)
         assert message is not None
         return message

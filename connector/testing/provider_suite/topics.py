@@ -146,7 +146,7 @@ class TopicTests(SuiteBase):
         self.send(connection, PRICES, "1")
         for count in range(3):
             claim = self.take_soon(audit, sequence=count)
-            assert claim.delivery_count == self.counted(count)
+            assert claim.delivery_count == self.count_after_return(count)
             connection.settle([Settlement(claim, give_back=True, delivery_count=count + 1)])
         assert self.take_soon(books, sequence=9).delivery_count == 0
         got = self.load(connection, self.take_soon(audit, sequence=10))
