@@ -313,10 +313,10 @@ def test_nobody_begins_where_the_server_stays_away(
 
 HOLDER = """
 import os, sys
-from connector.stores.sql.database import Database, Settings
+from connector.stores.sql.database import MessageDatabase, Settings
 from connector.stores.sql.state import PostgresState
 settings = Settings(sys.argv[1], lease=float(sys.argv[2]))
-database = Database(settings)
+database = MessageDatabase(settings)
 held = PostgresState(settings, lambda: database, "crashes").instance("a")
 print("ready", flush=True)
 sys.stdin.read()
