@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
 import time
 from pathlib import Path
 
+from connector.state.locked_file import LockedFile
+
 
 class Scratch:
     """A private directory under the temporary directory, removed with the owner.
 
-    A killed owner cannot remove the directory. So each owner locks the directory for life. A new owner first
-    removes directories whose lock is free.
+    A killed owner cannot remove the directory. So each owner holds a file in the directory. A new owner first
+    removes the directories of dead owners.
     """
 
     _PREFIX = "connector-spark-"
@@ -27,31 +28,25 @@ class Scratch:
             base = Path("/tmp")
         self._sweep(base)
         self.path = Path(tempfile.mkdtemp(prefix=self._PREFIX, dir=base))
-        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._file = LockedFile.hold(str(self.path / "lock"))
 
     def remove(self) -> None:
         """Removes the directory with all files. Repeatable."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        if self._file is not None:
+            self._file.abandon()
 
     @classmethod
     def _sweep(cls, base: Path) -> None:
         for lock_file in base.glob(f"{cls._PREFIX}*/lock"):
             try:
-                if lock_file.stat().st_uid != os.getuid():
-                    continue
-                lock = os.open(lock_file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                status = lock_file.stat()
             except OSError:
                 continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A new directory may not be locked yet.
-                if time.time() - lock_file.stat().st_mtime > 60:
-                    shutil.rmtree(lock_file.parent, ignore_errors=True)
-            except OSError:
-                pass
-            finally:
-                os.close(lock)
+            # The owner of a new directory may not hold the file yet.
+            if status.st_uid != os.getuid() or time.time() - status.st_mtime <= 60:
+                continue
+            file = LockedFile.take_over(str(lock_file))
+            if file is not None:
+                shutil.rmtree(lock_file.parent, ignore_errors=True)
+                file.abandon()

@@ -11,14 +11,14 @@ in flight, under one lock, and leaves the keys of other instances alone.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from connector.errors import ProviderError, remedy
 from connector.messaging.state_store import PublishedIds
+from connector.state.locked_file import exclusive
 
 _MERGED: Final = "merged-"
 _MAX_FILES: Final = 200
@@ -90,7 +90,7 @@ class DuplicateWindow(PublishedIds):
             ProviderError: the state directory cannot be used.
         """
         try:
-            with self._locked():
+            with exclusive(self._lock):
                 self.refresh()
                 taken = self._keys_in_flight()
                 busy = {key for key in keys if key in taken} if taken else set()
@@ -158,7 +158,7 @@ class DuplicateWindow(PublishedIds):
 
         A merge only saves time, so a failed merge can wait for the next call.
         """
-        with contextlib.suppress(OSError), self._locked(fcntl.LOCK_NB):
+        with contextlib.suppress(OSError), exclusive(self._lock, waits=False):
             names = self._in_order(n for n in os.listdir(self._directory) if n[0] != ".")
             if len(names) <= _MAX_FILES:
                 return
@@ -204,15 +204,6 @@ class DuplicateWindow(PublishedIds):
             return written, len(name), name  # the longer number of one client is the later one
 
         return sorted(names, key=key)
-
-    @contextlib.contextmanager
-    def _locked(self, flags: int = 0) -> Iterator[None]:
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
-            yield
-        finally:
-            os.close(descriptor)
 
     def _keys_in_flight(self) -> set[str]:
         keys: set[str] = set()

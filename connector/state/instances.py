@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from connector.errors import ProviderError, ProviderMisconfigured, remedy
 from connector.messaging.state_store import HeldInstance, InstanceNote
-from connector.state.locks import is_locked, try_lock
+from connector.state.locked_file import LockedFile, look
 
 _LOCK: Final = "lock"
 
@@ -37,19 +37,17 @@ class InstanceLock(HeldInstance):
             path = os.path.join(directory, folder(self.name))
             try:
                 os.makedirs(path, exist_ok=True)
-                self._descriptor = os.open(
-                    os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
-                )
+                file = LockedFile.hold(os.path.join(path, _LOCK))
             except OSError as error:
                 raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error
-            if try_lock(self._descriptor, path):
+            if file is not None:
                 break
-            os.close(self._descriptor)
             if wanted is not None:
                 raise ProviderMisconfigured(
                     f"an instance {wanted!r} runs already; give this one another `instance`, or none at all"
                 )
             number += 1
+        self._file = file
         self._own: dict[str, Any] = {
             "instance": self.name,
             "host": socket.gethostname(),
@@ -59,16 +57,11 @@ class InstanceLock(HeldInstance):
         self.note({})
 
     def note(self, values: Mapping[str, Any]) -> None:
-        data = json.dumps({**self._own, **values}).encode()
         with contextlib.suppress(OSError):
-            os.pwrite(self._descriptor, data, 0)
-            os.ftruncate(self._descriptor, len(data))
+            self._file.write(json.dumps({**self._own, **values}).encode())
 
     def close(self) -> None:
-        """Releases the name. Repeatable."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.abandon()
 
 
 def read_instances(directory: str) -> list[InstanceNote]:
@@ -79,19 +72,11 @@ def read_instances(directory: str) -> list[InstanceNote]:
     except OSError:
         return []
     for folder in folders:
-        try:
-            descriptor = os.open(os.path.join(directory, folder, _LOCK), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            note = _parse(os.pread(descriptor, 65536, 0))
-            runs = is_locked(descriptor)
-        except OSError:
-            continue
-        finally:
-            os.close(descriptor)
-        name = note.pop("instance", folder)
-        found.append(InstanceNote(str(name), runs, note))
+        one = look(os.path.join(directory, folder, _LOCK))
+        if one is not None:
+            note = _parse(one.content)
+            name = note.pop("instance", folder)
+            found.append(InstanceNote(str(name), one.is_held, note))
     return sorted(found, key=lambda one: one.name)
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 import signal
@@ -40,7 +39,7 @@ import orjson
 
 from connector.errors import ProviderError, remedy
 from connector.messaging.state_store import BrokerJournals, CycleJournal, JournalHandle, TaskJournal, TaskNote
-from connector.state.locks import is_locked
+from connector.state.locked_file import LockedFile, is_locked, look
 
 _CLOSED: Final = ".closed"
 _CLAIMS: Final = ".claims"
@@ -62,18 +61,18 @@ class Journal(TaskJournal):
     def __init__(self, path: str) -> None:
         self._path = path
         self._at_work = False
-        self._descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666
-        )
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        file = LockedFile.hold(path, flags=os.O_EXCL | os.O_APPEND)
+        if file is None:
+            raise FileNotFoundError(path)  # the directory was closed between the two calls
+        self._file = file
         _open.add(self)
         try:
             self._append(os.fsencode(f"P {os.getpid()} {socket.gethostname()}\n"))
         except OSError:
             self.close()
             raise
-        if os.fstat(self._descriptor).st_nlink == 0 or not os.path.exists(path):
-            self.close()  # the directory was closed between the two calls
+        if not file.is_held():
+            self.close()
             raise FileNotFoundError(path)
 
     def at(self, sequence: int) -> None:
@@ -100,9 +99,9 @@ class Journal(TaskJournal):
     def _append(self, line: bytes) -> None:
         """Writes the line at once. If the disk fills up meanwhile, nothing of the line remains."""
         try:
-            written = os.write(self._descriptor, line)
+            written = os.write(self._file.descriptor, line)
             if written != len(line):
-                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+                os.ftruncate(self._file.descriptor, os.fstat(self._file.descriptor).st_size - written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             reason = (
@@ -120,9 +119,7 @@ class Journal(TaskJournal):
         self._release()
 
     def _release(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.abandon()
         _open.discard(self)
 
 
@@ -318,14 +315,13 @@ def _is_free(path: str) -> bool:
     except FileNotFoundError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if is_locked(descriptor):
+            return False
         if not os.fstat(descriptor).st_size:
             # Made, but not yet locked. The task that waits for our lock finds no file, and does not begin.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
         return True
-    except BlockingIOError:
-        return False
     finally:
         os.close(descriptor)
 
@@ -345,12 +341,11 @@ def _writer(line: bytes) -> tuple[int, str]:
 
 def _read_running(path: str, batch: int) -> TaskNote | None:
     """Returns the work of the process that holds a journal. None if none does."""
-    with open(path, "rb") as journal:
-        since = os.fstat(journal.fileno()).st_mtime
-        if not is_locked(journal.fileno()):
-            return None
-        pid, host = _writer(journal.readline())
+    journal = look(path)
+    if journal is None or not journal.is_held:
+        return None
+    pid, host = _writer(journal.content.partition(b"\n")[0])
     found = CycleJournal()
     read_journal(path, found)
     sequence = next(iter(found.at_work), None)
-    return TaskNote(batch, host, pid, sequence, since)
+    return TaskNote(batch, host, pid, sequence, journal.touched)

@@ -6,7 +6,6 @@ The file changes under a lock, and is replaced whole. The file is usually empty.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from typing import Final
@@ -15,6 +14,7 @@ import orjson
 
 from connector.errors import ProviderError, remedy
 from connector.messaging.state_store import RedeliveryNote, RedeliveryRecord
+from connector.state.locked_file import exclusive
 
 _LOCK: Final = "redeliveries.lock"
 _FILE: Final = "redeliveries"
@@ -58,20 +58,14 @@ class RedeliveryFile(RedeliveryRecord):
     def change(self) -> Iterator[list[RedeliveryNote]]:
         try:
             os.makedirs(self._directory, exist_ok=True)
-            lock = os.open(os.path.join(self._directory, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise ProviderError(f"cannot use {self._directory}: {error.strerror}{remedy(error)}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            notes = self._load()
-            before = [note.to_list() for note in notes]
-            yield notes
-            after = [note.to_list() for note in notes]
-            if after != before:
-                with open(f"{self._path}.new", "wb") as file:
-                    file.write(orjson.dumps(after))
-                os.rename(f"{self._path}.new", self._path)
+            with exclusive(os.path.join(self._directory, _LOCK)):
+                notes = self._load()
+                before = [note.to_list() for note in notes]
+                yield notes
+                after = [note.to_list() for note in notes]
+                if after != before:
+                    with open(f"{self._path}.new", "wb") as file:
+                        file.write(orjson.dumps(after))
+                    os.rename(f"{self._path}.new", self._path)
         except OSError as error:
             raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
-        finally:
-            os.close(lock)

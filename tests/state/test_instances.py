@@ -12,7 +12,7 @@ import pytest
 from connector.errors import ProviderError
 from connector.messaging.state_store import InstanceNote
 from connector.state.instances import InstanceLock, read_instances
-from connector.state.locks import is_locked
+from connector.state.locked_file import is_locked
 
 
 def instance(path: Path, wanted: str | None = None) -> InstanceLock:

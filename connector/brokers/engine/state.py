@@ -12,7 +12,7 @@ from urllib.parse import quote
 from connector.errors import ProviderError, remedy
 from connector.messaging.state_store import BrokerStateStore
 from connector.state.directory import StateDirectory
-from connector.state.locks import try_lock
+from connector.state.locked_file import LockedFile, list_files
 
 _PENDING: Final = ".pending-"
 _BEGINS, _ENDS = "+", "-"
@@ -123,7 +123,7 @@ class ClientFile:
     def __init__(self, state: RemoteState, client_id: str) -> None:
         self._client_id = client_id
         self._path = os.path.join(_clients(state), client_id)
-        self._descriptor = -1
+        self._file: LockedFile | None = None
         self.sessions: frozenset[str] = frozenset()
         """The sessions of a dead client that have not ended in order."""
 
@@ -131,18 +131,16 @@ class ClientFile:
     def known(state: RemoteState) -> list[str]:
         """Returns the clients with a file."""
         with contextlib.suppress(FileNotFoundError):
-            return sorted(os.listdir(_clients(state)))
+            return list_files(_clients(state))
         return []
 
     def hold(self, instance: str) -> None:
         """Makes and locks the file. Repeatable. Raises ProviderError if that fails."""
-        if self._descriptor >= 0:
+        if self._file is not None:
             return
         try:
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            try_lock(self._descriptor, self._path)
-            os.write(self._descriptor, instance.encode())
+            self._file = LockedFile.hold(self._path, instance.encode())
         except OSError as error:
             raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
 
@@ -155,8 +153,9 @@ class ClientFile:
         self._add(f"\n{_ENDS}{name}")
 
     def _add(self, line: str) -> None:
+        assert self._file is not None
         try:
-            os.write(self._descriptor, line.encode())
+            self._file.append(line.encode())
         except OSError as error:
             raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
 
@@ -169,15 +168,10 @@ class ClientFile:
         """
         if not _CLIENT.fullmatch(self._client_id):
             return "" if at_start else None
-        try:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return "" if at_start else None
-        if not try_lock(self._descriptor, self._path):
-            self.close(removes=False)
-            return None
-        with open(self._descriptor, encoding="utf-8", closefd=False) as file:
-            instance, *lines = file.read().split("\n")
+        self._file = LockedFile.take_over(self._path)
+        if self._file is None:
+            return "" if at_start and not os.path.lexists(self._path) else None
+        instance, *lines = self._file.read().decode().split("\n")
         begun, ended = (
             {line.removeprefix(sign) for line in lines if line.startswith(sign)} for sign in (_BEGINS, _ENDS)
         )
@@ -186,12 +180,10 @@ class ClientFile:
 
     def close(self, *, removes: bool) -> None:
         """Unlocks the file. Repeatable."""
-        if self._descriptor >= 0:
-            if removes:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._path)
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self._file is not None and removes:
+            self._file.remove()
+        elif self._file is not None:
+            self._file.abandon()
 
 
 def _clients(state: RemoteState) -> str:

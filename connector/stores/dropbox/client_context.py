@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connector.stores.dropbox.clients import OwnClient
 from connector.stores.dropbox.committer import Committer
 from connector.stores.dropbox.file_names import FileNames
 from connector.stores.dropbox.headers import HeaderStore
-from connector.stores.dropbox.heartbeat import Heartbeat
 from connector.stores.dropbox.layout import RootLayout
 
 
@@ -22,7 +22,7 @@ class ClientContext:
         client_id: names the owner in claims. Empty for a client that only looks.
         durable: whether sent messages and commits are synced.
         keep: whether ``processed/`` and ``expired/`` keep files.
-        heartbeat: knows whether the client is alive to others. None = the client only looks.
+        client: None = the client only looks.
     """
 
     layout: RootLayout
@@ -32,4 +32,4 @@ class ClientContext:
     client_id: str
     durable: bool
     keep: bool
-    heartbeat: Heartbeat | None
+    client: OwnClient | None

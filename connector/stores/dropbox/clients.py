@@ -1,35 +1,38 @@
-"""Living clients: a client holds a lock on its file in ``dropboxmq/clients/`` as long as it lives.
+"""The clients of a root: each has a file in ``dropboxmq/clients/``, and holds the file while it is alive.
 
-The kernel drops the lock when the process dies, for any reason. So a client that gets the lock knows that the
-owner is dead. Only this client takes over.
+A client that gets the lock of such a file knows that the owner is dead. Only this client takes over
+(:mod:`connector.state.locked_file`).
 
 If locks cannot be trusted, a *lease* is added. Each client touches its file. A client that has not done so
-for the time of the lease counts as dead, although its lock is held. The client that takes over replaces that
-file by a new file. So the late owner finds out (:meth:`ClientLock.is_ours`). Adapters are excepted, because
+for the time of the lease counts as dead, although its file is held. The client that takes over replaces that
+file by a new file. So the late owner finds out (:meth:`OwnClient.check`). Adapters are excepted, because
 their journals are read only when their tasks have ended.
 
-An operator may *declare* any client dead that holds its lock (:func:`declare_dead`). Then a file without a
-lock replaces the client's file. The old file is kept beside the new file, because the late owner may claim
-once more before it finds out. As long as the old file is locked, every recovery looks for such claims again.
+An operator may *declare* any client dead that is alive (:func:`declare_dead`). Then a file that nobody holds
+replaces the client's file. The old file is kept beside the new file, because the late owner may claim
+once more before it finds out. As long as the old file is held, every recovery looks for such claims again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import json
 import os
 import secrets
 import socket
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
-from connector.errors import ProviderError
+from connector.errors import ClaimLost, ProviderError, remedy
 from connector.messaging.notes import ClientNote, ClientState
-from connector.state.locks import is_locked, try_lock
+from connector.state.locked_file import LockedFile, Look, exclusive, is_held, list_files, look
 
+_BEATS: Final = 3
+_CHECK_SECONDS: Final = 1.0
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -40,7 +43,7 @@ def base36(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientFile:
+class ClientDetails:
     """The content of the file of a client.
 
     Args:
@@ -61,8 +64,20 @@ class ClientFile:
     declared_dead: bool = False
 
     @classmethod
-    def here(cls, application: str = "", instance: str = "", origin: str = "") -> ClientFile:
+    def here(cls, application: str = "", instance: str = "", origin: str = "") -> ClientDetails:
         return cls(application, instance, socket.gethostname(), os.getpid(), round(time.time(), 3), origin)
+
+    @classmethod
+    def parse(cls, content: bytes) -> ClientDetails:
+        """Returns the details in a file. A client that died before it wrote the file is no adapter."""
+        try:
+            values = json.loads(content)
+            return cls(**{one.name: values[one.name] for one in fields(cls) if one.name in values})
+        except (ValueError, TypeError):
+            return cls()
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
 
 
 def new_client_id() -> str:
@@ -73,156 +88,131 @@ def new_client_id() -> str:
     return base36(time.time_ns() // 1000) + "".join(secrets.choice(_DIGITS) for _ in range(3))
 
 
-class ClientLock:
-    """The locked file of a living client. :meth:`close` removes the file."""
+class OwnClient:
+    """A client of this process, alive until :meth:`close` or :meth:`abandon`.
 
-    def __init__(self, directory: str, info: ClientFile) -> None:
+    With a lease, a thread touches the file of the client every third of the lease.
+
+    Args:
+        directory: of the clients.
+        details: without an origin, the client id is the origin.
+        lease: seconds after which others take the client for dead. None = never, except by an operator.
+
+    Raises:
+        ProviderError: the file cannot be written.
+    """
+
+    def __init__(self, directory: str, details: ClientDetails, lease: float | None = None) -> None:
+        self._lease = lease
+        self._fresh = _CHECK_SECONDS if lease is None else lease / 2
+        self._ended = threading.Event()
+        self._file = self._hold(directory, details)
+        self._checked = time.monotonic()
+        if lease is not None:
+            name = f"heartbeat-{self.client_id}"
+            threading.Thread(target=self._beat, args=(lease / _BEATS,), name=name, daemon=True).start()
+
+    def _hold(self, directory: str, details: ClientDetails) -> LockedFile:
         while True:
             self.client_id = new_client_id()
-            self._path = os.path.join(directory, self.client_id)
+            self.details = details if details.origin else replace(details, origin=self.client_id)
+            path = os.path.join(directory, self.client_id)
             try:
-                self._descriptor = os.open(
-                    self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
-                )
+                file = LockedFile.hold(path, self.details.to_json(), flags=os.O_EXCL)
             except FileExistsError:
                 continue
             except OSError as error:
-                raise ProviderError(
-                    f"cannot write {self._path}: {error.strerror}; give this user the right to write there"
-                ) from error
-            if lock(self._descriptor) and _is_linked(self._path, self._descriptor):
-                break
-            os.close(self._descriptor)  # taken for dead between the two calls: start again
-        self.info = info if info.origin else replace(info, origin=self.client_id)
-        try:
-            os.write(self._descriptor, json.dumps(asdict(self.info)).encode())
-        except OSError as error:
-            self.close()
-            raise ProviderError(
-                f"cannot write {self._path}: {error.strerror}; make room on the disk"
-            ) from error
+                raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error
+            if file is not None:  # otherwise taken for dead before it had the lock
+                return file
 
-    def touch(self) -> None:
-        """Shows other clients with a lease that this client is alive."""
-        with contextlib.suppress(OSError):
-            os.utime(self._descriptor)
+    def check_soon(self) -> None:
+        """Checks the same as :meth:`check`, unless it was checked a moment ago. Cheap."""
+        if time.monotonic() - self._checked > self._fresh:
+            self.check()
+            self._touch()
 
-    def is_ours(self) -> bool:
-        """Whether this client is alive to the others. False after another client has taken over."""
-        try:
-            return self._descriptor >= 0 and _is_linked(self._path, self._descriptor)
-        except OSError:
-            return False
+    def check(self) -> None:
+        """Checks that this client is alive to others.
 
-    def is_declared_dead(self) -> bool:
-        """Whether an operator has declared this client dead."""
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            return False
-        try:
-            return read_info(descriptor).declared_dead
-        finally:
-            os.close(descriptor)
+        Raises:
+            ClaimLost: another client has taken over.
+        """
+        if self._file.is_held():
+            return
+        found = look(self._file.path)
+        if found is not None and ClientDetails.parse(found.content).declared_dead:
+            raise ClaimLost(
+                f"client {self.client_id} was declared dead by an operator (connector takeover); "
+                "its messages are redelivered, to this client or another: connect anew"
+            )
+        if self._lease is not None:
+            raise ClaimLost(
+                f"client {self.client_id} was taken for dead: it has not run for longer than its lease "
+                f"of {self._lease:g} s; its messages come again, to us or another: connect anew"
+            )
+
+    def _touch(self) -> None:
+        self._checked = time.monotonic()
+        if self._lease is not None:
+            with contextlib.suppress(OSError):
+                os.utime(self._file.descriptor)
+
+    def _beat(self, interval: float) -> None:
+        while not self._ended.wait(interval):
+            if self._file.is_held():
+                self._touch()
 
     def close(self) -> None:
         """Ends this client. Any remaining claims may be taken over."""
-        if self._descriptor < 0:
-            return
-        if self.is_ours():
-            with contextlib.suppress(OSError):
-                os.unlink(self._path)
-        os.close(self._descriptor)
-        self._descriptor = -1
+        self._ended.set()
+        self._file.remove()
 
     def abandon(self) -> None:
-        """Releases the lock but leaves the file, so that a recovery finds the claims."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Ends this client as a crash would: the file stays, so that a recovery finds the claims."""
+        self._ended.set()
+        self._file.abandon()
 
 
-class DeadClientLock:
-    """A client whose process is gone. Holds its lock, so that no other client takes over meanwhile."""
-
-    def __init__(self, client_id: str, info: ClientFile, path: str, descriptor: int) -> None:
-        self.client_id = client_id
-        self.info = info
-        self._path = path
-        self._descriptor = descriptor
-
-    @property
-    def is_held(self) -> bool:
-        """Whether this object holds the lock."""
-        return self._descriptor >= 0
-
-    def remove(self) -> None:
-        """Removes the files of the client.
-
-        A client that was declared dead stays known while its process may go on.
-        """
-        late = _late(self._path)
-        if not _is_file_locked(late):
-            for path in (self._path, late):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
-        self.release()
-
-    def release(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def dead_clients(directory: str, own: str, lease: float | None = None) -> list[DeadClientLock]:
-    """Returns the clients whose lock was free, and locks them. The caller forgets or releases each.
+def dead_clients(directory: str, own: str, lease: float | None = None) -> Iterator[LockedFile]:
+    """Yields the files of dead clients, and holds them. The caller removes or abandons each.
 
     Args:
         directory: of the clients.
         own: id of the calling client.
-        lease: seconds after which a client counts as dead although it holds its lock. None = never.
+        lease: seconds after which a client counts as dead although its file is held. None = never.
     """
-    found = []
-    for client_id in sorted(os.listdir(directory)):
-        if client_id == own or client_id.startswith("."):
-            continue
-        path = os.path.join(directory, client_id)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        if not lock(descriptor):
-            taken = _take_lease(directory, own, path, descriptor, lease) if lease is not None else -1
-            os.close(descriptor)
-            if taken < 0:
-                continue
-            descriptor = taken
-        elif not _is_linked(path, descriptor):
-            os.close(descriptor)
-            continue
-        found.append(DeadClientLock(client_id, read_info(descriptor), path, descriptor))
-    return found
+    for client_id in list_files(directory):
+        if client_id != own:
+            file = LockedFile.take_over(os.path.join(directory, client_id))
+            if file is None and lease is not None and own:
+                file = _take_lease(directory, own, client_id, lease)
+            if file is not None:
+                yield file
 
 
-def is_alive(directory: str, client_id: str, own: str, lease: float | None) -> bool:
-    """Whether a client that holds a lock is alive: it has a file, touched within the lease."""
-    path = os.path.join(directory, client_id)
-    if client_id == own:
-        return os.path.exists(path)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        if read_info(descriptor).declared_dead:
-            return False
-        return lease is None or not _is_overdue(directory, own, descriptor, lease)
-    finally:
-        os.close(descriptor)
+def remove_dead(file: LockedFile) -> None:
+    """Removes the files of a dead client. If it was declared dead, they stay while its process may go on."""
+    late = _late(file.path)
+    if not is_held(late):
+        for path in (file.path, late):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+    file.abandon()
+
+
+def find_alive(directory: str, client_id: str, own: str, lease: float | None) -> ClientDetails | None:
+    """Returns a client that is alive. None if the client is dead or does not exist."""
+    found = look(os.path.join(directory, client_id))
+    if found is None or _state(found) is not ClientState.ALIVE:
+        return None
+    if lease is not None and client_id != own and _is_overdue(directory, own, found, lease):
+        return None
+    return ClientDetails.parse(found.content)
 
 
 def declare_dead(directory: str, client_id: str) -> ClientState | None:
-    """Declares a client that holds its lock dead. The next client that looks takes over.
+    """Declares a client dead that is alive. The next client that looks takes over.
 
     Returns:
         the state before. Only a client that was alive is changed. None = there is no such client.
@@ -234,11 +224,11 @@ def declare_dead(directory: str, client_id: str) -> ClientState | None:
     if not client_id or client_id.startswith(".") or "/" in client_id:
         return None
     try:
-        with open(f"{directory}.lock", "ab") as guard:
-            fcntl.flock(guard, fcntl.LOCK_EX)  # as a takeover by a lease does
-            with open(path, "rb") as shown:
-                info = read_info(shown.fileno())
-                state = _state(info, shown.fileno())
+        with exclusive(f"{directory}.lock"):  # as a takeover by a lease does
+            found = look(path)
+            if found is None:
+                return None
+            state = _state(found)
             if state is not ClientState.ALIVE:
                 return state
             late = _late(path)
@@ -247,72 +237,42 @@ def declare_dead(directory: str, client_id: str) -> ClientState | None:
             os.link(path, late)
             substitute = os.path.join(directory, f".{client_id}.dead")
             with open(substitute, "wb") as file:
-                file.write(json.dumps(asdict(replace(info, declared_dead=True))).encode())
+                file.write(replace(ClientDetails.parse(found.content), declared_dead=True).to_json())
             os.rename(substitute, path)
             return state
-    except FileNotFoundError:
-        return None
     except OSError as error:
         raise ProviderError(f"cannot write {path}: {error.strerror}") from error
 
 
 def list_clients(directory: str) -> list[ClientNote]:
-    """Returns the clients that have a file, the oldest first. Changes nothing.
-
-    Clients that vanish meanwhile are left out.
-    """
-    found = []
+    """Returns the clients that have a file, the oldest first. Changes nothing."""
+    found: list[ClientNote] = []
     try:
-        names = sorted(living_clients(directory))
+        names = list_files(directory)
     except OSError:
-        return []
+        return found
     for client_id in names:
-        try:
-            descriptor = os.open(
-                os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
-            )
-        except OSError:
-            continue
-        try:
-            info = read_info(descriptor)
-            state = _state(info, descriptor)
-        except OSError:
-            continue
-        finally:
-            os.close(descriptor)
-        found.append(
-            ClientNote(client_id, info.application, info.instance, info.host, info.pid, info.started, state)
-        )
+        one = look(os.path.join(directory, client_id))
+        if one is not None:
+            details = ClientDetails.parse(one.content)
+            who = details.application, details.instance, details.host, details.pid, details.started
+            found.append(ClientNote(client_id, *who, _state(one)))
     return found
 
 
-def _state(info: ClientFile, descriptor: int) -> ClientState:
-    if info.declared_dead:
+def _state(found: Look) -> ClientState:
+    if ClientDetails.parse(found.content).declared_dead:
         return ClientState.DECLARED_DEAD
-    return ClientState.ALIVE if is_locked(descriptor) else ClientState.DEAD
+    return ClientState.ALIVE if found.is_held else ClientState.DEAD
 
 
 def _late(path: str) -> str:
-    """Returns the path to which the file of a client declared dead moves.
-
-    The client's process holds its lock.
-    """
+    """Returns the path of the old file of a client that was declared dead. Its process may hold that file."""
     directory, name = os.path.split(path)
     return os.path.join(directory, f".{name}.late")
 
 
-def _is_file_locked(path: str) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        return is_locked(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_overdue(directory: str, own: str, descriptor: int, lease: float) -> bool:
+def _is_overdue(directory: str, own: str, found: Look, lease: float) -> bool:
     """Whether a client has not touched its file for the lease, by the clock that stamps the files."""
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -320,77 +280,27 @@ def _is_overdue(directory: str, own: str, descriptor: int, lease: float) -> bool
         now = os.stat(os.path.join(directory, own)).st_mtime
     except OSError:
         return False
-    return now - os.fstat(descriptor).st_mtime > lease and not read_info(descriptor).application
+    return now - found.touched > lease and not ClientDetails.parse(found.content).application
 
 
-def _take_lease(directory: str, own: str, path: str, descriptor: int, lease: float) -> int:
-    """Takes over from a client that holds its lock but is overdue: a new locked file replaces its file.
-
-    Returns the descriptor of the new file, -1 if there is nothing to take over.
-    """
-    if not own or not _is_overdue(directory, own, descriptor, lease):
-        return -1
-    guard = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(guard, fcntl.LOCK_EX)  # of two takeovers at once, the second finds a fresh file
-        if not _is_linked(path, descriptor) or not _is_overdue(directory, own, descriptor, lease):
-            return -1
-        substitute = os.path.join(directory, f".{os.path.basename(path)}.{own}")
-        taken = os.open(substitute, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(taken, fcntl.LOCK_EX)
-            os.write(taken, json.dumps(asdict(read_info(descriptor))).encode())
-            os.rename(substitute, path)
-        except BaseException:
-            os.close(taken)
-            raise
-        return taken
-    except OSError as error:
-        raise ProviderError(f"cannot take over from {path}: {error.strerror}") from error
-    finally:
-        os.close(guard)
-
-
-def read_info(descriptor: int) -> ClientFile:
-    """Returns the content of the file of a client. A client that died before writing is no adapter."""
-    try:
-        values = json.loads(os.pread(descriptor, 65536, 0))
-        return ClientFile(
-            **{field.name: values[field.name] for field in fields(ClientFile) if field.name in values}
-        )
-    except (ValueError, TypeError):
-        return ClientFile()
-
-
-def holds_lock(directory: str, client_id: str) -> bool:
-    """Whether a client has a file and its process lives, according to the lock."""
-    return _is_file_locked(os.path.join(directory, client_id))
-
-
-def info_of(directory: str, client_id: str) -> ClientFile | None:
-    """Returns the content of the file of a client. None if there is no file."""
-    try:
-        descriptor = os.open(os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+def _take_lease(directory: str, own: str, client_id: str, lease: float) -> LockedFile | None:
+    """Takes over from a client that is overdue although its file is held: a new file replaces its file."""
+    path = os.path.join(directory, client_id)
+    found = look(path)
+    if found is None or not found.is_held or not _is_overdue(directory, own, found, lease):
         return None
     try:
-        return read_info(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def living_clients(directory: str) -> set[str]:
-    """Returns the ids of all clients that have a file. A takeover removes the files of dead clients."""
-    return {name for name in os.listdir(directory) if not name.startswith(".")}
-
-
-def lock(descriptor: int) -> bool:
-    """Takes an exclusive lock if it is free. Raises as :func:`connector.state.locks.try_lock`."""
-    return try_lock(descriptor, "the root")
-
-
-def _is_linked(path: str, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        with exclusive(f"{directory}.lock"):
+            found = look(path)  # of two takeovers at once, the second finds a fresh file
+            if found is None or not _is_overdue(directory, own, found, lease):
+                return None
+            file = LockedFile.hold(os.path.join(directory, f".{client_id}.{own}"), found.content)
+            if file is not None:
+                try:
+                    file.replace(path)
+                except OSError:
+                    file.remove()
+                    raise
+            return file
+    except OSError as error:
+        raise ProviderError(f"cannot take over from {path}: {error.strerror}") from error

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError, remedy
 from connector.stores.dropbox import files, headers
-from connector.stores.dropbox.clients import base36
-from connector.stores.dropbox.heartbeat import Heartbeat
+from connector.stores.dropbox.clients import OwnClient, base36
 from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
 from connector.stores.dropbox.transaction_log import (
     LEFT,
@@ -37,7 +36,7 @@ class Committer:
         client_id: names the records.
         durable: whether records and moves are synced.
         window: directory for finished records with published ids. None = not needed.
-        heartbeat: of the client, which must be alive at the commit point. None = the client only looks.
+        client: must be alive at the commit point. None = the client only looks.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class Committer:
         *,
         durable: bool,
         window: str | None,
-        heartbeat: Heartbeat | None,
+        client: OwnClient | None,
     ) -> None:
         self._layout = layout
         self._root = layout.root + "/"
@@ -56,7 +55,7 @@ class Committer:
         self._client_id = client_id
         self._durable = durable
         self._window = window
-        self._heartbeat = heartbeat
+        self._client = client
         self._records = 0
         self._named: set[str] = set()
         """Files of settled messages that cannot be moved, and that the log has named."""
@@ -124,8 +123,8 @@ class Committer:
 
     def assert_ours(self) -> None:
         """Raises ClaimLost with the reason if another client has taken over from this client."""
-        if self._heartbeat is not None:
-            self._heartbeat.assert_ours()
+        if self._client is not None:
+            self._client.check()
 
     def _check(self, fence: Iterable[str]) -> None:
         self.assert_ours()

@@ -33,6 +33,8 @@ FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "er
 TOPIC_ROOT: Final = "topic-root"
 TOPIC_INCOMING: Final = ".incoming"
 SUBSCRIPTIONS: Final = ".subscriptions"
+CONSUMERS: Final = "consumers"
+"""The folder of the locked files of consumers, in a subscription or a temporary queue."""
 
 VIEW_LETTERS: Final = {"e": "EXPIRED", "o": "RECOVER-ERROR", "j": "REJECT-ERROR"}
 """The letters of virtual destinations in the tags of claims."""

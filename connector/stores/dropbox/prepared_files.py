@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from connector.state.locked_file import list_files
 from connector.stores.dropbox import files
 from connector.stores.dropbox.claims import split_tag
-from connector.stores.dropbox.clients import living_clients
 from connector.stores.dropbox.layout import RootLayout
 
 
@@ -44,9 +44,9 @@ def remove_forgotten(layout: RootLayout) -> None:
         OSError: files cannot be removed.
     """
     found = list(prepared_files(layout))
-    living = living_clients(layout.clients)  # after the files: a client has its file before it prepares
+    known = list_files(layout.clients)  # after the files: a client has its file before it prepares
     for owner, path in found:
-        if owner not in living:
+        if owner not in known:
             _remove(layout, path)
 
 

@@ -13,11 +13,10 @@ from connector.messaging.subscription import TopicSubscription
 from connector.state.directory import FOLDERS, StateDirectory
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.client_context import ClientContext
-from connector.stores.dropbox.clients import ClientFile, ClientLock, declare_dead, list_clients
+from connector.stores.dropbox.clients import ClientDetails, OwnClient, declare_dead, list_clients
 from connector.stores.dropbox.committer import Committer
 from connector.stores.dropbox.file_names import FileNames
 from connector.stores.dropbox.headers import HeaderStore
-from connector.stores.dropbox.heartbeat import Heartbeat
 from connector.stores.dropbox.layout import QueueFolders, RootLayout
 from connector.stores.dropbox.monitoring import look_at_waiting, open_batches
 from connector.stores.dropbox.pruning import RootPruner
@@ -90,7 +89,7 @@ class DropboxProvider(AdapterProvider):
     ) -> LocalConnection:
         self.root.enter()
         self.layout.prepare()
-        return self._open(ClientFile.here(application, instance, origin or client_id), client_id)
+        return self._open(ClientDetails.here(application, instance, origin or client_id), client_id)
 
     def folders(self, destination: Destination) -> QueueFolders:
         """Returns the folders of a destination, for tests that put files there. Makes missing folders.
@@ -153,26 +152,25 @@ class DropboxProvider(AdapterProvider):
             raise ProviderError(f"there is no root {self.root.path} yet; run or send makes it")
         return self._open(None)
 
-    def _open(self, info: ClientFile | None, client_id: str = "") -> LocalConnection:
-        """Opens a connection. Without ``info`` the connection only looks."""
+    def _open(self, details: ClientDetails | None, client_id: str = "") -> LocalConnection:
+        """Opens a connection. Without ``details`` the connection only looks."""
         layout = self.layout
-        client_lock = ClientLock(layout.clients, info) if info is not None else None
-        file = client_lock.info if client_lock is not None else ClientFile()
-        own = client_lock.client_id if client_lock is not None else ""
-        heartbeat = Heartbeat(client_lock, self.lease) if client_lock is not None else None
+        client = OwnClient(layout.clients, details, self.lease) if details is not None else None
+        own = client.client_id if client is not None else ""
+        application = details.application if details is not None else ""
         headers = HeaderStore(layout.headers, own, sync=self.durable)
         window = None
-        if file.application:
-            window = self.existing_state(file.application).published
+        if application:
+            window = self.existing_state(application).published
             os.makedirs(window, exist_ok=True)
-        committer = Committer(layout, headers, own, durable=self.durable, window=window, heartbeat=heartbeat)
+        committer = Committer(layout, headers, own, durable=self.durable, window=window, client=client)
         keep = self.keep_processed != 0
         context = ClientContext(
-            layout, headers, FileNames(headers), committer, own, self.durable, keep, heartbeat
+            layout, headers, FileNames(headers), committer, own, self.durable, keep, client
         )
-        shared = layout.application(file.application) if file.application else ""
+        shared = layout.application(application) if application else ""
         store = DropboxStore(context, RootPruner(layout, headers, self.keep_processed, shared))
-        registry = DropboxRegistry(context, client_lock, file, self.lease, store.end)
+        registry = DropboxRegistry(context, self.lease, store.end)
         watch = DropboxWatch(store.directories, store.set_return_listener)
         limit = self.redelivery_limit or None
         return LocalConnection(store, registry, watch, limit=limit, client_id=client_id)

@@ -48,7 +48,7 @@ class DropboxReader(Reader):
         self._headers = context.headers
         self._names = context.names
         self._client_id = context.client_id
-        self._heartbeat = context.heartbeat
+        self._client = context.client
         self._keep = context.keep
         self._judge = judge
         self._claimed = partial(DropboxClaim, context.layout, context.headers, folders, channel)
@@ -95,8 +95,8 @@ class DropboxReader(Reader):
         Raises:
             ProviderError: as :meth:`claim`.
         """
-        if self._heartbeat is not None:
-            self._heartbeat.check()
+        if self._client is not None:
+            self._client.check_soon()
         judge = self._judge
         while not self._closed and (name := self._listing.next()) is not None:
             # A virtual destination shows expired and failed messages. A name with three fields is neither.

@@ -12,25 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, remedy
 from connector.messaging.destination import Destination
 from connector.messaging.subscription import TopicSubscription
+from connector.state.locked_file import LockedFile, exclusive, list_files, look
 from connector.stores.dropbox import files
 from connector.stores.dropbox.claims import remove_messages
 from connector.stores.dropbox.client_context import ClientContext
-from connector.stores.dropbox.clients import (
-    ClientFile,
-    ClientLock,
-    DeadClientLock,
-    dead_clients,
-    holds_lock,
-    info_of,
-    is_alive,
-    living_clients,
-)
+from connector.stores.dropbox.clients import ClientDetails, dead_clients, find_alive, remove_dead
 from connector.stores.dropbox.codec import NAME_MAX, encode_field
-from connector.stores.dropbox.layout import RootLayout
-from connector.stores.dropbox.lock_files import CONSUMERS, LockFile, exclusive, living
+from connector.stores.dropbox.layout import CONSUMERS, RootLayout
 from connector.stores.dropbox.open_claims import claims_by_owner
 from connector.stores.dropbox.prepared_files import owners_of_prepared
 from connector.stores.dropbox.subscription_files import (
@@ -50,32 +41,32 @@ _FRESH_NS: Final = 10_000_000
 """A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
 
 
-def client_info(client_id: str, file: ClientFile) -> ClientInfo:
+def client_info(client_id: str, details: ClientDetails) -> ClientInfo:
     """Returns a client in the form of the engine."""
     return ClientInfo(
         client_id,
-        file.application,
-        file.instance,
-        file.origin,
-        file.declared_dead,
-        who=f"process {file.pid} on {file.host}",
+        details.application,
+        details.instance,
+        details.origin,
+        details.declared_dead,
+        who=f"process {details.pid} on {details.host}",
     )
 
 
 class DropboxDead(DeadClient):
-    def __init__(self, registry: DropboxRegistry, info: ClientInfo, dead: DeadClientLock | None) -> None:
+    def __init__(self, registry: DropboxRegistry, info: ClientInfo, file: LockedFile | None) -> None:
         self.info = info
         self._registry = registry
-        self._dead = dead
+        self._file = file
 
     def remove(self) -> None:
-        if self._dead is not None:
-            self._dead.remove()
+        if self._file is not None:
+            remove_dead(self._file)
         self._registry.sweep()
 
     def release(self) -> None:
-        if self._dead is not None:
-            self._dead.release()
+        if self._file is not None:
+            self._file.abandon()
 
 
 class DropboxRegistry(Registry):
@@ -83,8 +74,6 @@ class DropboxRegistry(Registry):
 
     Args:
         context: of the client.
-        client_lock: of the client. None = the client only looks.
-        file: content of the file of the client.
         lease: seconds after which a client that does not run counts as dead. None = never.
         end: removes the prepared messages of the client.
     """
@@ -92,27 +81,24 @@ class DropboxRegistry(Registry):
     def __init__(
         self,
         context: ClientContext,
-        client_lock: ClientLock | None,
-        file: ClientFile,
         lease: float | None,
         end: Callable[[], None],
     ) -> None:
-        self.info = client_info(context.client_id, file)
+        self._details = ClientDetails() if context.client is None else context.client.details
+        self.info = client_info(context.client_id, self._details)
         self._context = context
         self._layout: RootLayout = context.layout
-        self._client_lock = client_lock
-        self._file = file
         self._lease = lease
         self._end = end
         self._numbers = itertools.count(1)
-        self._lock_files: dict[tuple[str, Channel | str, str], LockFile] = {}
+        self._held: dict[tuple[str, Channel | str, str], LockedFile] = {}
         self._known: dict[Destination, tuple[int, Sequence[Record]]] = {}
         self._lock = threading.RLock()
         self._depth = 0
 
     def check(self) -> None:
-        if self._context.heartbeat is not None:
-            self._context.heartbeat.assert_ours()
+        if self._context.client is not None:
+            self._context.client.check()
         # a root that is gone looks drained
         if not os.path.exists(os.path.join(self._layout.clients, self._context.client_id)):
             raise ProviderError(
@@ -120,24 +106,19 @@ class DropboxRegistry(Registry):
                 "(moved, removed or not mounted): mount it again, or move it back"
             )
 
-    def living(self, client_id: str) -> ClientInfo | None:
-        if client_id != self._context.client_id:
-            if not (holds_lock(self._layout.clients, client_id) and self._is_alive(client_id)):
-                return None
-            file = info_of(self._layout.clients, client_id)
-            return client_info(client_id, file) if file is not None else None
-        return self.info
-
-    def _is_alive(self, client_id: str) -> bool:
-        return is_alive(self._layout.clients, client_id, self._context.client_id, self._lease)
+    def find_alive(self, client_id: str) -> ClientInfo | None:
+        if client_id == self._context.client_id:
+            return self.info
+        details = find_alive(self._layout.clients, client_id, self._context.client_id, self._lease)
+        return None if details is None else client_info(client_id, details)
 
     def knows(self, client_id: str) -> bool:
         return os.path.lexists(os.path.join(self._layout.clients, client_id))
 
     def dead(self, *, at_start: bool) -> Iterator[DropboxDead]:
-        found = dead_clients(self._layout.clients, self._context.client_id, self._lease)
-        for dead in found:
-            yield DropboxDead(self, client_info(dead.client_id, dead.info), dead)
+        for file in dead_clients(self._layout.clients, self._context.client_id, self._lease):
+            info = client_info(os.path.basename(file.path), ClientDetails.parse(file.read()))
+            yield DropboxDead(self, info, file)
         if at_start:
             for client_id in self._unknown():
                 yield DropboxDead(self, ClientInfo(client_id, is_known=False), None)
@@ -147,10 +128,8 @@ class DropboxRegistry(Registry):
         names = sorted(os.listdir(self._layout.committing))
         claims = claims_by_owner(self._layout, self._context.headers, None, None)
         prepared = owners_of_prepared(self._layout)
-        living = living_clients(
-            self._layout.clients
-        )  # after the names: a client has its file before a record
-        return sorted(({name.partition("-")[0] for name in names} | set(claims) | prepared) - living)
+        known = list_files(self._layout.clients)  # after the names: a client has its file before a record
+        return sorted(({name.partition("-")[0] for name in names} | set(claims) | prepared).difference(known))
 
     # -- records -----------------------------------------------------------------------------------
 
@@ -163,7 +142,13 @@ class DropboxRegistry(Registry):
             if self._depth:
                 yield
                 return
-            with exclusive(self._layout.lock):
+            with contextlib.ExitStack() as stack:
+                try:
+                    stack.enter_context(exclusive(self._layout.lock))
+                except OSError as error:
+                    raise ProviderError(
+                        f"cannot lock {self._layout.lock}: {error.strerror}{remedy(error)}"
+                    ) from error
                 self._depth += 1
                 try:
                     yield
@@ -174,10 +159,24 @@ class DropboxRegistry(Registry):
         if kind == SUBSCRIPTION:
             assert isinstance(of, Channel)
             return self._subscriptions(of.destination)
-        holders = living(self._directory(kind, of), self._is_alive, tidy=self._depth > 0)
-        return [
-            Record(kind, of, name, owner=client_info(name.partition("-")[0], file)) for name, file in holders
-        ]
+        return list(self._held_records(kind, of))
+
+    def _held_records(self, kind: str, of: Channel | str) -> Iterator[Record]:
+        """Yields the records whose files are held. Under the lock also removes the files of dead clients."""
+        directory = self._directory(kind, of)
+        try:
+            names = list_files(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in names:
+            path = os.path.join(directory, name)
+            owner = name.partition("-")[0]
+            found = look(path)
+            if found is not None and found.is_held and self.find_alive(owner):
+                yield Record(kind, of, name, owner=client_info(owner, ClientDetails.parse(found.content)))
+            elif found is not None and self._depth:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
 
     def _subscriptions(self, topic: Destination) -> Sequence[Record]:
         directory = self._layout.subscriptions(topic)
@@ -199,7 +198,7 @@ class DropboxRegistry(Registry):
         return found
 
     def _directory(self, kind: str, of: Channel | str) -> str:
-        """Returns the directory of the lock files of one kind."""
+        """Returns the directory of the locked files of one kind."""
         if kind == CLIENT_ID:
             assert isinstance(of, str)
             folder = encode_field(of)
@@ -228,16 +227,22 @@ class DropboxRegistry(Registry):
             write_subscription(self._layout, record, unique, durable=self._context.durable)
             self._known.pop(record.of.destination, None)
             return
-        number = next(self._numbers)
-        lock_file = LockFile(
-            self._directory(record.kind, record.of), self._context.client_id, number, self._file
-        )
-        self._lock_files[record.kind, record.of, record.key] = lock_file
+        directory = self._directory(record.kind, record.of)
+        path = os.path.join(directory, f"{self._context.client_id}-{next(self._numbers)}")
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(directory)
+            file = LockedFile.hold(path, self._details.to_json())
+        except OSError as error:
+            raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error
+        if file is None:
+            raise ProviderError(f"cannot hold {path}: another program has removed the file")
+        self._held[record.kind, record.of, record.key] = file
 
     def remove(self, record: Record) -> None:
-        lock_file = self._lock_files.pop((record.kind, record.of, record.key), None)
-        if lock_file is not None:
-            lock_file.close()
+        file = self._held.pop((record.kind, record.of, record.key), None)
+        if file is not None:
+            file.remove()
 
     def sweep(self) -> None:
         """Removes the remains of clients that died while making or removing a subscription or destination."""
@@ -252,21 +257,20 @@ class DropboxRegistry(Registry):
             for prefix in prefixes:
                 if name.startswith(prefix):
                     owner = name[len(prefix) :].removeprefix("temporary-").partition("-")[0]
-                    if owner == self._context.client_id or not self._is_alive(owner):
+                    if owner == self._context.client_id or not self.find_alive(owner):
                         remove_messages(self._context.headers, os.path.join(directory, name))
 
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self, *, abandoned: bool) -> None:
-        while self._lock_files:
-            _, lock_file = self._lock_files.popitem()  # another thread may make a file meanwhile
+        while self._held:
+            _, file = self._held.popitem()  # another thread may make a file meanwhile
             if abandoned:
-                lock_file.abandon()
+                file.abandon()
             else:
-                lock_file.close()
-        if self._context.heartbeat is not None:
-            self._context.heartbeat.stop()
-        if self._client_lock is None:
+                file.remove()
+        client = self._context.client
+        if client is None:
             return
         if not abandoned:
             try:
@@ -274,6 +278,6 @@ class DropboxRegistry(Registry):
             except (OSError, ProviderError):  # another client removes them
                 abandoned = True
         if abandoned:
-            self._client_lock.abandon()
+            client.abandon()
         else:
-            self._client_lock.close()
+            client.close()

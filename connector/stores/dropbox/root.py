@@ -7,13 +7,13 @@ polled for ever. So a root carries an id, and a deployment records the roots tha
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
 from connector.errors import ProviderError, ProviderMisconfigured
+from connector.state.locked_file import exclusive
 from connector.stores.dropbox import files
 
 OWN_DIRECTORY: Final = "dropboxmq"
@@ -103,7 +103,7 @@ class Root:
             ProviderError: the root cannot be made or recorded.
         """
         assert self._record is not None, "only a deployment accepts a root"
-        with self._record.changing(self.path):
+        with self._record.lock(self.path):
             lack = self._why_unusable()
             before = self._read_id()
             identity = self._mark()
@@ -146,7 +146,7 @@ class Root:
             return self._mark()
         identity = self._record.find(self.path)
         if identity is None:
-            with self._record.changing(self.path):
+            with self._record.lock(self.path):
                 identity = self._record.find(self.path)  # another process may have been faster
                 if identity is None:
                     identity = self._mark()
@@ -202,7 +202,7 @@ class KnownRoots:
         return self._read().get(self._line(path))
 
     @contextlib.contextmanager
-    def changing(self, root: str) -> Iterator[None]:
+    def lock(self, root: str) -> Iterator[None]:
         """Keeps other processes from changing the record meanwhile.
 
         Args:
@@ -212,21 +212,16 @@ class KnownRoots:
             ProviderError: the record cannot be written.
         """
         directory = os.path.dirname(self._file)
-        try:
-            os.makedirs(directory, exist_ok=True)
-            descriptor = os.open(
-                os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
-            )
-        except OSError as error:
-            raise self._unwritable(root, error) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as stack:
+            try:
+                os.makedirs(directory, exist_ok=True)
+                stack.enter_context(exclusive(os.path.join(directory, "lock")))
+            except OSError as error:
+                raise self._unwritable(root, error) from error
             yield
-        finally:
-            os.close(descriptor)
 
     def write(self, path: str, identity: str) -> None:
-        """Records a root. Call this within :meth:`changing`.
+        """Records a root. Call this within :meth:`lock`.
 
         Raises:
             ProviderError: the record cannot be written.

@@ -375,8 +375,8 @@ class DropboxStore(Store):
             )
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
-        if self.context.heartbeat is not None:
-            self.context.heartbeat.check()
+        if self.context.client is not None:
+            self.context.client.check_soon()
         self.changes.apply(changes, fenced=fenced)
         for change in changes:
             if isinstance(change, GivenBack):

@@ -1,9 +1,9 @@
 """Subscriptions of topics: a directory each, beside the topic (DropboxMQ README, "The DropboxMQ Dropbox").
 
 The directory is ``.subscriptions/<name>.<client id>`` for a durable subscription. ``.non-durable`` and
-``.no-local`` follow if they apply. ``subscription.json`` has the details, ``consumers/`` a lock file for each
-consumer. A directory without details, made by another program, is a durable subscription with the name of the
-directory.
+``.no-local`` follow if they apply. ``subscription.json`` has the details, ``consumers/`` a locked file for
+each consumer. A directory without details, made by another program, is a durable subscription with the name
+of the directory.
 
 A subscription appears complete by one rename, and disappears by one rename to a hidden name. So a sender sees
 all of it or nothing.
@@ -25,8 +25,7 @@ from connector.messaging.selector import compile_selector
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox import files
 from connector.stores.dropbox.codec import NAME_MAX, decode_field, encode_field
-from connector.stores.dropbox.layout import FOLDERS, QueueFolders, RootLayout
-from connector.stores.dropbox.lock_files import CONSUMERS
+from connector.stores.dropbox.layout import CONSUMERS, FOLDERS, QueueFolders, RootLayout
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.client import SUBSCRIPTION
 from connector.stores.engine.registry import Record

@@ -11,9 +11,9 @@ from typing import Final
 from connector.errors import MalformedData, ProviderError, remedy
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.state.locked_file import is_held
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG, in_progress_origin, waits
-from connector.stores.dropbox.clients import holds_lock
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
 from connector.stores.engine.headers import ORIGIN
@@ -104,7 +104,7 @@ class DropboxTaskStore(TaskStore):
 
     def is_there(self, destination: Destination, owner: str) -> bool:
         base = self._layout.outbox(destination).base
-        return os.path.isdir(base) and holds_lock(self._layout.clients, owner)
+        return os.path.isdir(base) and is_held(os.path.join(self._layout.clients, owner))
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         folders = self._layout.outbox(destination)

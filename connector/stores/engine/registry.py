@@ -88,8 +88,8 @@ class Registry(Protocol):
         """
 
     @abstractmethod
-    def living(self, client_id: str) -> ClientInfo | None:
-        """Returns a living client. None if the client is dead or does not exist."""
+    def find_alive(self, client_id: str) -> ClientInfo | None:
+        """Returns a client that is alive. None if the client is dead or does not exist."""
 
     @abstractmethod
     def knows(self, client_id: str) -> bool:

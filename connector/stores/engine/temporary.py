@@ -42,7 +42,10 @@ class TemporaryDestinations:
         owner = temporary_owner(destination)
         if owner is None:
             return False
-        return not self._client.store.has(Channel(destination)) or self._client.registry.living(owner) is None
+        return (
+            not self._client.store.has(Channel(destination))
+            or self._client.registry.find_alive(owner) is None
+        )
 
     def check_there(self, destination: Destination) -> None:
         """Checks that messages can be sent to a destination. Looks at temporary destinations only.
@@ -64,8 +67,8 @@ class TemporaryDestinations:
         owner = temporary_owner(destination)
         if owner is None or owner == self._client.info.client_id:
             return
-        living = self._client.registry.living(owner)
-        if living is None or living.origin != self._client.info.origin:
+        client = self._client.registry.find_alive(owner)
+        if client is None or client.origin != self._client.info.origin:
             raise DestinationError(
                 f"{destination} is the temporary destination of another connection: anybody may send to it, "
                 "only that connection consumes from it"

@@ -84,7 +84,7 @@ class Memory:
         """By kind and ``of``, then by key."""
         self.subscriptions: dict[str, Record] = {}
         """By key, which is unique among all topics."""
-        self.living: dict[tuple[str, Channel | str], Sequence[Record]] = {}
+        self.alive_records: dict[tuple[str, Channel | str], Sequence[Record]] = {}
         """Records whose owner lives, cached until a change."""
         self.refused: dict[Destination, str] = {}
         self.state = MemoryState(state_directory)
@@ -313,7 +313,7 @@ class Memory:
             self.records.pop((kind, of), None)
         if kind == SUBSCRIPTION:
             self.subscriptions.pop(key, None)
-        self.living.pop((kind, of), None)
+        self.alive_records.pop((kind, of), None)
 
 
 def find_memory(key: int, pid: int) -> Memory:

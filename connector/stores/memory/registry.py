@@ -42,7 +42,7 @@ class MemoryRegistry(Registry):
         with self._memory:
             self._client.check_alive()
 
-    def living(self, client_id: str) -> ClientInfo | None:
+    def find_alive(self, client_id: str) -> ClientInfo | None:
         client = self._memory.clients.get(client_id)
         return client.info if client is not None and client.alive else None
 
@@ -60,18 +60,18 @@ class MemoryRegistry(Registry):
 
     def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
         memory = self._memory
-        living = memory.living.get((kind, of))
-        if living is None:
+        alive = memory.alive_records.get((kind, of))
+        if alive is None:
             with memory:
                 records = memory.records.get((kind, of))
                 if records is None:
                     return ()
-                living = memory.living[kind, of] = tuple(
+                alive = memory.alive_records[kind, of] = tuple(
                     one
                     for one in records.values()
                     if one.owner is None or memory.is_alive(one.owner.client_id)
                 )
-        return living
+        return alive
 
     def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
         with self._memory:
@@ -88,7 +88,7 @@ class MemoryRegistry(Registry):
                 memory.part(Channel(record.of.destination, record.key))
                 memory.subscriptions[record.key] = record
             memory.records.setdefault((record.kind, record.of), {})[record.key] = record
-            memory.living.pop((record.kind, record.of), None)
+            memory.alive_records.pop((record.kind, record.of), None)
 
     def remove(self, record: Record) -> None:
         with self._memory:
@@ -98,7 +98,7 @@ class MemoryRegistry(Registry):
         memory, client = self._memory, self._client
         with memory:
             client.alive = False
-            memory.living.clear()
+            memory.alive_records.clear()
             for other in memory.clients.values():
                 if other.taken_by is client:
                     other.taken_by = None

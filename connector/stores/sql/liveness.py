@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, FromClause, select, update
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, remedy
 from connector.messaging.notes import ClientState
-from connector.state.locks import is_locked, try_lock
+from connector.state.locked_file import LockedFile, is_held
 from connector.stores.sql.database import DatabaseClient, Settings
 from connector.stores.sql.processes import HOLDER, SharedConnection, durable
 from connector.stores.sql.schema import client, process
@@ -36,8 +36,8 @@ class Liveness:
         rows = db.rows(own)
         return rows[0] if rows else None
 
-    def living(self, db: DatabaseClient, client_id: str) -> Any:
-        """Returns the row of a living client. None = there is no such client."""
+    def find_alive(self, db: DatabaseClient, client_id: str) -> Any:
+        """Returns the row of a client that is alive. None = there is no such client."""
         row = self.row(db, client_id)
         return row if row is not None and self.state(row) is ClientState.ALIVE else None
 
@@ -74,33 +74,22 @@ class FileLiveness(Liveness):
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._held: int | None = None
+        self._file: LockedFile | None = None
 
     def hold(self, client_id: str) -> None:
         path = os.path.join(self._directory, client_id)
         try:
             os.makedirs(self._directory, exist_ok=True)
-            self._held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = LockedFile.hold(path)
         except OSError as error:
-            raise ProviderError(
-                f"cannot write {path}: {error.strerror}; give this user the right to write there"
-            ) from error
-        try_lock(self._held, path)
+            raise ProviderError(f"cannot write {path}: {error.strerror}{remedy(error)}") from error
 
     def _is_held(self, row: Any) -> bool:
-        try:
-            descriptor = os.open(os.path.join(self._directory, row.id), os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            return is_locked(descriptor)
-        finally:
-            os.close(descriptor)
+        return is_held(os.path.join(self._directory, row.id))
 
     def release(self) -> None:
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if self._file is not None:
+            self._file.abandon()
 
     def forget(self, client_id: str) -> None:
         with suppress(FileNotFoundError):

@@ -100,8 +100,8 @@ class SqlRegistry(Registry):
                 f"client {self.info.client_id} was declared dead by an operator (connector takeover); {_ANEW}"
             )
 
-    def living(self, client_id: str) -> ClientInfo | None:
-        row = self._liveness.living(self._db, client_id)
+    def find_alive(self, client_id: str) -> ClientInfo | None:
+        row = self._liveness.find_alive(self._db, client_id)
         return None if row is None else info_of(row)
 
     def knows(self, client_id: str) -> bool:
@@ -156,7 +156,7 @@ class SqlRegistry(Registry):
         if cached is not None and cached[0] == version:
             if not self._db.is_locked and time.monotonic() < cached[1]:
                 return cached[2]
-            if all(one.owner is None or self.living(one.owner.client_id) for one in cached[2]):
+            if all(one.owner is None or self.find_alive(one.owner.client_id) for one in cached[2]):
                 self._cached[kind, of] = (version, time.monotonic() + _LIVING_SECONDS, cached[2])
                 return cached[2]
         found = tuple(self._read(kind, of))

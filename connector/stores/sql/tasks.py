@@ -54,7 +54,7 @@ class SqlTaskStore(TaskStore):
             raise ProviderError(f"there is no client {self.client_id} in {self._db.title} any more")
 
     def is_there(self, destination: Destination, owner: str) -> bool:
-        return has_channel(self._db, destination) and self._liveness.living(self._db, owner) is not None
+        return has_channel(self._db, destination) and self._liveness.find_alive(self._db, owner) is not None
 
     def read(self, reference: tuple[int, int], max_body: int) -> Message:
         number, version = reference

@@ -16,7 +16,13 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.dropbox.clients import ClientFile, ClientLock, dead_clients, new_client_id
+from connector.stores.dropbox.clients import (
+    ClientDetails,
+    OwnClient,
+    dead_clients,
+    new_client_id,
+    remove_dead,
+)
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.waiting import wait_for
@@ -194,32 +200,33 @@ def test_client_ids_are_unique_sort_by_time_and_need_no_escape() -> None:
 def test_a_mark_that_cannot_be_read_is_of_a_client_that_was_no_adapter_yet(root: Path, content: str) -> None:
     (root / "unknown").write_text(content)
     (client,) = dead_clients(str(root), "own")
-    assert (client.client_id, client.info) == ("unknown", ClientFile())
-    client.remove()
+    assert (Path(client.path).name, ClientDetails.parse(client.read())) == ("unknown", ClientDetails())
+    remove_dead(client)
     assert list(root.iterdir()) == []
 
 
 def test_a_mark_with_more_in_it_than_this_version_knows_is_still_read(root: Path) -> None:
     (root / "later").write_text('{"application": "a", "instance": "i", "pid": 7, "colour": "red"}')
     (client,) = dead_clients(str(root), "own")
-    assert client.info == ClientFile("a", "i", pid=7)
-    client.release()
+    assert ClientDetails.parse(client.read()) == ClientDetails("a", "i", pid=7)
+    client.abandon()
 
 
 def test_what_else_lies_among_the_marks_is_left_alone(root: Path) -> None:
     (root / "directory").mkdir()
     (root / ".hidden").touch()
     (root / "link").symlink_to("/etc/passwd")
-    assert dead_clients(str(root), "own") == []
+    assert list(dead_clients(str(root), "own")) == []
 
 
 def test_a_mark_says_where_its_client_runs(root: Path) -> None:
-    mark = ClientLock(str(root), ClientFile.here("shop", "host-a"))
-    assert dead_clients(str(root), "own") == []
+    mark = OwnClient(str(root), ClientDetails.here("shop", "host-a"))
+    assert list(dead_clients(str(root), "own")) == []
     mark.abandon()
     (client,) = dead_clients(str(root), "own")
-    assert (client.info.application, client.info.instance, client.info.pid) == ("shop", "host-a", os.getpid())
-    client.release()
+    found = ClientDetails.parse(client.read())
+    assert (found.application, found.instance, found.pid) == ("shop", "host-a", os.getpid())
+    client.abandon()
 
 
 def test_a_full_disk_leaves_no_mark(root: Path, children: Any) -> None:

@@ -16,7 +16,7 @@ from connector.messaging.message import Message
 from connector.messaging.notes import ClientState
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.dropbox import heartbeat
+from connector.stores.dropbox import clients
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 
@@ -115,7 +115,7 @@ def test_what_it_claims_before_it_finds_out_is_given_back_until_its_process_has_
     provider.declare_dead(late.client_id)
     assert take_over(connection) == [0]
     monkeypatch.setattr(
-        heartbeat.time, "monotonic", lambda: late.store.context.heartbeat._beaten
+        clients.time, "monotonic", lambda: late.store.context.client._checked
     )  # no time passes for it
     assert poller.take(1, 0) is not None
     monkeypatch.undo()
