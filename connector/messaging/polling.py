@@ -54,7 +54,7 @@ class Poller(Protocol):
 
         Returns:
             the claims in the order of their numbers. Fewer than asked for only if no other message waits,
-            after a failure, or if :attr:`is_full`. With the capability ``fetches_ahead`` also if further
+            after a failure, or if :attr:`is_full`. If the client library fetches ahead, also while further
             messages are on their way. Empty if no message waits.
 
         Raises:

@@ -9,8 +9,15 @@ others can tell that the client is dead, and take over.
 A remote provider lends messages from a broker to a connection. Messages that the connection has not settled
 come back when the connection ends. No client takes over. The commit is a transaction of the broker. Most
 brokers give back all messages of a transaction or none, and count that as a delivery of each message. The
-capabilities ``takeover``, ``by_value``, ``transactions``, ``in_progress`` and ``shows_all`` name the
-differences of a remote provider.
+capabilities ``takeover``, ``transactions``, ``in_progress`` and ``shows_all`` name these differences.
+
+A local provider hands messages over by reference, a remote provider *by value*: a claim and a prepared
+message carry the whole message, in :attr:`~connector.messaging.claim.Claim.reference` and
+:attr:`~connector.messaging.settlement.Prepared.handle`. They can be read and sent even if the message itself
+is gone. A message prepared by value gets an id when it is sent. The client library of a broker may also fetch
+waiting messages *ahead*, before the poller claims them. No other poller or browser sees these messages, and
+no other cycle of the same poller gets them, until they are claimed and given back, or the poller is closed.
+The broker may count a delivery of each. The provider limits their number.
 
 The contract has two halves. The driver has the :class:`Connection`, which makes pollers and a waiter
 (:mod:`connector.messaging.polling`). A Spark task has a
@@ -48,27 +55,13 @@ class Capabilities:
         takeover: claims outlive their client, and another client takes over from a dead client. Otherwise
             claims come back when their connection ends, each with one delivery more, and there are no
             leftovers.
-        by_value: a claim and a prepared message carry the whole message, in
-            :attr:`~connector.messaging.claim.Claim.reference` and
-            :attr:`~connector.messaging.settlement.Prepared.handle`. They can be read and sent even if the
-            message itself is gone. A prepared message gets an id when it is sent.
         in_progress: a claim can move the message to an in-progress destination.
         transactions: the claims of one poller and cycle are one transaction of a broker. They are settled
             together, or all are given back (:meth:`Connection.settle`). A message that comes again is as its
             sender made it: the broker forgets counts and properties of a settlement that gives back. The
             adapter keeps them in its own state.
-        message_groups: a poller can leave the groups (JMSXGroupID) of which another client has a message in
-            progress. Otherwise ``by_group`` of :meth:`Connection.poller` has no effect.
         shows_all: claimed messages can be browsed, and a poller counts expired messages. Otherwise the broker
             shows only waiting messages, and puts expired messages aside itself.
-        fetches_ahead: the client library fetches waiting messages for a poller before the poller claims them.
-            No other poller or browser sees these messages, and no other cycle of the same poller gets them,
-            until they are claimed and given back, or the poller is closed. The broker may count a delivery of
-            each. The provider limits their number.
-        administers: a connection lists all queues, topics and subscriptions with the numbers of their
-            messages, uses the subscriptions of every client id, and ends its temporary destinations.
-            Otherwise the lists are empty. As in JMS, a connection has the shared subscriptions and those of
-            its own client id, and a temporary destination ends with its connection.
         shares_client_ids: the instances of an adapter have one client id, and so its subscriptions. Otherwise
             a client id belongs to one connection, and instances share a subscription without a client id.
         chooses_ids: the id of a message is known before the message is sent. Otherwise this provider makes no
@@ -81,13 +74,9 @@ class Capabilities:
     reliable: bool = True
     virtual_destinations: bool = False
     takeover: bool = True
-    by_value: bool = False
     transactions: bool = False
     in_progress: bool = True
-    message_groups: bool = False
     shows_all: bool = True
-    fetches_ahead: bool = False
-    administers: bool = True
     shares_client_ids: bool = True
     chooses_ids: bool = True
 
@@ -148,8 +137,8 @@ class Connection(Protocol):
                 selector.
             by_group: claim no message of a group that a message of another client, or of nobody, holds. Such
                 messages stay, and do not count as waiting. A message that another client is about to take
-                stays before its group: later messages of the group stay, too. No effect without the
-                capability ``message_groups``.
+                stays before its group: later messages of the group stay, too. No effect at a provider that
+                does not know the groups of other clients.
 
         Raises:
             CapabilityError: the provider cannot poll ``source``, or ``in_progress`` is a topic, a virtual
@@ -173,7 +162,7 @@ class Connection(Protocol):
     def subscriptions(self) -> Sequence[SubscriptionInfo]:
         """Returns all subscriptions of every client, by topic, name and client id.
 
-        For a remote provider the broker supplies the results of this, :meth:`names` and :meth:`destinations`.
+        Returns none if a broker does not tell. The same holds for :meth:`names` and :meth:`destinations`.
         """
 
     def names(self) -> Sequence[Destination]:

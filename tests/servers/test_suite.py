@@ -19,7 +19,8 @@ from tests.servers.conftest import CLIENT, Broker, resolved
 
 class BrokerSuite(ProviderSuite):
     able = JmsProvider.capabilities
-    has_limit = False
+    has_limit = administers = False
+    by_value = fetches_ahead = True
 
     @pytest.fixture
     def server(self) -> Broker:

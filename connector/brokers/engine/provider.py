@@ -44,11 +44,8 @@ class RemoteProvider(AdapterProvider):
         selectors=True,
         temporary_destinations=True,
         takeover=False,
-        by_value=True,
         transactions=True,
         shows_all=False,
-        fetches_ahead=True,
-        administers=False,
         shares_client_ids=False,
         chooses_ids=False,
     )

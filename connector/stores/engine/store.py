@@ -82,7 +82,7 @@ class Judge(Protocol):
     by_group: bool
     """Whether the reader leaves held groups (see :meth:`connector.messaging.provider.Connection.poller`).
 
-    The store decides, not the judge. A store without the capability ``message_groups`` has no regard to it.
+    The store decides, not the judge. A store that does not know the groups of other clients ignores it.
     """
 
     @abstractmethod

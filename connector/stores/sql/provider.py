@@ -56,7 +56,6 @@ class SqlProvider(AdapterProvider):
         selectors=True,
         temporary_destinations=True,
         virtual_destinations=True,
-        message_groups=True,
     )
 
     def __init__(

@@ -42,8 +42,8 @@ def needs(capability: str, *, has: bool = True) -> Callable[[Test], Test]:
     """Skips tests that do not fit the capabilities of the provider.
 
     Args:
-        capability: name in :class:`connector.messaging.provider.Capabilities`. The decorator is for a
-            test or for a class of tests.
+        capability: name in :class:`connector.messaging.provider.Capabilities`, or of an attribute of
+            :class:`SuiteBase`. The decorator is for a test or for a class of tests.
         has: False for tests of a provider without the capability.
     """
 
@@ -58,7 +58,7 @@ def needs(capability: str, *, has: bool = True) -> Callable[[Test], Test]:
 
         @wraps(target)
         def test(self: SuiteBase, *args: Any, **fixtures: Any) -> None:
-            if getattr(self.able, capability) is not has:
+            if _has(self, capability) is not has:
                 pytest.skip(f"the provider has {'no ' * has}{capability}, and says so")
             target(self, *args, **fixtures)
 
@@ -66,6 +66,12 @@ def needs(capability: str, *, has: bool = True) -> Callable[[Test], Test]:
         return test
 
     return decorate
+
+
+def _has(suite: SuiteBase | type[SuiteBase], capability: str) -> bool:
+    """Whether a provider has a capability."""
+    found: bool = getattr(suite.able if hasattr(Capabilities, capability) else suite, capability)
+    return found
 
 
 def _needs(test: Callable[..., Any]) -> Iterable[tuple[str, bool]]:
@@ -89,6 +95,24 @@ class SuiteBase:
     can_spoil: ClassVar[bool] = False
     """Whether another program can make a message of the provider unreadable. Then define ``spoil``."""
 
+    by_value: ClassVar[bool] = False
+    """Whether claims and prepared messages carry the whole message (:mod:`connector.messaging.provider`)."""
+
+    fetches_ahead: ClassVar[bool] = False
+    """Whether a client library fetches messages before they are claimed."""
+
+    message_groups: ClassVar[bool] = False
+    """Whether a poller by group leaves the groups of which another client has a message in progress."""
+
+    administers: ClassVar[bool] = True
+    """Whether a connection lists all queues, topics and subscriptions with the numbers of their messages.
+
+    Then the connection also uses the subscriptions of every client id, and ends its temporary destinations.
+
+    Otherwise the lists are empty. As in JMS, a connection has the shared subscriptions and those of its own
+    client id, and a temporary destination ends with its connection.
+    """
+
     wait_timeout: ClassVar[float] = 30.0
     """Seconds after which every client sees a message that was sent or given back."""
 
@@ -106,7 +130,7 @@ class SuiteBase:
                 continue
             fixtures = inspect.signature(test).parameters.keys()
             if (
-                any(getattr(able, capability) is not has for capability, has in _needs(test))
+                any(_has(cls, capability) is not has for capability, has in _needs(test))
                 or (not cls.has_limit and fixtures & {"limited", "strict"})
                 or (not cls.can_tell and "waiter" in fixtures)
                 or (not cls.can_spoil and fixtures & {"spoil", "bad"})
@@ -184,7 +208,7 @@ class SuiteBase:
 
     def take(self, poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
         """Takes a message that waits. A client library that fetches ahead may still be fetching it."""
-        if self.able.fetches_ahead:
+        if self.fetches_ahead:
             return self.take_soon(poller, cycle, sequence)
         claim = poller.take(cycle, sequence)
         assert claim is not None
@@ -200,7 +224,7 @@ class SuiteBase:
 
     def claim(self, poller: Poller, cycle: int, numbers: range) -> list[Claim]:
         """Claims a message for each number. The messages wait, as for :meth:`take`."""
-        if self.able.fetches_ahead:
+        if self.fetches_ahead:
             return self.claim_soon(poller, cycle, numbers)
         claims = list(poller.claim(cycle, numbers))
         assert len(claims) == len(numbers)
@@ -219,7 +243,7 @@ class SuiteBase:
 
     def release_fetched(self, source: Poller | Consumer) -> None:
         """Closes a poller or consumer that may have fetched messages ahead, so that others see them soon."""
-        if self.able.fetches_ahead:
+        if self.fetches_ahead:
             source.close()
 
     def count_after_return(self, begun: int) -> int:

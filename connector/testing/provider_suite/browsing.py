@@ -27,7 +27,7 @@ class BrowsingTests(SuiteBase):
         self.release_fetched(poller)
         shown = before if self.able.shows_all else before[3:]
         assert self.bodies_soon(connection, ORDERS, len(shown)) == shown
-        if self.able.fetches_ahead:
+        if self.fetches_ahead:
             poller = connection.poller(ORDERS)
         claims += [self.take(poller, sequence=n) for n in range(3, 5)]
         assert [self.load(connection, claim).body.decode() for claim in claims] == before

@@ -80,7 +80,7 @@ class SendingTests(SuiteBase):
         assert (claim.delivery_count, got.delivery_count, got.redelivered) == (0, 1, False)
         assert got.properties == {"kept": 1}
         assert got.message_id
-        assert message.message_id == (None if prepared and self.able.by_value else got.message_id)
+        assert message.message_id == (None if prepared and self.by_value else got.message_id)
 
     @pytest.mark.parametrize("wrong", ["class", "priority", "untyped property", "value of a property"])
     def test_a_message_that_is_not_valid_is_not_sent(self, connection: Connection, wrong: str) -> None:

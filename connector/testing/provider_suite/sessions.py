@@ -64,7 +64,7 @@ class SessionTests(SuiteBase):
         received = []
         for _ in range(2):
             received.append(self.receive_one(consumer))
-            if mode is AcknowledgeMode.INDIVIDUAL and self.able.fetches_ahead:
+            if mode is AcknowledgeMode.INDIVIDUAL and self.fetches_ahead:
                 received[-1].acknowledge()  # the consumer has the next message in the transaction of this one
         if mode is AcknowledgeMode.TRANSACTED:
             session.commit()
@@ -107,7 +107,7 @@ class SessionTests(SuiteBase):
         assert self.receive_one(consumer).body == b"1"
         messaging.stop()
         assert consumer.receive(0.1) is None
-        if not self.able.fetches_ahead:
+        if not self.fetches_ahead:
             assert self.bodies(connection, ORDERS) == ["2", "3"]
         messaging.start()
         assert [self.receive_one(consumer).body for _ in range(2)] == [b"2", b"3"]
@@ -169,7 +169,7 @@ class SessionTests(SuiteBase):
         """Checks delivery counts. With ``fetches_ahead`` a broker may count what nobody has received."""
         assert len(counts) == len(expected)
         for count, least in zip(counts, expected, strict=True):
-            assert count >= least if self.able.fetches_ahead else count == least
+            assert count >= least if self.fetches_ahead else count == least
 
     def delivery_counts(self, messaging: MessagingConnection, count: int) -> list[int]:
         """Returns the delivery counts of the messages of ORDERS."""

@@ -118,10 +118,10 @@ class TopicTests(SuiteBase):
         audit, books = connection.poller(AUDIT), connection.poller(BOOKS)
         self.send(connection, PRICES, "1")
         connection.settle([Settlement(self.take_soon(audit))])
-        if self.able.administers:
+        if self.administers:
             assert self.counts(connection) == {"audit": (0, 0), "books": (1, 0)}
         claim = self.take_soon(books, sequence=1)
-        if self.able.administers:
+        if self.administers:
             assert self.counts(connection) == {"audit": (0, 0), "books": (0, 1)}
         assert self.load(connection, claim).body == b"1"
 
@@ -135,10 +135,10 @@ class TopicTests(SuiteBase):
         connection.settle([Settlement(claims[0])])
         assert self.access(connection).load(references[1], 100).body == b"1"
         connection.settle([Settlement(claims[1])])
-        for reference in references if not self.able.by_value else ():
+        for reference in references if not self.by_value else ():
             with pytest.raises(LookupError):
                 self.access(connection).load(reference, 100)
-        if self.able.administers:
+        if self.administers:
             assert self.counts(connection) == {"audit": (0, 0), "books": (0, 0)}
 
     def test_what_is_given_back_goes_to_its_own_subscription_counted(self, connection: Connection) -> None:
@@ -247,7 +247,7 @@ class TopicTests(SuiteBase):
         connection.settle([Settlement(claim, sends=sends)])
         assert self.rest_soon(connection, relayed, 1) == ["on"]
         assert self.bodies(connection, NOTES) == ["note"]
-        if self.able.administers:
+        if self.administers:
             assert self.counts(connection)["audit"] == (0, 0)
 
     def test_senders_that_compete_reach_every_subscription_with_every_message(

@@ -33,7 +33,6 @@ class LentProvider(RemoteProvider):
     capabilities = Capabilities(
         selectors=True,
         takeover=False,
-        by_value=True,
         transactions=True,
         shows_all=False,
         chooses_ids=False,

@@ -14,6 +14,7 @@ from tests.brokers.engine.provider import LentProvider
 class TestLent(ProviderSuite):
     able = LentProvider.capabilities
     has_limit = False
+    by_value = True
 
     @pytest.fixture
     def provider(self, root: Path) -> LentProvider:

@@ -45,6 +45,7 @@ class _Suite(ProviderSuite):
 
     able = SqlProvider.capabilities
     can_spoil = True
+    message_groups = True
 
     @pytest.fixture(params=["""'{"bad": []}'""", "'[]'"])
     def spoil(self, engine: Engine, request: pytest.FixtureRequest) -> Callable[[Destination, str], None]:
