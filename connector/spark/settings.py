@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from connector.declare.problems import shown
 from connector.errors import PipelineError
+from connector.text.names import shown
 
 OWNED_SETTINGS: Final[Mapping[str, str]] = {
     "spark.master": "it is spark.master of adapter.yaml",
@@ -83,6 +83,8 @@ _NOT_REGISTERED: Final = (
 )
 """Prefixes before a name that belongs to the user or another system, or that Spark makes when it runs."""
 _MOST_EDITS: Final = 2
+_LETTERS_OF_AN_EDIT: Final = 6
+"""Names of fewer letters for each edit are other names, and not misspelt."""
 
 _SIZE: Final = re.compile(r"(-?[0-9]{1,19})([a-z]*)")
 _SIZE_UNITS: Final[dict[str, int]] = {
@@ -138,7 +140,7 @@ def misspelt_setting(name: str) -> str | None:
     if name.startswith(_NOT_REGISTERED) or name in (known := known_settings()):
         return None
     folded = name.casefold()
-    for edits in range(_MOST_EDITS + 1):
+    for edits in range(min(_MOST_EDITS, len(name) // _LETTERS_OF_AN_EDIT) + 1):
         for candidate in known:
             if abs(len(candidate) - len(name)) <= edits and _is_within(folded, candidate.casefold(), edits):
                 return candidate
