@@ -7,6 +7,7 @@ from typing import Any, Final
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import SECRET
 from connector.text.json_text import to_json_text
+from connector.text.names import cut
 
 _MASK: Final = "********"
 _MAX_DUMP: Final = 16 << 10
@@ -18,7 +19,7 @@ def dump(bo: BusinessObject) -> str:
         text = to_json_text(masked_values(bo), default=repr)
     except Exception as error:  # no trace may fail an event
         text = f"cannot be shown: {type(error).__name__}"
-    return text if len(text) <= _MAX_DUMP else f"{text[:_MAX_DUMP]}..."
+    return cut(text, _MAX_DUMP)
 
 
 def masked_values(bo: BusinessObject) -> dict[str, Any]:

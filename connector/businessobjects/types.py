@@ -37,6 +37,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from connector.text.decimals import ExactFloat, from_number, from_text, plain
+from connector.text.names import cut, shown
 
 SimpleValue = str | int | float | bool | Decimal
 Converter = Callable[[Any], SimpleValue]
@@ -132,23 +133,19 @@ def describe(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float | Decimal):
         try:
-            shown = str(value)
+            digits = str(value)
         except ValueError:  # an integer with more digits than Python writes
             return "a huge number"
-        return f"the number {_shorten(shown)}"
+        return f"the number {cut(digits, _SHOWN)}"
     if isinstance(value, Decimal):
         return "a huge number"
     if isinstance(value, str):
-        return f"the text {_shorten(value)!r}"
+        return f"the text {shown(value, _SHOWN)}"
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list | tuple):
         return "a list"
     return f"a value of type {type(value).__name__}"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _string_converter(max_length: int, is_secret: bool) -> Converter:

@@ -15,8 +15,9 @@ from connector.errors import DestinationError, SelectorError
 from connector.java import JAVA_LINE
 from connector.log import JSON_BEGIN, is_json, is_json_line
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.numbers import read_whole, shown
+from connector.messaging.numbers import read_whole
 from connector.messaging.selector import Selector, compile_selector, selector_text
+from connector.text.names import shown
 
 ConfigOption = Annotated[
     str,

@@ -6,9 +6,9 @@ from typing import Final
 
 from connector.cli.common import note
 from connector.config.loading import Configuration
-from connector.declare.problems import nearest
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.provider_kind import AdapterProvider
+from connector.text.names import nearest
 
 INPUT: Final = "input"
 

@@ -12,6 +12,7 @@ from connector.config.model import Connector
 from connector.events.summary import EventCounts, Summary
 from connector.log import is_json
 from connector.status import OutcomeKind, timestamp
+from connector.text.names import cut
 
 _ALWAYS: Final = 6
 _COLUMNS: Final = (
@@ -150,5 +151,4 @@ def _reasons(summary: Summary) -> list[str]:
 
 
 def _shortened(reason: str) -> str:
-    text = printable(" ".join(reason.split()))
-    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."
+    return cut(printable(" ".join(reason.split())), _MAX_LENGTH)

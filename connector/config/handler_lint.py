@@ -9,7 +9,6 @@ from pathlib import Path
 from connector.businessobjects.definition import Definitions
 from connector.config.metaobjects import Collected, Document
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.problems import nearest, shown
 from connector.declare.python_names import LookupProblem, check_class, check_function, missing_methods
 from connector.declare.reading import Location
 from connector.errors import ConfigurationError
@@ -17,6 +16,7 @@ from connector.formats.catalogue import SHIPPED, Catalogue
 from connector.formats.checks import check_mime_type
 from connector.formats.datahandler import Option, all_options
 from connector.formats.handlers import HANDLER_CLASS, HANDLER_METHODS, Handlers
+from connector.text.names import nearest, shown
 
 
 def check_handlers(

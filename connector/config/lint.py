@@ -15,13 +15,13 @@ from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
 from connector.config.subscription_reading import ReadEntry
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.problems import nearest, shown
 from connector.declare.reading import Reading, find, node_at
 from connector.declare.tree import Items, Table
 from connector.formats.catalogue import Catalogue
 from connector.formats.checks import check_single_attribute
 from connector.formats.handlers import OPTIONS_KEY, choose_handler, normal_mime_type
 from connector.sinks.subscription_model import CommonEntry, EntryCheck, PreparedEntry, SinkEntry
+from connector.text.names import nearest, shown
 
 
 @dataclass(slots=True)

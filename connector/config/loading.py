@@ -24,7 +24,7 @@ from connector.databases.settings import DatabaseSettings
 from connector.declare.environment import fill_in
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.problems import Position, Problems, nearest
+from connector.declare.problems import Position, Problems
 from connector.declare.reading import Location, field_names, find, read_section, report_missing
 from connector.declare.section import ProviderSection
 from connector.declare.tree import Items, Leaf, Table, is_absent, kind_of, read_file
@@ -35,6 +35,7 @@ from connector.java import find_java
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
+from connector.text.names import nearest
 
 
 @dataclass(frozen=True, slots=True)

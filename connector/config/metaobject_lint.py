@@ -21,7 +21,6 @@ from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_n
 from connector.businessobjects.types import DECIMAL, text_converter
 from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
-from connector.declare.problems import nearest, shown
 from connector.declare.reading import node_at
 from connector.declare.tree import Leaf
 from connector.errors import MalformedData
@@ -29,6 +28,7 @@ from connector.formats.catalogue import Catalogue
 from connector.formats.handlers import normal_mime_type
 from connector.requests.response_selector import ResponseSelector, misspellings
 from connector.requests.selector_values import Quoting
+from connector.text.names import nearest, shown
 
 _BLANK: Final = "CxBlank"
 """The text for a blank default in WBI Adapter for JMS."""

@@ -21,11 +21,12 @@ from connector.config.metaobject_model import (
     is_name,
 )
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.problems import Position, Problems, nearest, shown
+from connector.declare.problems import Position, Problems
 from connector.declare.reading import Location, Model, find, join, node_at, read_section
 from connector.declare.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.messaging.destination import parse_destination
 from connector.messaging.selector import selector_text
+from connector.text.names import nearest, shown
 
 _IGNORE: Final = "CxIgnore"
 """The text for no default in WBI Adapter for JMS."""

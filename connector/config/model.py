@@ -28,7 +28,6 @@ from connector.declare.destinations import (
     TEXT_OF_SELECTOR,
 )
 from connector.declare.pipeline_section import Pipeline
-from connector.declare.problems import shown
 from connector.declare.scalar import scalar
 from connector.declare.section import ProviderSection, Section
 from connector.declare.tree import Leaf
@@ -50,6 +49,7 @@ from connector.declare.value_types import (
     split_list,
 )
 from connector.messaging.destination import Destination
+from connector.text.names import shown
 
 Copies = Annotated[Destination, COPIES]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.problems import Problems, nearest, shown
+from connector.declare.problems import Problems
 from connector.declare.reading import read_section
 from connector.declare.section import DEFAULT_PROVIDER, ProviderSection
 from connector.declare.tree import Leaf, Table
@@ -19,6 +19,7 @@ from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.plugins import PlugInError
 from connector.state.file_systems import obstacle
+from connector.text.names import nearest, shown
 
 _log = logging.getLogger("connector.config")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from connector.declare.problems import nearest, shown
 from connector.declare.tree import Leaf
 from connector.declare.value_types import ValueType, as_found, leaf, refuse
 from connector.errors import DestinationError, SelectorError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.selector import compile_selector, selector_text
 from connector.messaging.selectors.identifiers import check_property_name
+from connector.text.names import nearest, shown
 
 MESSAGE_ID: Final = "JMSMessageID"
 CORRELATION_ID: Final = "JMSCorrelationID"

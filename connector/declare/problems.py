@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from connector.errors import Problem
+from connector.text.names import one_line
 
 
 class Position(NamedTuple):
@@ -94,29 +93,6 @@ class Problems:
         return sum(not item.problem.warning for item in self._collected)
 
 
-def one_line(text: str) -> str:
-    """Returns the text without line ends and control characters, so that a problem stays on one line."""
-    return "".join(c if c.isprintable() else " " for c in text)
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Returns the name that ``name`` most likely misspells. Upper and lower case do not matter."""
-    candidates = list(dict.fromkeys(names))
-    folded = name.casefold()
-    for candidate in candidates:
-        if candidate.casefold() == folded and candidate != name:
-            return candidate
-    by_folded = {candidate.casefold(): candidate for candidate in candidates if candidate != name}
-    # difflib is quadratic in the length of a text, and long texts are not misspelt names.
-    close = difflib.get_close_matches(folded[:120], by_folded, n=1, cutoff=0.6)
-    return by_folded[close[0]] if close else None
-
-
 def not_yet(what: str) -> str:
     """Returns the text of the mistake for a key or value of a later version."""
     return f"this version does not have {what} yet"
-
-
-def shown(text: str, limit: int = 80) -> str:
-    """Returns the text in quotes for an error message, shortened to ``limit`` characters."""
-    return repr(text if len(text) <= limit else text[: limit - 3] + "...")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from connector.declare.problems import nearest
 from connector.modules import find_installed, find_module, parse_source
+from connector.text.names import nearest
 
 _NAMES: Final[dict[tuple[Path, int, int], ModuleNames | str]] = {}
 

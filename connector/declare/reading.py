@@ -14,8 +14,9 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from connector.declare.problems import Position, Problems, nearest
+from connector.declare.problems import Position, Problems
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent, kind_of
+from connector.text.names import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 Location = tuple[int | str, ...]

@@ -16,9 +16,9 @@ from typing import Annotated, Any, Final
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from connector.declare.problems import nearest, shown
 from connector.declare.tree import Leaf, kind_of
 from connector.messaging.numbers import read_whole
+from connector.text.names import nearest, shown
 
 _REFERENCE: Final[dict[str, Any]] = {"type": "string", "pattern": r"\$\{"}
 """A reference to the environment, for the schema of an editor."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from connector.businessobjects.definition import Definition
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.problems import nearest, shown
 from connector.declare.reading import Location
 from connector.formats.catalogue import SHIPPED, Catalogue
 from connector.formats.handlers import normal_mime_type
 from connector.formats.single_attribute import ATTRIBUTE, holds_one_attribute, unfit
+from connector.text.names import nearest, shown
 
 
 def check_mime_type(

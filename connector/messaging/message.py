@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connector.messaging.bodies import decode_body
-from connector.messaging.numbers import MAX_LONG, SPACE, read_number, read_whole, shown
+from connector.messaging.numbers import MAX_LONG, SPACE, read_number, read_whole
+from connector.text.names import shown
 
 PropertyValue = bool | int | float | str
 

@@ -59,8 +59,3 @@ def read_number(text: str, *, finite: bool = True) -> float:
     if math.isinf(number):
         raise ValueError("the number is beyond the range of 64 bits")
     return number
-
-
-def shown(text: str) -> str:
-    """Returns a text in quotes for an error, at most some 40 characters of it."""
-    return repr(text if len(text) <= 40 else f"{text[:40]}...")

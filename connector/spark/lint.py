@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 
 from connector.declare.masking import MASK, is_secret
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.problems import shown
 from connector.spark.master import Master, WrongMaster, parse_master
 from connector.spark.settings import (
     expected_value,
@@ -20,6 +19,7 @@ from connector.spark.settings import (
     read_size,
     split_options,
 )
+from connector.text.names import shown
 
 _FIXED: Final = {"spark.speculation": "false", "spark.python.worker.reuse": "true"}
 """Owned settings that the user may write with the value that the event job sets."""

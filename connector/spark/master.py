@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from connector.declare.problems import nearest, shown
 from connector.errors import PipelineError
+from connector.text.names import nearest, shown
 
 _EXPECTED: Final = "local[*], local[4], spark://HOST:PORT, yarn or k8s://HOST:PORT"
 _LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]+)(?:, *([0-9]+))?\])?")

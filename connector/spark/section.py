@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field
 
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.problems import shown
 from connector.declare.value_types import PathName, Text, integer, one_or_list
 from connector.spark.lint import check_spark
 from connector.spark.settings import OWNED_SETTINGS, owner_reason
+from connector.text.names import shown
 
 DEFAULT_MASTER: Final = "local[*]"
 

@@ -10,6 +10,8 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from connector.text.names import cut, shown
+
 MAX_ZEROS: Final = 1000
 """Zeros that may stand between the digits of a number and its decimal point. A longer row is malformed,
 because a short number with an exponent would become a huge text."""
@@ -88,7 +90,7 @@ def from_text(value: str, digits: int = 0, scale: int | None = None) -> Decimal 
 
 def _parse(text: str, found: str) -> Decimal:
     if _NOTATION.fullmatch(text) is None:
-        raise ValueError(f"found the text {_shorten(found)!r}, expected a number")
+        raise ValueError(f"found the text {shown(found, _SHOWN)}, expected a number")
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -134,14 +136,10 @@ def _zeros(number: Decimal) -> int:
 
 def _too_many_zeros(text: str) -> str:
     return (
-        f"found the number {_shorten(text)}, expected at most {MAX_ZEROS} zeros between its digits and the "
-        "decimal point"
+        f"found the number {cut(text, _SHOWN)}, expected at most {MAX_ZEROS} zeros between its digits and "
+        "the decimal point"
     )
 
 
 def _show(number: Decimal) -> str:
-    return f"the number {_shorten(plain(number))}"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return f"the number {cut(plain(number), _SHOWN)}"

@@ -1,4 +1,4 @@
-"""Names in error texts: shortened, with the nearest right name."""
+"""Names and texts in errors: in quotes, shortened, on one line, with the nearest right name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from collections.abc import Iterable
 _SHOWN = 80
 
 
-def shown(name: str) -> str:
-    """Returns a name from a message as an error quotes the name: at most 80 characters."""
-    return repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}..."
+def cut(text: str, most: int = _SHOWN) -> str:
+    """Returns a text of at most ``most`` characters, and ``...`` for the rest."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def shown(text: str, most: int = _SHOWN) -> str:
+    """Returns a text in quotes for an error, at most ``most`` characters of it."""
+    return repr(text) if len(text) <= most else f"{text[:most]!r}..."
 
 
 def plain(name: str) -> str:
@@ -18,9 +23,24 @@ def plain(name: str) -> str:
     return name if len(name) <= _SHOWN and name.isprintable() and name.strip() == name != "" else shown(name)
 
 
+def one_line(text: str) -> str:
+    """Returns the text without line ends and control characters, so that an error stays on one line."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Returns the name that ``name`` most likely misspells. Upper and lower case do not matter."""
+    candidates = [candidate for candidate in dict.fromkeys(names) if candidate != name]
+    folded = name.casefold()
+    by_folded = {candidate.casefold(): candidate for candidate in reversed(candidates)}
+    if folded in by_folded:
+        return by_folded[folded]
+    # difflib is quadratic in the length of a text, and long texts are not misspelt names.
+    close = difflib.get_close_matches(folded[:120], by_folded, n=1, cutoff=0.6)
+    return by_folded[close[0]] if close else None
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Returns ``, did you mean 'Right'?`` if one of ``names`` is close to ``name``, else the empty text."""
-    folded = name[:_SHOWN].casefold()
-    by_folded = {candidate.casefold(): candidate for candidate in names}
-    close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)
-    return f", did you mean {by_folded[close[0]]!r}?" if close else ""
+    near = nearest(name, names)
+    return f", did you mean {near!r}?" if near is not None else ""

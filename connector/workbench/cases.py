@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from connector.businessobjects.definition import Definitions, Schema
 from connector.businessobjects.types import Converter
-from connector.declare.problems import Position, Problems, nearest, shown
+from connector.declare.problems import Position, Problems
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent, kind_of, read_file
 from connector.errors import DestinationError, UnknownBusinessObject
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import STANDARD_TYPES, PropertyValue, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
 from connector.regular_file import read_regular
+from connector.text.names import nearest, shown
 
 SUFFIX: Final = ".test.yaml"
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Union
 
-from connector.declare.problems import Problems, one_line
+from connector.declare.problems import Problems
 from connector.declare.scalar import scalar
 from connector.declare.tree import Items, Leaf, Node, parse
+from connector.text.names import one_line
 
 Entries = dict[str, Union[str, "Entries"]]
 Path = tuple[str, ...]

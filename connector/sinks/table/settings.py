@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from connector.businessobjects.definition import Definition
-from connector.declare.problems import nearest
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, leaf, refuse
 from connector.sinks.subscription_model import EntryCheck, TransactionalEntry
 from connector.sinks.table.mapping import TableMapping, WrongExpression, default_columns, source_of
 from connector.sinks.table.sink import OPERATIONS, TableSpec
+from connector.text.names import nearest
 
 _EXPECTED: Final = "DATABASE.TABLE or DATABASE.SCHEMA.TABLE"
 

@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from connector.text.names import cut
+
 _SHOWN: Final = 40
 
 
@@ -21,8 +23,7 @@ def read_json(stored: Any) -> Any:
     try:
         return orjson.loads(stored)
     except (ValueError, TypeError):
-        shown = repr(stored)
-        return NoJson(shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}...")
+        return NoJson(cut(repr(stored), _SHOWN))
 
 
 def write_json(value: object) -> str:

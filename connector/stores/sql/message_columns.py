@@ -19,6 +19,7 @@ from connector.messaging.message import (
     natural_type,
 )
 from connector.stores.sql.json_columns import NoJson
+from connector.text.names import cut
 
 HEADERS: Final = {
     "message_class": ("MessageClass", "T"),
@@ -129,8 +130,7 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def _show(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+    return cut(repr(value), _SHOWN)
 
 
 def _ignore(reason: str) -> None:

@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
 from connector.datahandlers.json_handler import parse_object
-from connector.declare.problems import shown
 from connector.errors import MalformedData
+from connector.text.names import shown
 from connector.workbench.drafting.draft import Draft, DraftObject, key
 from connector.workbench.drafting.kinds import BOOLEAN, HUGE, kind_of_number, kind_of_string, type_of_json
 

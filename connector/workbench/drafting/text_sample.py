@@ -8,9 +8,9 @@ import re
 import sys
 from typing import Final
 
-from connector.declare.problems import shown
 from connector.errors import MalformedData
 from connector.text.encoding import decode
+from connector.text.names import shown
 from connector.workbench.drafting.draft import Draft, key
 from connector.workbench.drafting.kinds import INTEGER, kind_of_text, type_of_texts
 from connector.workbench.drafting.shape import Shape, draft_shape

@@ -9,9 +9,10 @@ from typing import Final
 from connector.businessobjects.definition import OBJECT_EVENT_ID, SIMPLE_TYPES, Definition, Verb
 from connector.businessobjects.rules import split_rule_name
 from connector.config.metaobject_model import ALIASES, MATCH_KEYS, NAME_RULE, is_name
-from connector.declare.problems import Position, Problems, nearest, shown
+from connector.declare.problems import Position, Problems
 from connector.errors import ConfigurationError, Problem
 from connector.formats.catalogue import Catalogue
+from connector.text.names import nearest, shown
 from connector.workbench.metaobject_files import SUFFIX, Neighbours
 from connector.workbench.metaobject_text import DocumentText, Entries, Path, Places, file_text, remove
 from connector.workbench.repository_import.reader import Section

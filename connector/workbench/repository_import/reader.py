@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connector.declare.problems import Position, Problems, nearest, shown
+from connector.declare.problems import Position, Problems
 from connector.errors import ConfigurationError, MalformedData
 from connector.text.encoding import decode
+from connector.text.names import nearest, shown
 
 MAX_BYTES: Final = 32 << 20
 """The largest repository file that is read, in bytes."""
