@@ -103,7 +103,7 @@ KNOWN = {
     "brokers/jms/jvm.py start": "a test of the provider jms has it",
     "brokers/jms/registration.py _open": PROGRAM,
     "spark/fast_start.py FastStart._gateway": MACHINE,
-    "spark/fast_start.py FastStart.launch": MACHINE,
+    "spark/java_process.py JavaProcess.__init__": MACHINE,
     "spark/launcher.py Launcher.make": MACHINE,
     "spark/settings.py spark_jars": "PySpark is a dependency of the connector",
     "spark/batch_jobs.py BatchJobs._await_executors": CONNECTS,

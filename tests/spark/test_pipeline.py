@@ -245,7 +245,12 @@ def test_java_keeps_few_new_objects_unless_the_user_gives_it_memory(
     pipeline = SparkPipeline(Settings(conf=conf), tmp_path, "test")
     pipeline.launch()
     try:
-        words = Path(f"/proc/{pipeline._spark.pid}/cmdline").read_text().split("\0")
+        command = Path(f"/proc/{pipeline._spark.pid}/cmdline")
+        wait_for(
+            lambda: "/bin/sh" not in (text := command.read_text()) and text,
+            what="Java has replaced the shell",
+        )
+        words = command.read_text().split("\0")
         assert ("-XX:MaxNewSize=16m" in words) is is_limited
     finally:
         pipeline.stop()
