@@ -11,19 +11,33 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from connector.core.channel_client import ChannelClient, ChannelDelivery, ChannelTransaction
 from connector.core.channel_delivered import DeliveredMessages
 from connector.core.channel_receiver import Filter, NotAccepted, Receiver, Reference
+from connector.core.channel_transaction import ChannelTransaction
+from connector.core.consumer import SessionConsumer
 from connector.core.fair_lock import FairLock
+from connector.core.ledger import Delivery
 from connector.core.message_state import MessageState
+from connector.core.session import CoreSession
 from connector.errors import CapabilityError, ProviderError, SessionStateError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
-from connector.messaging.polling import Poller
 
 _log = logging.getLogger("connector.channel")
+
+
+class ChannelOwner(Protocol):
+    """The channels of one process: what a channel shares with the others."""
+
+    session: CoreSession
+    """Takes and settles. No thread holds its lock while a receiver handles a message."""
+    transactions: list[ChannelTransaction]
+    """The open transactions."""
+
+    def send(self, destination: Destination, message: Message) -> None:
+        """Sends a message and attempts delivery. Raises ProviderError if nothing was sent."""
 
 
 class Channel(ABC):
@@ -50,18 +64,19 @@ class Channel(ABC):
     A queue keeps such a message. A topic discards the message, but still acknowledges the message.
     """
 
-    def __init__(self, client: ChannelClient, destination: Destination) -> None:
+    def __init__(self, owner: ChannelOwner, destination: Destination) -> None:
         self.destination: Final = destination
         self.is_synchronous = False
-        self._client: Final = client
-        self._delivered: Final = DeliveredMessages(client)
+        self._owner: Final = owner
+        self._session: Final = owner.session
+        self._ledger: Final = owner.session.inbox.ledger
+        self._delivered: Final = DeliveredMessages(owner.session)
         self._delivering: Final = FairLock()
         """Held by the thread that delivers, so that the order holds (9)."""
         self._is_asked = False
         """Whether an attempt was asked for that has not begun."""
         self._closed = False
         self._ended = False
-        client.listeners[destination] = self._sent
 
     # -- what it is able to do -------------------------------------------------------------------------
 
@@ -73,7 +88,7 @@ class Channel(ABC):
     @property
     def is_reliable(self) -> bool:
         """Whether persistent messages in the channel survive a crash (2.1, 7.1)."""
-        return self._client.capabilities.reliable
+        return self._session.capabilities.reliable
 
     @property
     def is_transactional(self) -> bool:
@@ -151,7 +166,7 @@ class Channel(ABC):
                 )
             return self._handle_synchronously(message)
         if transaction is None:
-            self._client.send(self.destination, message)
+            self._owner.send(self.destination, message)
         else:
             transaction.send(self.destination, [message])
         return True
@@ -196,7 +211,6 @@ class Channel(ABC):
         if self._delivering.is_mine:
             self._is_asked = True
             return False
-        self._client.take_over_if_due()
         with self._delivery_lock():
             self._attempt()
             return not (self._closed or self._has_new())
@@ -246,14 +260,14 @@ class Channel(ABC):
             finally:
                 self._delivering.release()
 
-    def _sent(self, messages: Sequence[Message]) -> None:
+    def on_sent(self, messages: Sequence[Message]) -> None:
         """Called after this process has sent messages to the channel."""
         self._deliver_soon()
 
     def _attempt(self) -> None:
         """Attempts delivery of NEW messages. The caller holds the lock of delivery."""
-        with self._client.lock:
-            self._client.ledger.give_back_overdue()
+        with self._session.lock:
+            self._ledger.give_back_overdue()
             self._delivered.acknowledge_overdue()
             self._delivered.expire()
         self._deliver_new()
@@ -265,16 +279,22 @@ class Channel(ABC):
     def _has_new(self) -> bool:
         """Whether a NEW message remains after :meth:`_deliver_new`."""
 
-    def _take(self, poller: Poller) -> ChannelDelivery | None:
-        """Takes the next message of a poller, which no receiver has yet. Returns None if no message waits."""
-        with self._client.lock:
-            delivery = self._client.take(poller)
-            if delivery is not None:
-                claim = delivery.claim
-                load = partial(self._client.load, claim)
-                delivery.reference = Reference(claim.headers(), load, claim.delivery_count + 1)
-                delivery.on_end = self._delivered.remove
+    def _take(self, consumer: SessionConsumer) -> Delivery | None:
+        """Takes the next message of a consumer, which no receiver has yet. Returns None if none waits."""
+        with self._session.lock:
+            taken = self._session.inbox.claim(consumer, 1)
+            if not taken:
+                return None
+            delivery = taken[0]
+            delivery.begun = 0
+            load = partial(self._load, delivery)
+            delivery.reference = Reference(delivery.claim.headers(), load, delivery.claim.delivery_count + 1)
+            delivery.on_end = self._delivered.remove
             return delivery
+
+    def _load(self, delivery: Delivery) -> Message:
+        with self._session.lock:
+            return self._session.inbox.load(delivery)
 
     # -- acknowledgement -------------------------------------------------------------------------------
 
@@ -294,7 +314,7 @@ class Channel(ABC):
             SessionStateError: the channel is closed, or the transaction has ended.
             ProviderError: the provider failed. The call may be repeated.
         """
-        with self._client.lock:
+        with self._session.lock:
             self._check_open()
             self._delivered.acknowledge(message_id, receiver_id, transaction)
 
@@ -328,8 +348,8 @@ class Channel(ABC):
         """
         self._check_open()
         if state is MessageState.NOT_COMMITTED:
-            with self._client.lock:
-                sent = [one for transaction in self._client.transactions for one in transaction.sent]
+            with self._session.lock:
+                sent = [one for transaction in self._owner.transactions for one in transaction.sent]
             return [message for destination, message in sent if destination == self.destination]
         if state is MessageState.REMOVED:
             return []
@@ -367,11 +387,10 @@ class Channel(ABC):
                 "close the channel from another thread, or after the receiver has returned"
             )
         self._closed = True  # a running delivery ends after the current message
-        with self._delivering, self._client.lock:
-            if not (self._ended or self._client.is_closed):
+        with self._delivering, self._session.lock:
+            if not (self._ended or self._session.closing):
                 self._ended = True
-                self._client.listeners.pop(self.destination, None)
-                self._client.ledger.give_back_overdue()
+                self._ledger.give_back_overdue()
                 self._delivered.acknowledge_overdue()
                 self._close()
 
@@ -381,4 +400,5 @@ class Channel(ABC):
     def _check_open(self) -> None:
         if self._closed:
             raise SessionStateError(f"{self.destination} is closed; open it again")
-        self._client.check_open()
+        if self._session.closing:
+            raise SessionStateError("the channels of this process are closed; open them anew")

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
-from connector.core.channel_client import ChannelClient, ChannelDelivery, ChannelTransaction
 from connector.core.channel_receiver import NotAccepted, Receiver
-from connector.core.ledger import DeliveryState
+from connector.core.channel_transaction import ChannelTransaction
+from connector.core.ledger import Delivery, DeliveryState
+from connector.core.session import CoreSession
 from connector.errors import ClaimLost
 
 _log = logging.getLogger("connector.channel")
@@ -37,20 +38,21 @@ class DeliveredMessages:
     Even an early positive acknowledgement finds the delivery (5.3.4).
     """
 
-    def __init__(self, client: ChannelClient) -> None:
-        self._client: Final = client
-        self._held: Final[dict[tuple[str, str], ChannelDelivery]] = {}
+    def __init__(self, session: CoreSession) -> None:
+        self._session: Final = session
+        self._ledger: Final = session.inbox.ledger
+        self._held: Final[dict[tuple[str, str], Delivery]] = {}
         """By message id and receiver id."""
         self._acknowledged: Final[OrderedDict[tuple[str, str], None]] = OrderedDict()
 
-    def deliver(self, receiver: Receiver, delivery: ChannelDelivery) -> DeliveryResult:
+    def deliver(self, receiver: Receiver, delivery: Delivery) -> DeliveryResult:
         """Hands a message to a receiver. The message is DELIVERED afterwards unless refused.
 
         Raises:
             ProviderError: an acknowledgement could not be made. The next attempt repeats the call.
         """
         key = (delivery.reference.message_id, receiver.receiver_id)
-        with self._client.lock:
+        with self._session.lock:
             if key in self._held:
                 # another message of the same id, delivered when the receiver has acknowledged the first
                 return DeliveryResult.BROKEN
@@ -60,7 +62,7 @@ class DeliveredMessages:
             self._held[key] = delivery
         result = self._call(receiver, delivery)
         if result is not DeliveryResult.TAKEN:
-            with self._client.lock:
+            with self._session.lock:
                 del self._held[key]
                 delivery.receiver_id = ""
                 delivery.begun = 0
@@ -72,10 +74,10 @@ class DeliveredMessages:
         Raises:
             ProviderError: as :meth:`deliver`.
         """
-        with self._client.lock:
+        with self._session.lock:
             self.expire()
         for delivery in self.held_by(receiver.receiver_id):
-            with self._client.lock:
+            with self._session.lock:
                 if not delivery.may_come_again:
                     continue  # acknowledged meanwhile
                 delivery.reference = delivery.reference.next_delivery()
@@ -83,7 +85,7 @@ class DeliveredMessages:
             self._call(receiver, delivery)  # a receiver that refuses or raises keeps the message
         return not self.held_by(receiver.receiver_id)
 
-    def _call(self, receiver: Receiver, delivery: ChannelDelivery) -> DeliveryResult:
+    def _call(self, receiver: Receiver, delivery: Delivery) -> DeliveryResult:
         result = DeliveryResult.BROKEN
         positive: bool | None = None
         delivery.is_handled = True
@@ -100,7 +102,7 @@ class DeliveredMessages:
             )
         finally:  # an interrupted receiver (Ctrl-C) may have seen the message: a negative acknowledgement
             delivery.is_handled = False
-        with self._client.lock:
+        with self._session.lock:
             if positive or delivery.is_acknowledged:
                 self._acknowledge_quietly([delivery])
                 result = DeliveryResult.TAKEN
@@ -109,9 +111,9 @@ class DeliveredMessages:
         return result
 
     def acknowledge(self, message_id: str, receiver_id: str, transaction: ChannelTransaction | None) -> None:
-        """See :meth:`connector.core.channel.Channel.acknowledge`."""
+        """Acknowledges a message of a receiver, as :meth:`connector.core.channel.Channel.acknowledge`."""
         key = (message_id, receiver_id)
-        with self._client.lock:
+        with self._session.lock:
             delivery = self._held.get(key)
             if delivery is None:
                 if key in self._acknowledged:
@@ -123,16 +125,16 @@ class DeliveredMessages:
                     "redelivered"
                 )
             if transaction is not None:
-                transaction.log(delivery)
+                transaction.acknowledge(delivery)
             else:
                 self._acknowledge(delivery)
 
-    def _acknowledge(self, delivery: ChannelDelivery) -> None:
+    def _acknowledge(self, delivery: Delivery) -> None:
         """Cancels the negative acknowledgement. The last positive acknowledgement removes the message."""
         delivery.is_acknowledged = True  # if the provider fails, the next attempt acknowledges
-        self._client.ledger.acknowledge([delivery])
+        self._ledger.acknowledge([delivery])
 
-    def _acknowledge_quietly(self, deliveries: Iterable[ChannelDelivery]) -> None:
+    def _acknowledge_quietly(self, deliveries: Iterable[Delivery]) -> None:
         for delivery in deliveries:
             try:
                 self._acknowledge(delivery)
@@ -153,9 +155,9 @@ class DeliveredMessages:
             for delivery in self._held.values()
             if delivery.may_come_again and delivery.reference.has_expired()
         ]
-        self._client.ledger.give_back(expired)
+        self._ledger.give_back(expired)
 
-    def remove(self, delivery: ChannelDelivery) -> None:
+    def remove(self, delivery: Delivery) -> None:
         """Removes an ended delivery."""
         key = (delivery.reference.message_id, delivery.receiver_id)
         if self._held.get(key) is delivery:
@@ -165,18 +167,18 @@ class DeliveredMessages:
                 if len(self._acknowledged) > _REMEMBERED:
                     self._acknowledged.popitem(last=False)
 
-    def held_by(self, receiver_id: str) -> list[ChannelDelivery]:
+    def held_by(self, receiver_id: str) -> list[Delivery]:
         """Returns the deliveries of one receiver, in the order of delivery."""
-        with self._client.lock:
+        with self._session.lock:
             held = [delivery for delivery in self._held.values() if delivery.receiver_id == receiver_id]
         return sorted(held, key=lambda delivery: delivery.reference)
 
     def receivers_of(self, message_id: str) -> frozenset[str]:
         """Returns the receivers that have a message (5.3.1)."""
-        with self._client.lock:
+        with self._session.lock:
             return frozenset(receiver for identity, receiver in self._held if identity == message_id)
 
-    def all(self) -> list[ChannelDelivery]:
+    def all(self) -> list[Delivery]:
         """Returns all deliveries: a message once for each receiver."""
-        with self._client.lock:
+        with self._session.lock:
             return list(self._held.values())

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from connector.core.channel import Channel
-from connector.core.channel_client import ChannelClient, ChannelDelivery
+from connector.core.channel import Channel, ChannelOwner
 from connector.core.channel_delivered import DeliveryResult
 from connector.core.channel_receiver import Receiver, Reference, Registration
+from connector.core.consumer import SessionConsumer
+from connector.core.ledger import Delivery
 from connector.core.message_state import MessageState
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.polling import Poller
 
 
 class QueueChannel(Channel):
@@ -29,11 +29,11 @@ class QueueChannel(Channel):
 
     is_storing_undeliverable = True
 
-    def __init__(self, client: ChannelClient, destination: Destination) -> None:
-        super().__init__(client, destination)
+    def __init__(self, owner: ChannelOwner, destination: Destination) -> None:
+        super().__init__(owner, destination)
         self._registrations: tuple[Registration, ...] = ()
         self._next = 0
-        self._pollers: dict[str, Poller] = {}
+        self._consumers: dict[str, SessionConsumer] = {}
         """By the text of the selector."""
         self._is_some_refused = False
 
@@ -50,7 +50,7 @@ class QueueChannel(Channel):
             SessionStateError: the channel is closed.
         """
         registration = Registration(receiver, selector)
-        with self._client.lock:
+        with self._session.lock:
             self._check_open()
             if any(other.receiver.receiver_id == receiver.receiver_id for other in self._registrations):
                 raise ValueError(f"{self.destination} has a receiver {receiver.receiver_id} already")
@@ -58,8 +58,7 @@ class QueueChannel(Channel):
         self._deliver_soon()
 
     def remove_receiver(self, receiver_id: str) -> None:
-        """See :meth:`connector.core.channel.Channel.remove_receiver`."""
-        with self._client.lock:
+        with self._session.lock:
             others = tuple(one for one in self._registrations if one.receiver.receiver_id != receiver_id)
             if len(others) == len(self._registrations):
                 raise LookupError(f"{self.destination} has no receiver {receiver_id}")
@@ -69,11 +68,11 @@ class QueueChannel(Channel):
         return [registration.receiver for registration in self._in_turn() if registration.wants(reference)]
 
     def _in_turn(self) -> list[Registration]:
-        with self._client.lock:
+        with self._session.lock:
             start = self._next % len(self._registrations) if self._registrations else 0
             return [*self._registrations[start:], *self._registrations[:start]]
 
-    def _sent(self, messages: Sequence[Message]) -> None:
+    def on_sent(self, messages: Sequence[Message]) -> None:
         # without a receiver for these messages, an attempt would take and give back all others
         for message in messages:
             headers = replace(message, body=b"")
@@ -82,13 +81,13 @@ class QueueChannel(Channel):
                 return
 
     def _deliver_new(self) -> None:
-        refused: list[ChannelDelivery] = []
+        refused: list[Delivery] = []
         self._is_some_refused = False
         if not self._registrations:
             return
-        poller = self._poller_for(self._selector())
+        consumer = self._consumer_for(self._selector())
         try:
-            while not self._closed and (delivery := self._take(poller)) is not None:
+            while not self._closed and (delivery := self._take(consumer)) is not None:
                 if not self._offer(delivery):
                     refused.append(delivery)  # given back at the end: each message is offered once
         finally:
@@ -98,26 +97,26 @@ class QueueChannel(Channel):
     def _has_new(self) -> bool:
         if self._registrations and not self._selector():
             return self._is_some_refused  # the attempt has seen all messages
-        delivery = self._take(self._poller_for(""))
+        delivery = self._take(self._consumer_for(""))
         if delivery is not None:
             self._give_back([delivery])
         return delivery is not None
 
-    def _give_back(self, deliveries: list[ChannelDelivery]) -> None:
+    def _give_back(self, deliveries: list[Delivery]) -> None:
         """Gives messages back as NEW. If the provider fails, the next attempt gives them back."""
-        with self._client.lock:
+        with self._session.lock:
             for delivery in deliveries:
-                self._client.ledger.give_back_later(delivery)
-            self._client.ledger.give_back_overdue()
+                self._ledger.give_back_later(delivery)
+            self._ledger.give_back_overdue()
 
-    def _offer(self, delivery: ChannelDelivery) -> bool:
+    def _offer(self, delivery: Delivery) -> bool:
         """Hands a message to the first willing receiver. Returns whether a receiver has taken it."""
         for registration in self._in_turn():
             if (
                 registration.wants(delivery.reference)
                 and self._delivered.deliver(registration.receiver, delivery) is DeliveryResult.TAKEN
             ):
-                with self._client.lock:
+                with self._session.lock:
                     if registration in self._registrations:
                         self._next = self._registrations.index(registration) + 1
                 return True
@@ -126,32 +125,36 @@ class QueueChannel(Channel):
     def _selector(self) -> str:
         """Returns a selector for every message that a receiver may want. Empty = all messages."""
         selectors = [registration.selector for registration in self._registrations]
-        if not (self._client.capabilities.selectors and all(selectors)):
+        if not (self._session.capabilities.selectors and all(selectors)):
             return ""
         return " OR ".join(f"({selector})" for selector in dict.fromkeys(selectors))
 
-    def _poller_for(self, selector: str) -> Poller:
-        with self._client.lock:
-            poller = self._pollers.get(selector)
-            if poller is None:
-                for other in [text for text in self._pollers if text]:  # of earlier receivers
-                    self._pollers.pop(other).close()
-                poller = self._pollers[selector] = self._client.poller(self.destination, selector)
-            return poller
+    def _consumer_for(self, selector: str) -> SessionConsumer:
+        with self._session.lock:
+            consumer = self._consumers.get(selector)
+            if consumer is None:
+                for other in [text for text in self._consumers if text]:  # of earlier receivers
+                    self._consumers.pop(other).close()
+                consumer = self._consumers[selector] = self._session.consumer(self.destination, selector)
+            return consumer
 
     def _browse(self) -> list[Message]:
         try:
-            return self._client.browse(self.destination)
+            return self._all_in(self.destination)
         except UnknownDestination:
             return []  # nothing was ever sent to this queue
 
+    def _all_in(self, destination: Destination) -> list[Message]:
+        with self._session.lock:
+            return list(self._session.connection.browse(destination))
+
     def _in_state(self, state: MessageState) -> list[Message]:
-        with self._client.lock:
+        with self._session.lock:
             delivered = {delivery.reference.message_id for delivery in self._delivered.all()}
             found = self._browse()
-            if found and self._client.capabilities.virtual_destinations:
+            if found and self._session.capabilities.virtual_destinations:
                 in_process = Destination("queue", f"{self.destination.name}~PROCESSING")
-                delivered.update(message.message_id or "" for message in self._client.browse(in_process))
+                delivered.update(message.message_id or "" for message in self._all_in(in_process))
         return [
             message
             for message in found
@@ -159,6 +162,6 @@ class QueueChannel(Channel):
         ]
 
     def _close(self) -> None:
-        self._client.ledger.give_back(self._delivered.all())
-        for poller in self._pollers.values():
-            poller.close()
+        self._ledger.give_back(self._delivered.all())
+        for consumer in self._consumers.values():
+            consumer.close()

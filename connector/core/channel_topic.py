@@ -8,27 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from connector.core.channel import Channel
-from connector.core.channel_client import ChannelClient, ChannelDelivery
+from connector.core.channel import Channel, ChannelOwner
 from connector.core.channel_delivered import DeliveryResult
 from connector.core.channel_receiver import Receiver, Reference, Registration
+from connector.core.consumer import SessionConsumer
+from connector.core.ledger import Delivery
 from connector.core.message_state import MessageState
 from connector.errors import ClaimLost
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.polling import Poller
-from connector.messaging.subscription import TopicSubscription
 
 
 class _Share(Registration):
     """One receiver and its messages."""
 
-    def __init__(self, receiver: Receiver, selector: str, poller: Poller, durable: bool) -> None:
+    def __init__(self, receiver: Receiver, selector: str, consumer: SessionConsumer, durable: bool) -> None:
         super().__init__(receiver, selector)
-        self.poller = poller
+        self.consumer = consumer
         self.durable = durable
         self.removed = False
-        self.waiting: list[ChannelDelivery] = []
+        self.waiting: list[Delivery] = []
         """NEW messages that were taken for this receiver, which is broken."""
 
 
@@ -40,8 +39,8 @@ class TopicChannel(Channel):
 
     is_storing_undeliverable = False
 
-    def __init__(self, client: ChannelClient, destination: Destination) -> None:
-        super().__init__(client, destination)
+    def __init__(self, owner: ChannelOwner, destination: Destination) -> None:
+        super().__init__(owner, destination)
         self._shares: tuple[_Share, ...] = ()
 
     def add_receiver(self, receiver: Receiver, selector: str = "", *, durable: bool = False) -> None:
@@ -60,7 +59,7 @@ class TopicChannel(Channel):
             SessionStateError: the channel is closed.
             ProviderError: the subscription cannot be made.
         """
-        with self._client.lock:
+        with self._session.lock:
             self._check_open()
             share = self._find(receiver.receiver_id)
             if share is None:
@@ -77,18 +76,15 @@ class TopicChannel(Channel):
         self._deliver_soon()
 
     def _subscribe(self, receiver: Receiver, selector: str, durable: bool) -> _Share:
-        wanted = TopicSubscription(
-            self.destination,
-            name=receiver.receiver_id if durable else "",
-            client_id=self._client.client_id,
-            durable=durable,
-            selector=selector,
-        )
-        return _Share(receiver, selector, self._client.poller(wanted), durable)
+        session, topic = self._session, self.destination
+        if durable:
+            consumer = session.durable_consumer(topic, receiver.receiver_id, selector)
+        else:
+            consumer = session.consumer(topic, selector)
+        return _Share(receiver, selector, consumer, durable)
 
     def remove_receiver(self, receiver_id: str) -> None:
-        """See :meth:`connector.core.channel.Channel.remove_receiver`."""
-        with self._client.lock:
+        with self._session.lock:
             share = self._find(receiver_id)
             if share is None or share.removed:
                 raise LookupError(f"{self.destination} has no receiver {receiver_id}")
@@ -102,7 +98,7 @@ class TopicChannel(Channel):
             SubscriptionError: there is no such subscription, or its receiver was not removed, or has
                 messages.
         """
-        self._client.unsubscribe(receiver_id)
+        self._session.unsubscribe(receiver_id)
 
     def _receivers(self, reference: Reference) -> list[Receiver]:
         return [share.receiver for share in self._shares if not share.removed and share.wants(reference)]
@@ -121,13 +117,13 @@ class TopicChannel(Channel):
         return any(share.waiting for share in self._shares)
 
     def _deliver_share(self, share: _Share) -> None:
-        waiting: list[ChannelDelivery] = []
+        waiting: list[Delivery] = []
         try:
             while not (self._closed or share.removed) and (delivery := self._next_of(share)) is not None:
                 waiting.append(delivery)
                 if delivery.reference.has_expired():
-                    with self._client.lock:
-                        self._client.ledger.give_back([delivery])  # the provider then handles its expiration
+                    with self._session.lock:
+                        self._ledger.give_back([delivery])  # the provider then handles its expiration
                     waiting.pop()
                     continue
                 result = DeliveryResult.REFUSED
@@ -140,31 +136,31 @@ class TopicChannel(Channel):
         finally:
             share.waiting = waiting + share.waiting
 
-    def _next_of(self, share: _Share) -> ChannelDelivery | None:
+    def _next_of(self, share: _Share) -> Delivery | None:
         """Returns the next NEW message of a share. Messages that have waited come first."""
-        with self._client.lock:
-            return share.waiting.pop(0) if share.waiting else self._take(share.poller)
+        with self._session.lock:
+            return share.waiting.pop(0) if share.waiting else self._take(share.consumer)
 
-    def _discard(self, deliveries: Iterable[ChannelDelivery]) -> None:
-        with self._client.lock:
+    def _discard(self, deliveries: Iterable[Delivery]) -> None:
+        with self._session.lock:
             for delivery in deliveries:
                 try:
-                    self._client.ledger.acknowledge([delivery])
+                    self._ledger.acknowledge([delivery])
                 except ClaimLost:
                     pass  # another client has the message now
 
     def _drain(self, share: _Share) -> None:
         """Ends the share of a removed receiver once the receiver has no more messages."""
-        with self._client.lock:
+        with self._session.lock:
             self._drop_waiting(share)
             if share.removed and not self._delivered.held_by(share.receiver.receiver_id):
-                share.poller.close()
+                share.consumer.close()
                 self._shares = tuple(other for other in self._shares if other is not share)
 
     def _drop_waiting(self, share: _Share) -> None:
         """Discards the waiting messages of a removed receiver. Keeps the messages of a durable receiver."""
         if share.durable:
-            self._client.ledger.give_back(share.waiting)
+            self._ledger.give_back(share.waiting)
         else:
             while (delivery := self._next_of(share)) is not None:
                 self._discard([delivery])
@@ -174,17 +170,17 @@ class TopicChannel(Channel):
         """Returns the NEW messages. Takes all messages of the receivers to see them."""
         for share in self._shares:
             if not share.removed:
-                while (delivery := self._take(share.poller)) is not None:
+                while (delivery := self._take(share.consumer)) is not None:
                     share.waiting.append(delivery)
         return [delivery.reference for share in self._shares for delivery in share.waiting]
 
     def _browse(self) -> list[Message]:
-        with self._client.lock:
+        with self._session.lock:
             delivered = [delivery.reference for delivery in self._delivered.all()]
             return _loaded([*self._new(), *delivered])
 
     def _in_state(self, state: MessageState) -> list[Message]:
-        with self._client.lock:
+        with self._session.lock:
             new = self._new()
             delivered = [delivery.reference for delivery in self._delivered.all()]
             if state is MessageState.DELIVERED:
@@ -197,9 +193,9 @@ class TopicChannel(Channel):
             self._drop_waiting(share)
             if not share.durable:
                 self._discard(self._delivered.held_by(share.receiver.receiver_id))
-        self._client.ledger.give_back(self._delivered.all())
+        self._ledger.give_back(self._delivered.all())
         for share in self._shares:
-            share.poller.close()
+            share.consumer.close()
         self._shares = ()
 
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 from types import TracebackType
 from typing import TypeVar
 
-from connector.core.channel_client import ChannelClient, ChannelTransaction
+from connector.core.channel import ChannelOwner
 from connector.core.channel_queue import QueueChannel
 from connector.core.channel_topic import TopicChannel
-from connector.errors import DestinationError
+from connector.core.channel_transaction import ChannelTransaction, Sent
+from connector.core.session import sole_session
+from connector.core.takeover import take_over
+from connector.errors import DestinationError, SessionStateError
+from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
 from connector.messaging.provider import Provider
 
 _Channel = TypeVar("_Channel", QueueChannel, TopicChannel)
 
 
-class Channels:
+class Channels(ChannelOwner):
     """Queues and topics by name. A context manager. Thread-safe.
+
+    All channels take and settle with one session, in which each message is acknowledged by itself. A second
+    session sends. In an unreliable provider a sender may wait for room (JBoss Messaging Core, 3.1). Meanwhile
+    other threads can acknowledge, because acknowledgements make room.
 
     The constructor takes over the DELIVERED messages of dead processes. They are NEW again, and flagged as
     redelivered (JBoss Messaging Core, 2 and 5.3).
@@ -31,9 +41,19 @@ class Channels:
     """
 
     def __init__(self, provider: Provider, client_id: str = "") -> None:
-        self._client = ChannelClient(provider, client_id)
+        mode, capabilities = AcknowledgeMode.INDIVIDUAL, provider.capabilities
+        self.session = sole_session(
+            provider.connect(client_id=client_id), mode, capabilities, client_id=client_id
+        )
+        self.transactions: list[ChannelTransaction] = []
         self._channels: dict[Destination, QueueChannel | TopicChannel] = {}
-        self._client.take_over(at_start=True)
+        self._keys = itertools.count(1)
+        try:
+            self._sender = sole_session(provider.connect(), AcknowledgeMode.AUTO, capabilities)
+            take_over(self.session.connection, at_start=True)
+        except BaseException:
+            self.session.abandon()
+            raise
 
     def queue(self, name: str) -> QueueChannel:
         """Returns the queue of this name, the same at every call until the queue is closed.
@@ -59,7 +79,32 @@ class Channels:
         Raises:
             SessionStateError: the channels are closed.
         """
-        return ChannelTransaction(self._client)
+        with self.session.lock:
+            self._check_open()
+            key = f"channel|{next(self._keys)}|"
+            made = ChannelTransaction(self.session, key, self._attempt_delivery, self.transactions.remove)
+            self.transactions.append(made)
+            return made
+
+    def send(self, destination: Destination, message: Message) -> None:
+        """Sends a message and attempts delivery. Called by a channel.
+
+        Raises:
+            ProviderError: nothing was sent.
+        """
+        if not self.session.capabilities.reliable:
+            # in a transaction, the claims of this process take up no room while the message waits for room
+            with self.transaction() as transaction:
+                transaction.send(destination, [message])
+            return
+        self._sender.dispatch(destination, [message])
+        self._attempt_delivery([(destination, message)])
+
+    def _attempt_delivery(self, sent: Sent) -> None:
+        for destination in dict.fromkeys(destination for destination, _ in sent):
+            channel = self._channels.get(destination)
+            if channel is not None:
+                channel.on_sent([message for where, message in sent if where == destination])
 
     def take_over(self) -> int:
         """Makes the DELIVERED messages of dead processes NEW again. Returns the number of messages.
@@ -69,7 +114,9 @@ class Channels:
         Raises:
             ProviderError: a commit of a dead process cannot be finished.
         """
-        return self._client.take_over()
+        with self.session.lock:
+            self._check_open()
+            return take_over(self.session.connection, at_start=False)
 
     def close(self) -> None:
         """Closes every channel. Messages of open transactions are lost. Repeatable.
@@ -80,11 +127,14 @@ class Channels:
         """
         for channel in list(self._channels.values()):
             channel.close()
-        self._client.close()
+        self.session.close()
+        self._sender.close()
 
     def abandon(self) -> None:
         """Ends the channels as a crash of this process would, for tests of recovery."""
-        self._client.abandon()
+        with self.session.lock:
+            self.session.abandon()
+            self._sender.abandon()
 
     def __enter__(self) -> Channels:
         return self
@@ -95,13 +145,17 @@ class Channels:
         self.close()
 
     def _open(self, kind: type[_Channel], destination: Destination) -> _Channel:
-        with self._client.lock:
-            self._client.check_open()
+        with self.session.lock:
+            self._check_open()
             channel = self._channels.get(destination)
             if not isinstance(channel, kind) or channel.is_closed:
-                channel = kind(self._client, destination)
+                channel = kind(self, destination)
                 self._channels[destination] = channel
             return channel
+
+    def _check_open(self) -> None:
+        if self.session.closing:
+            raise SessionStateError("the channels of this process are closed; open them anew")
 
 
 def _plain(name: str) -> str:

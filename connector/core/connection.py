@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import secrets
 import threading
-from collections.abc import Callable
 from types import TracebackType
 
 from connector.core.session import CoreSession
-from connector.core.takeover import INTERVAL, TakeoverTimer, try_take_over
+from connector.core.session_owner import SessionOwner
+from connector.core.takeover import INTERVAL, try_take_over
 from connector.errors import SessionStateError
 from connector.messaging import client
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Capabilities, Connection, Provider
-from connector.tracebacks import error_text
-
-_log = logging.getLogger("connector.core")
+from connector.messaging.provider import Connection, Provider
 
 
-class MessagingConnection(client.MessagingConnection):
+class MessagingConnection(SessionOwner, client.MessagingConnection):
     """A connection to a provider, for all sessions of a program.
 
     Args:
@@ -43,34 +39,19 @@ class MessagingConnection(client.MessagingConnection):
         start: bool = True,
         takeover_interval: float = INTERVAL,
     ) -> None:
-        self._client_id = client_id
-        self.exception_listener: Callable[[Exception], object] | None = None
         self._provider = provider
         self._origin = client_id or secrets.token_hex(8)
-        self._started = start
+        own = provider.connect(client_id=client_id, origin=self._origin)  # holds the client id
+        super().__init__(own, provider.capabilities, client_id, takeover_interval)
+        self.started = start
         self._lock = threading.Lock()
         self._sessions: list[CoreSession] = []
-        self._schedule = TakeoverTimer(takeover_interval)
         self._closed = False
-        self._own = provider.connect(client_id=client_id, origin=self._origin)  # holds the client id
         try:
-            try_take_over(self._own, at_start=True)
+            try_take_over(own, at_start=True)
         except BaseException:
-            self._own.abandon()
+            own.abandon()
             raise
-
-    @property
-    def client_id(self) -> str:
-        return self._client_id
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._provider.capabilities
-
-    @property
-    def started(self) -> bool:
-        """Whether messages are delivered now."""
-        return self._started
 
     def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> CoreSession:
         self._check_open()
@@ -85,14 +66,14 @@ class MessagingConnection(client.MessagingConnection):
 
     def start(self) -> None:
         self._check_open()
-        self._started = True
+        self.started = True
 
     def stop(self) -> None:
         self._check_open()
         sessions = self._all()
         for session in sessions:
             session.refuse_own_listener()
-        self._started = False
+        self.started = False
         for session in sessions:
             session.wait_for_listener()
 
@@ -119,51 +100,21 @@ class MessagingConnection(client.MessagingConnection):
 
     # -- what its sessions need ----------------------------------------------------------------------
 
-    def report(self, error: Exception) -> None:
-        """Calls the exception listener, or logs the error if there is none."""
-        listener = self.exception_listener
-        if listener is None:
-            _log.error("the connection has failed", extra={"reason": error_text(error)}, exc_info=error)
-            return
-        try:
-            listener(error)
-        except Exception:
-            _log.exception("the exception listener raised an exception")
-
-    def is_takeover_due(self) -> bool:
-        """Whether the calling session must look for dead clients now."""
-        return self._schedule.is_due()
-
     def temporary(self, kind: str) -> Destination:
-        """Returns a new temporary destination for all sessions. The destination ends with this connection."""
         with self._lock:
             self._check_open()
-            return self._own.temporary(kind)
+            return super().temporary(kind)
 
     def delete_temporary(self, destination: Destination) -> None:
-        """Ends a temporary destination.
-
-        Raises:
-            DestinationError: the destination cannot be ended here.
-        """
         with self._lock:
             self._check_open()
-            self._own.delete_temporary(destination)
+            super().delete_temporary(destination)
 
     def remove_session(self, session: CoreSession, connection: Connection, *, broken: bool) -> None:
-        """Removes an ended session.
-
-        Args:
-            connection: the provider connection of the session.
-            broken: whether claims of the session are not settled. A takeover settles them.
-        """
         with self._lock:
             if session in self._sessions:
                 self._sessions.remove(session)
-        if broken:
-            connection.abandon()
-        else:
-            connection.close()
+        super().remove_session(session, connection, broken=broken)
 
     def _all(self) -> list[CoreSession]:
         with self._lock:

@@ -4,59 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 from connector.core.acknowledgement import POLICIES
 from connector.core.consumer import SessionConsumer
-from connector.core.ledger import Delivery, Ledger, load
+from connector.core.ledger import MAX_BODY, Delivery, Ledger, load
+from connector.core.session_owner import SessionOwner
 from connector.core.takeover import try_take_over
 from connector.core.transaction import Transaction
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.access import MessageAccess
 from connector.messaging.client import AcknowledgeMode, ReceivedMessage
-from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Capabilities, Connection
-
-
-class SessionOwner(Protocol):
-    """The connection of a session."""
-
-    @property
-    def client_id(self) -> str:
-        """The client id of JMS. Empty = none."""
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The capabilities of the provider."""
-
-    @property
-    def started(self) -> bool:
-        """Whether messages are delivered now."""
-
-    def report(self, error: Exception) -> None:
-        """Calls the exception listener."""
-
-    def is_takeover_due(self) -> bool:
-        """Whether the calling session must look for dead clients now."""
-
-    def temporary(self, kind: str) -> Destination:
-        """Returns a new temporary destination of the connection."""
-
-    def delete_temporary(self, destination: Destination) -> None:
-        """Ends a temporary destination.
-
-        Raises:
-            DestinationError: the destination cannot be ended here.
-        """
-
-    def remove_session(self, session: Any, connection: Connection, *, broken: bool) -> None:
-        """Called when the session has ended and no longer uses its provider connection.
-
-        Args:
-            broken: whether claims of the session are not settled. A takeover settles them.
-        """
+from connector.messaging.provider import Connection
 
 
 class Inbox:
@@ -71,10 +31,10 @@ class Inbox:
         self._connection = connection
         self._access = access
         self._owner = owner
-        self._ledger = Ledger(
+        self.ledger = Ledger(
             connection, apart=mode is AcknowledgeMode.INDIVIDUAL and owner.capabilities.transactions
         )
-        self._policy = POLICIES[mode](self._ledger)
+        self._policy = POLICIES[mode](self.ledger)
         self._transactions = 0
         self.transaction = self._begin() if mode is AcknowledgeMode.TRANSACTED else None
         self._consumers: list[SessionConsumer] = []
@@ -94,7 +54,7 @@ class Inbox:
         """Removes a closed consumer. Closes the poller at once, or after the last message."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)
-            if consumer.ends_with_it and self._ledger.is_held(consumer.poller):
+            if consumer.ends_with_it and self.ledger.is_held(consumer.poller):
                 self._closing.append(consumer.poller)
             else:
                 consumer.poller.close()
@@ -110,12 +70,12 @@ class Inbox:
         if not self._owner.started:
             return []
         self._policy.on_idle()
-        self._ledger.give_back_overdue()
+        self.ledger.give_back_overdue()
         if self._owner.is_takeover_due():
             try_take_over(self._connection, at_start=False)
-        return self._ledger.take(consumer.poller, Delivery, most)
+        return self.ledger.take(consumer.poller, most)
 
-    def load(self, delivery: Delivery, max_body: int) -> Message:
+    def load(self, delivery: Delivery, max_body: int = MAX_BODY) -> Message:
         """Reads a message. Raises the errors of :meth:`connector.messaging.access.MessageAccess.load`."""
         return load(self._access, delivery.claim, max_body)
 
@@ -126,7 +86,7 @@ class Inbox:
             ClaimLost: another client has the only message.
             ProviderError: the provider failed. The deliveries stay open.
         """
-        self._ledger.acknowledge(deliveries)
+        self.ledger.acknowledge(deliveries)
         self._close_settled()
 
     def take(self, consumer: SessionConsumer) -> tuple[Delivery, Message] | None:
@@ -145,7 +105,7 @@ class Inbox:
             try:
                 return delivery, load(self._access, delivery.claim)
             except LookupError:  # removed by hand between claim and read
-                self._ledger.remove(delivery)
+                self.ledger.remove(delivery)
             except ProviderError:
                 self._give_back_unseen(delivery)
                 raise
@@ -194,7 +154,7 @@ class Inbox:
         except ClaimLost:
             raise  # another client gives the message back
         except ProviderError:
-            self._ledger.give_back_later(delivery)
+            self.ledger.give_back_later(delivery)
             raise
         self._close_settled()
 
@@ -221,7 +181,7 @@ class Inbox:
         if self.transaction is not None:
             self._roll_back(self.transaction)
         else:
-            self._ledger.give_back(self._ledger.open())
+            self.ledger.give_back(self.ledger.open())
         self._close_settled()
 
     def close(self) -> None:
@@ -232,7 +192,7 @@ class Inbox:
         """
         self._policy.on_close()
         self.give_back()
-        self._ledger.give_back_overdue()
+        self.ledger.give_back_overdue()
         for consumer in self._consumers:
             consumer.closed = True
             consumer.poller.close()
@@ -242,10 +202,10 @@ class Inbox:
             if self.transaction is not None:
                 self._roll_back(self.transaction)
             else:
-                self._ledger.give_back([delivery])
+                self.ledger.give_back([delivery])
         except ProviderError:
             if self.transaction is None:
-                self._ledger.give_back_later(delivery)
+                self.ledger.give_back_later(delivery)
             raise
 
     def _roll_back(self, transaction: Transaction) -> None:
@@ -255,14 +215,14 @@ class Inbox:
     def _begin(self) -> Transaction:
         self._transactions += 1
         key = f"{self._connection.client_id}|{self._transactions}|"
-        return Transaction(self._access, self._ledger, key, gives_back=True)
+        return Transaction(self._access, self.ledger, key, gives_back=True)
 
     def _give_back_unseen(self, delivery: Delivery) -> None:
         delivery.begun = 0
-        self._ledger.give_back_later(delivery)
+        self.ledger.give_back_later(delivery)
 
     def _close_settled(self) -> None:
         if self._closing:
-            for poller in [poller for poller in self._closing if not self._ledger.is_held(poller)]:
+            for poller in [poller for poller in self._closing if not self.ledger.is_held(poller)]:
                 self._closing.remove(poller)
                 poller.close()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final
 
+from connector.core.channel_receiver import Reference
 from connector.errors import ClaimLost
 from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
@@ -15,7 +16,7 @@ from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import Prepared, Settlement
 
-_MAX_BODY: Final = 1 << 40
+MAX_BODY: Final = 1 << 40
 
 
 class DeliveryState(Enum):
@@ -38,7 +39,22 @@ class Delivery:
         poller: the poller that took the message.
     """
 
-    __slots__ = ("begun", "claim", "poller", "settlement", "state")
+    __slots__ = (
+        "begun",
+        "claim",
+        "in_transactions",
+        "is_acknowledged",
+        "is_handled",
+        "on_end",
+        "poller",
+        "receiver_id",
+        "reference",
+        "settlement",
+        "state",
+    )
+
+    reference: Reference
+    """The reference that a receiver gets. Set by a channel."""
 
     def __init__(self, claim: Claim, poller: Poller) -> None:
         self.claim = claim
@@ -48,16 +64,25 @@ class Delivery:
         """How often the program has, or may have, seen the message since the claim."""
         self.settlement = Settlement(claim)
         """What an acknowledgement makes of the message: no copy, unless the program sets another outcome."""
+        self.in_transactions = 0
+        """Number of open transactions of channels that acknowledge the delivery."""
+        self.receiver_id = ""
+        """The receiver of a channel that has the message. Empty = none, so that the message is NEW."""
+        self.is_handled = False
+        """Whether the receiver is handling the message now."""
+        self.is_acknowledged = False
+        """Whether the receiver has acknowledged the message. The provider may not have done so yet."""
+        self.on_end: Callable[[Delivery], None] | None = None
+        """Tells a channel that the delivery has ended."""
 
-    def set_state(self, state: DeliveryState) -> None:
-        """Sets the final state of the delivery. Called by the ledger."""
-        self.state = state
+    @property
+    def may_come_again(self) -> bool:
+        """Whether the receiver can ask for the message once more."""
+        is_answered = self.is_handled or self.is_acknowledged or self.in_transactions
+        return self.state is DeliveryState.OPEN and not is_answered
 
 
-_Delivery = TypeVar("_Delivery", bound=Delivery)
-
-
-def load(access: MessageAccess, claim: Claim, max_body: int = _MAX_BODY) -> Message:
+def load(access: MessageAccess, claim: Claim, max_body: int = MAX_BODY) -> Message:
     """Reads the message of a claim. Raises the errors of :meth:`MessageAccess.load`."""
     message = access.load(claim.reference, max_body)
     message.destination = str(claim.destination)
@@ -81,11 +106,10 @@ class Ledger:
         self._overdue: list[Delivery] = []
         self._number = 0
 
-    def take(self, poller: Poller, kind: type[_Delivery], most: int = 1) -> list[_Delivery]:
+    def take(self, poller: Poller, most: int = 1) -> list[Delivery]:
         """Takes the next messages of ``poller`` and returns open deliveries. Empty if no message waits.
 
         Args:
-            kind: the class of the deliveries.
             most: number of messages. A ledger of cycles takes one.
 
         Raises:
@@ -98,7 +122,7 @@ class Ledger:
             claims = poller.claim(1, range(number, number + most))
         taken = []
         for claim in claims:
-            delivery = self._open[claim.sequence] = kind(claim, poller)
+            delivery = self._open[claim.sequence] = Delivery(claim, poller)
             taken.append(delivery)
         if taken:
             self._number = claims[-1].sequence + 1
@@ -115,7 +139,9 @@ class Ledger:
     def remove(self, delivery: Delivery, state: DeliveryState = DeliveryState.RETURNED) -> None:
         """Removes a delivery whose message is gone or belongs to another client."""
         self._open.pop(delivery.claim.sequence, None)
-        delivery.set_state(state)
+        delivery.state = state
+        if delivery.on_end is not None:
+            delivery.on_end(delivery)
 
     def acknowledge(
         self, deliveries: Iterable[Delivery], sends: Sequence[Prepared] = (), *, fenced: bool = False

@@ -8,16 +8,17 @@ acknowledge, and :mod:`connector.core.transaction` holds the transactions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from connector.core.consumer import Listener, SessionConsumer
 from connector.core.dispatch import Dispatcher
 from connector.core.fair_lock import FairLock
-from connector.core.inbox import Inbox, SessionOwner
+from connector.core.inbox import Inbox
 from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
+from connector.core.session_owner import SessionOwner
 from connector.core.subscriptions import check
 from connector.core.transaction import Transaction
 from connector.errors import CapabilityError, SessionStateError, UnknownDestination
@@ -25,7 +26,7 @@ from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage, S
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection
+from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.selector import compile_selector, selector_text
 from connector.messaging.subscription import TopicSubscription
 
@@ -37,18 +38,21 @@ class CoreSession(Session):
     """A session on a connection of a provider.
 
     Args:
-        connection: of the provider, for this session only. It stays an attribute, for code of the connector
-            that needs more than a session has.
+        connection: of the provider, for this session only.
         mode: of acknowledgement.
         owner: the connection of JMS.
+
+    Requests and channels also use ``connection``, ``inbox`` and ``lock``. They settle in ways that JMS
+    does not have.
     """
 
     def __init__(self, connection: Connection, mode: AcknowledgeMode, owner: SessionOwner) -> None:
         self.mode = mode
         self.connection = connection
         self._owner = owner
-        self._inbox = Inbox(connection, connection.access().open(), mode, owner)
-        self._lock = FairLock()
+        self.inbox = Inbox(connection, connection.access().open(), mode, owner)
+        self.lock = FairLock()
+        """Held while the session is used, and while a listener runs."""
         self._dispatcher: Dispatcher | None = None
         self._closing = False
         self._closed = False
@@ -56,6 +60,11 @@ class CoreSession(Session):
     @property
     def transacted(self) -> bool:
         return self.mode is AcknowledgeMode.TRANSACTED
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The capabilities of the provider."""
+        return self._owner.capabilities
 
     @property
     def reliable(self) -> bool:
@@ -108,10 +117,10 @@ class CoreSession(Session):
 
     def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
         """Sends the messages of a producer: in the transaction, or at once and all together."""
-        with self._lock:
+        with self.lock:
             self._check_open()
-            if self._inbox.transaction is not None:
-                return self._inbox.transaction.send(destination, messages)
+            if self.inbox.transaction is not None:
+                return self.inbox.transaction.send(destination, messages)
             return list(self.connection.send(destination, messages))
 
     # -- consumers ---------------------------------------------------------------------------------
@@ -170,7 +179,7 @@ class CoreSession(Session):
 
     def unsubscribe(self, name: str) -> None:
         self._require(self._owner.capabilities.topics, "topics")
-        with self._lock:
+        with self.lock:
             self._check_open()
             self.connection.unsubscribe(name, self._owner.client_id)
 
@@ -200,10 +209,10 @@ class CoreSession(Session):
         return self._consume(lambda: self.connection.poller(wanted), ends_with_it=not wanted.durable)
 
     def _consume(self, make: Callable[[], Poller], *, ends_with_it: bool = False) -> SessionConsumer:
-        with self._lock:
+        with self.lock:
             self._check_open()
             consumer = SessionConsumer(self, make(), ends_with_it=ends_with_it)
-            self._inbox.add(consumer)
+            self.inbox.add(consumer)
             return consumer
 
     def _selector(self, selector: str) -> str:
@@ -221,70 +230,42 @@ class CoreSession(Session):
             raise SessionStateError(f"the consumer of {consumer.poller.destination} {state}")
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            with self._lock:
+            with self.lock:
                 if self._closing or consumer.closed:
                     return None
-                taken = self._inbox.receive(consumer)
+                taken = self.inbox.receive(consumer)
                 if taken is not None:
                     return self._make_received(*taken)
                 left = _SLICE if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     return None
-                self._inbox.wait(min(left, _SLICE))
-
-    def take(self, consumer: SessionConsumer, most: int) -> list[Delivery]:
-        """Takes up to ``most`` messages without reading them. Does not wait. For code of the connector.
-
-        Raises:
-            ProviderError: the provider failed.
-        """
-        with self._lock:
-            self._check_open()
-            return self._inbox.claim(consumer, most)
-
-    def load(self, delivery: Delivery, max_body: int) -> Message:
-        """Reads a message. Raises the errors of :meth:`connector.messaging.access.MessageAccess.load`."""
-        with self._lock:
-            return self._inbox.load(delivery, max_body)
-
-    def settle(self, deliveries: Sequence[Delivery]) -> None:
-        """Settles messages that :meth:`take` has returned, together, each as its ``settlement`` says.
-
-        Raises:
-            ClaimLost: another client has the only message.
-            ProviderError: the provider failed. The deliveries stay open.
-        """
-        with self._lock:
-            self._check_open()
-            self._inbox.settle(deliveries)
+                self.inbox.wait(min(left, _SLICE))
 
     def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
         """Sets a listener, as :meth:`connector.messaging.client.Consumer.listen`."""
-        with self._lock:
+        with self.lock:
             self._check_open()
             if consumer.closed:
                 raise SessionStateError(f"the consumer of {consumer.poller.destination} is closed")
             consumer.listener = listener
             if self._dispatcher is None and listener is not None:
-                self._dispatcher = Dispatcher(
-                    self._inbox, self._lock, self._make_received, self._owner.report
-                )
+                self._dispatcher = Dispatcher(self.inbox, self.lock, self._make_received, self._owner.report)
 
     def remove(self, consumer: SessionConsumer) -> None:
         """Removes a closed consumer."""
-        with self._lock:
-            self._inbox.remove(consumer)
+        with self.lock:
+            self.inbox.remove(consumer)
 
     def _make_received(self, delivery: Delivery, message: Message) -> ReceivedMessage:
         return ReceivedMessage.of(message, lambda: self._acknowledge(delivery))
 
     def _acknowledge(self, delivery: Delivery) -> None:
-        with self._lock:
+        with self.lock:
             if self._closed:
                 raise SessionStateError(
                     "the session is closed: messages without acknowledgement are redelivered"
                 )
-            self._inbox.acknowledge(delivery)
+            self.inbox.acknowledge(delivery)
 
     # -- acknowledging -----------------------------------------------------------------------------
 
@@ -295,29 +276,29 @@ class CoreSession(Session):
             sends_expired: whether a message that has expired meanwhile is sent, too. Otherwise such a message
                 rolls the transaction back.
         """
-        with self._lock:
-            self._inbox.commit(self._transaction("commit"), sends_expired=sends_expired)
+        with self.lock:
+            self.inbox.commit(self._transaction("commit"), sends_expired=sends_expired)
 
     def rollback(self) -> None:
-        with self._lock:
+        with self.lock:
             self._transaction("rollback")
-            self._inbox.give_back()
+            self.inbox.give_back()
 
     def recover(self) -> None:
-        with self._lock:
+        with self.lock:
             self._check_open()
             if self.transacted:
                 raise SessionStateError("a transacted session has no recover(): call rollback()")
-            self._inbox.give_back()
+            self.inbox.give_back()
 
     def _transaction(self, what: str) -> Transaction:
         self._check_open()
-        if self._inbox.transaction is None:
+        if self.inbox.transaction is None:
             raise SessionStateError(
                 f"{what}() is for transacted sessions, and this one is {self.mode.name}: make it with "
                 "AcknowledgeMode.TRANSACTED"
             )
-        return self._inbox.transaction
+        return self.inbox.transaction
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -326,13 +307,13 @@ class CoreSession(Session):
         self._closing = True  # first, because this ends a receive in another thread
         if self._dispatcher is not None:
             self._dispatcher.stop()
-        with self._lock:
+        with self.lock:
             if self._closed:
                 return
             self._closed = True
             broken = True
             try:
-                self._inbox.close()
+                self.inbox.close()
                 broken = False
             finally:
                 self._owner.remove_session(self, self.connection, broken=broken)
@@ -355,7 +336,7 @@ class CoreSession(Session):
 
     def wait_for_listener(self) -> None:
         """Waits until no listener of this session runs. Returns at once in a listener of this session."""
-        with self._lock:
+        with self.lock:
             pass
 
     def __enter__(self) -> CoreSession:
@@ -384,3 +365,24 @@ class CoreSession(Session):
     def _require(self, able: bool, what: str) -> None:
         if not able:
             raise CapabilityError(f"this provider has no {what}: choose another provider, or use no {what}")
+
+
+def sole_session(
+    connection: Connection, mode: AcknowledgeMode, capabilities: Capabilities, **options: Any
+) -> CoreSession:
+    """Returns the only session of a connection of a provider. The connection ends with the session.
+
+    Args:
+        connection: abandoned if the session cannot be made.
+        mode: of acknowledgement.
+        capabilities: of the provider.
+        options: of :class:`~connector.core.session_owner.SessionOwner`.
+
+    Raises:
+        ProviderError: the connection has failed.
+    """
+    try:
+        return CoreSession(connection, mode, SessionOwner(connection, capabilities, **options))
+    except BaseException:
+        connection.abandon()
+        raise

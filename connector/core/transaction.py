@@ -32,7 +32,8 @@ class Transaction:
         self._ledger = ledger
         self._key = key
         self._gives_back = gives_back
-        self._deliveries: list[Delivery] = []
+        self.deliveries: list[Delivery] = []
+        """The deliveries that the commit acknowledges."""
         self._prepared: list[Prepared] = []
         self._first_to_expire = 0
 
@@ -61,7 +62,7 @@ class Transaction:
 
     def acknowledge(self, delivery: Delivery) -> None:
         """Adds a delivery that the commit acknowledges."""
-        self._deliveries.append(delivery)
+        self.deliveries.append(delivery)
 
     def commit(self, *, sends_expired: bool = False) -> None:
         """Sends and acknowledges everything.
@@ -81,20 +82,20 @@ class Transaction:
             if self._prepared:
                 self._access.sync()
         except ProviderError as error:  # a second sync would not write the missing page
-            self._undo(str(error), error)
+            self.undo(str(error), error)
         try:
-            self._ledger.acknowledge(self._deliveries, self._prepared, fenced=True)
+            self._ledger.acknowledge(self.deliveries, self._prepared, fenced=True)
         except ClaimLost as error:
-            self._undo(f"what was received or sent is not this client's any more: {error}", error)
+            self.undo(f"what was received or sent is not this client's any more: {error}", error)
         except SettlementError:
             raise  # nothing has happened, and another attempt may succeed
         except ProviderError:  # after the commit point: recovery finishes the commit
-            for delivery in self._deliveries:
+            for delivery in self.deliveries:
                 if delivery.state is DeliveryState.OPEN:
                     self._ledger.remove(delivery, DeliveryState.ACKNOWLEDGED)
-            self._end()
+            self.end()
             raise
-        self._end()
+        self.end()
 
     def rollback(self) -> None:
         """Sends nothing and acknowledges nothing.
@@ -102,10 +103,10 @@ class Transaction:
         Raises:
             ProviderError: the rollback failed. Nothing has changed.
         """
-        self._ledger.give_back(self._deliveries if self._gives_back else (), self._prepared)
+        self._ledger.give_back(self.deliveries if self._gives_back else (), self._prepared)
         for prepared in self._prepared:
             self._access.discard(prepared)
-        self._end()
+        self.end()
 
     def check_expiry(self) -> None:
         """Rolls back if a message to be sent has expired (JBoss Messaging Core, 5.1.3).
@@ -114,14 +115,16 @@ class Transaction:
             TransactionRolledBack: a message has expired.
         """
         if 0 < self._first_to_expire <= time.time_ns() // 1_000_000:
-            self._undo("a message to be sent has expired before the commit")
+            self.undo("a message to be sent has expired before the commit")
 
-    def _undo(self, why: str, cause: Exception | None = None) -> NoReturn:
+    def undo(self, why: str, cause: Exception | None = None) -> NoReturn:
+        """Rolls back, and raises TransactionRolledBack."""
         self.rollback()
         outcome = "what was received comes again" if self._gives_back else "nothing was acknowledged"
         raise TransactionRolledBack(
             f"{why}; the transaction was rolled back: nothing was sent, {outcome}"
         ) from cause
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Marks the transaction as ended."""
         self.is_open = False

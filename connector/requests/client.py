@@ -30,8 +30,7 @@ from functools import partial
 from typing import Any, Final
 
 from connector.businessobjects.instance import BusinessObject
-from connector.core.session import CoreSession
-from connector.core.sole_owner import sole_session
+from connector.core.session import CoreSession, sole_session
 from connector.errors import CapabilityError, ConnectorError, ProviderError, RequestRefused, SettlementError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination

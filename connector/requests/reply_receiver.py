@@ -305,7 +305,9 @@ class ReplyReceiver:
         """Takes replies, ``most`` at a time, until there are no more or the batch is full."""
         while batch.size < MAX_BATCH:
             wanted = min(MAX_BATCH - batch.size, most)
-            taken = self._try(consumer.poller.destination, partial(self.session.take, consumer, wanted))
+            taken = self._try(
+                consumer.poller.destination, partial(self.session.inbox.claim, consumer, wanted)
+            )
             batch.size += len(taken)
             yield from taken
             if len(taken) < wanted:
@@ -335,7 +337,7 @@ class ReplyReceiver:
     def _load(self, delivery: Delivery) -> tuple[Answer, Message]:
         """Returns the answer and the message. The answer of an unreadable reply is a failure."""
         try:
-            message = self.session.load(delivery, self._max_body)
+            message = self.session.inbox.load(delivery, self._max_body)
             return message, message
         except (MalformedData, LookupError) as error:
             if isinstance(error, LookupError):
@@ -351,7 +353,7 @@ class ReplyReceiver:
         """
         for delivery in batch.awaited:
             try:
-                self.session.settle([delivery])
+                self.session.inbox.settle([delivery])
             except ClaimLost as error:  # moved away by hand, or another client took this one for dead ...
                 _log.warning(
                     "a reply was removed by another program while this adapter read the reply",
@@ -363,7 +365,7 @@ class ReplyReceiver:
     def _settle_late(self, deliveries: list[Delivery]) -> None:
         """Settles late replies together. If that is not possible, keeps them for another attempt."""
         try:
-            self.session.settle(deliveries)
+            self.session.inbox.settle(deliveries)
         except SettlementError as error:
             _log.error(
                 "settling late replies failed and is tried again",

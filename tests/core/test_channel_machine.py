@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from connector.core.channel_client import ChannelTransaction
+from connector.core.channel_transaction import ChannelTransaction
 from connector.core.message_state import MessageState
 from connector.errors import ClaimLost, TransactionRolledBack
 from connector.messaging.message import Message

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from connector.core.sole_owner import sole_session
+from connector.core.session import sole_session
 from connector.errors import ProviderError
 from connector.messaging.client import AcknowledgeMode, ReceivedMessage
 from connector.messaging.message import Message
