@@ -287,8 +287,12 @@ class Channel(ABC):
                 return None
             delivery = taken[0]
             delivery.begun = 0
-            load = partial(self._load, delivery)
-            delivery.reference = Reference(delivery.claim.headers(), load, delivery.claim.delivery_count + 1)
+            delivery.reference = Reference(
+                delivery.claim.headers(),
+                partial(self._load, delivery),
+                delivery.claim.delivery_count + 1,
+                partial(self._delivered.acknowledge_delivery, delivery),
+            )
             delivery.on_end = self._delivered.remove
             return delivery
 

@@ -129,6 +129,10 @@ class DeliveredMessages:
             else:
                 self._acknowledge(delivery)
 
+    def acknowledge_delivery(self, delivery: Delivery) -> None:
+        """Acknowledges a delivery for :meth:`connector.core.channel_receiver.Reference.acknowledge`."""
+        self.acknowledge(delivery.reference.message_id, delivery.receiver_id, None)
+
     def _acknowledge(self, delivery: Delivery) -> None:
         """Cancels the negative acknowledgement. The last positive acknowledgement removes the message."""
         delivery.is_acknowledged = True  # if the provider fails, the next attempt acknowledges

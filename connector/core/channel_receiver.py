@@ -8,6 +8,7 @@ from typing import Protocol
 
 from connector.core.message_state import order_key
 from connector.errors import ConnectorError
+from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector, compile_selector, selector_text
 
@@ -31,14 +32,22 @@ class Reference:
         headers: the message without body.
         load: reads the whole message from the store.
         delivery_count: begun deliveries, this delivery included. 1 at the first.
+        acknowledge: acknowledges the message. None = only the return value of the receiver does.
     """
 
-    __slots__ = ("_load", "delivery_count", "headers")
+    __slots__ = ("_acknowledge", "_load", "delivery_count", "headers")
 
-    def __init__(self, headers: Message, load: Callable[[], Message], delivery_count: int = 1) -> None:
+    def __init__(
+        self,
+        headers: Message,
+        load: Callable[[], Message],
+        delivery_count: int = 1,
+        acknowledge: Callable[[], None] | None = None,
+    ) -> None:
         self.headers = headers
         self._load = load
         self.delivery_count = delivery_count
+        self._acknowledge = acknowledge
 
     @property
     def message_id(self) -> str:
@@ -66,9 +75,18 @@ class Reference:
         message.delivery_count = self.delivery_count
         return message
 
+    def acknowledge(self) -> None:
+        """Acknowledges the message for its receiver. From a synchronous channel, does nothing.
+
+        A session acknowledges as its mode says. Raises as
+        :meth:`connector.messaging.client.ReceivedMessage.acknowledge`.
+        """
+        if self._acknowledge is not None:
+            self._acknowledge()
+
     def next_delivery(self) -> Reference:
         """Returns the reference of the next delivery of this message."""
-        return Reference(self.headers, self._load, self.delivery_count + 1)
+        return Reference(self.headers, self._load, self.delivery_count + 1, self._acknowledge)
 
     def __lt__(self, other: Reference) -> bool:
         return self._key() < other._key()
@@ -117,6 +135,26 @@ class Receiver(Filter, Protocol):
             NotAccepted: the receiver does not want the message.
             Exception: the receiver is *broken*. The message counts as not delivered and is tried again later.
         """
+
+
+class MessageListener:
+    """A listener of a program, as a receiver. The listeners of sessions are such receivers, too.
+
+    Args:
+        listener: called with each message. The message is done when the listener returns.
+        receiver_id: name of the receiver.
+    """
+
+    def __init__(self, listener: Callable[[ReceivedMessage], object], receiver_id: str = "listener") -> None:
+        self.receiver_id = receiver_id
+        self._listener = listener
+
+    def accepts(self, reference: Reference) -> bool:
+        return True
+
+    def handle(self, reference: Reference, /) -> bool:
+        self._listener(ReceivedMessage.of(reference.load(), reference.acknowledge))
+        return True
 
 
 class SelectorFilter:

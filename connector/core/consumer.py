@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Protocol
 
+from connector.core.channel_receiver import MessageListener
 from connector.errors import SessionStateError
 from connector.messaging.client import Consumer, ReceivedMessage
 from connector.messaging.polling import Poller
@@ -43,7 +44,8 @@ class SessionConsumer(Consumer):
         self._session = session
         self.poller = poller
         self.ends_with_it = ends_with_it
-        self.listener: Listener | None = None
+        self.receiver: MessageListener | None = None
+        """The listener, as the receiver of the messages."""
         self.closed = False
 
     def receive(self, timeout: float | None = None) -> ReceivedMessage | None:

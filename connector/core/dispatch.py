@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from connector.core.channel_receiver import Reference
 from connector.core.consumer import SessionConsumer
 from connector.core.fair_lock import FairLock
 from connector.core.inbox import Inbox
 from connector.core.ledger import Delivery
-from connector.messaging.client import ReceivedMessage
-from connector.messaging.message import Message
 
 _SLICE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
@@ -23,7 +23,7 @@ class Dispatcher:
     Args:
         inbox: of the session.
         lock: of the session. Held while a listener runs.
-        received: makes the message object for a listener.
+        acknowledge: acknowledges a delivery for ``acknowledge()`` of its message.
         report: called with each exception.
     """
 
@@ -31,12 +31,12 @@ class Dispatcher:
         self,
         inbox: Inbox,
         lock: FairLock,
-        received: Callable[[Delivery, Message], ReceivedMessage],
+        acknowledge: Callable[[Delivery], None],
         report: Callable[[Exception], None],
     ) -> None:
         self._inbox = inbox
         self._lock = lock
-        self._received = received
+        self._acknowledge = acknowledge
         self._report = report
         self._failures = 0
         self._ending = threading.Event()
@@ -83,11 +83,15 @@ class Dispatcher:
         return False
 
     def _deliver(self, consumer: SessionConsumer) -> bool:
+        if consumer.receiver is None:
+            return False  # another listener has removed this one meanwhile
         taken = self._inbox.take(consumer)
         if taken is None:
             return False
         delivery, message = taken
-        self._inbox.listen(consumer, delivery, self._received(delivery, message))
+        acknowledge = partial(self._acknowledge, delivery)
+        reference = Reference(message, lambda: message, message.delivery_count, acknowledge)
+        self._inbox.deliver(consumer.receiver, delivery, reference)
         self._failures = 0
         return True
 

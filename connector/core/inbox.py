@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from connector.core.acknowledgement import POLICIES
+from connector.core.channel_receiver import Receiver, Reference
 from connector.core.consumer import SessionConsumer
 from connector.core.ledger import MAX_BODY, Delivery, Ledger, load
 from connector.core.session_owner import SessionOwner
@@ -13,7 +14,7 @@ from connector.core.takeover import try_take_over
 from connector.core.transaction import Transaction
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.access import MessageAccess
-from connector.messaging.client import AcknowledgeMode, ReceivedMessage
+from connector.messaging.client import AcknowledgeMode
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
@@ -48,7 +49,7 @@ class Inbox:
 
     def listening(self) -> list[SessionConsumer]:
         """Returns the consumers that have listeners."""
-        return [consumer for consumer in self._consumers if consumer.listener is not None]
+        return [consumer for consumer in self._consumers if consumer.receiver is not None]
 
     def remove(self, consumer: SessionConsumer) -> None:
         """Removes a closed consumer. Closes the poller at once, or after the last message."""
@@ -134,18 +135,15 @@ class Inbox:
 
     # -- settling ------------------------------------------------------------------------------------
 
-    def listen(self, consumer: SessionConsumer, delivery: Delivery, message: ReceivedMessage) -> None:
-        """Calls the listener of a consumer, and settles by the mode.
+    def deliver(self, receiver: Receiver, delivery: Delivery, reference: Reference) -> None:
+        """Hands a message to the receiver of a consumer, and settles by the mode.
 
         Raises:
             ProviderError: the message was neither acknowledged nor given back, and comes again.
-            Exception: raised by the listener. The message comes again with a higher delivery count.
+            Exception: raised by the receiver. The message comes again with a higher delivery count.
         """
-        if consumer.listener is None:  # another listener has removed this listener meanwhile
-            self._give_back_unseen(delivery)
-            return
         try:
-            consumer.listener(message)
+            receiver.handle(reference)
         except BaseException:
             self._refuse(delivery)
             raise

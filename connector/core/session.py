@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
+from connector.core.channel_receiver import MessageListener
 from connector.core.consumer import Listener, SessionConsumer
 from connector.core.dispatch import Dispatcher
 from connector.core.fair_lock import FairLock
@@ -225,8 +227,8 @@ class CoreSession(Session):
     def receive(self, consumer: SessionConsumer, timeout: float | None) -> ReceivedMessage | None:
         """Returns the next message of a consumer, as :meth:`connector.messaging.client.Consumer.receive`."""
         self._check_open()
-        if consumer.closed or consumer.listener is not None:
-            state = "has a listener, which gets its messages" if consumer.listener else "is closed"
+        if consumer.closed or consumer.receiver is not None:
+            state = "has a listener, which gets its messages" if consumer.receiver else "is closed"
             raise SessionStateError(f"the consumer of {consumer.poller.destination} {state}")
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -235,7 +237,8 @@ class CoreSession(Session):
                     return None
                 taken = self.inbox.receive(consumer)
                 if taken is not None:
-                    return self._make_received(*taken)
+                    delivery, message = taken
+                    return ReceivedMessage.of(message, partial(self._acknowledge, delivery))
                 left = _SLICE if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     return None
@@ -247,17 +250,14 @@ class CoreSession(Session):
             self._check_open()
             if consumer.closed:
                 raise SessionStateError(f"the consumer of {consumer.poller.destination} is closed")
-            consumer.listener = listener
+            consumer.receiver = None if listener is None else MessageListener(listener)
             if self._dispatcher is None and listener is not None:
-                self._dispatcher = Dispatcher(self.inbox, self.lock, self._make_received, self._owner.report)
+                self._dispatcher = Dispatcher(self.inbox, self.lock, self._acknowledge, self._owner.report)
 
     def remove(self, consumer: SessionConsumer) -> None:
         """Removes a closed consumer."""
         with self.lock:
             self.inbox.remove(consumer)
-
-    def _make_received(self, delivery: Delivery, message: Message) -> ReceivedMessage:
-        return ReceivedMessage.of(message, lambda: self._acknowledge(delivery))
 
     def _acknowledge(self, delivery: Delivery) -> None:
         with self.lock:

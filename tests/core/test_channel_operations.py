@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from connector.core.channel_receiver import Reference, SelectorFilter
+from connector.core.channel_receiver import MessageListener, Reference, SelectorFilter
 from connector.errors import DestinationError, SelectorError, SessionStateError
+from connector.messaging.client import ReceivedMessage
 from connector.messaging.selector import compile_selector
 from tests.core.channel_world import (
     DELIVERED,
@@ -323,3 +324,30 @@ def test_8_a_synchronous_channel_heeds_selectors(world: World) -> None:
     queue.add_receiver(Recorder(), "JMSType = 'a'")
     assert queue.handle(world.message("1", type="b")) is False
     assert queue.handle(world.message("2", type="a")) is True
+
+
+def test_a_listener_is_a_receiver_whose_message_is_done_when_it_returns(world: World) -> None:
+    queue = world.open().queue("orders")
+    left: list[list[str]] = []
+
+    def on_order(message: ReceivedMessage) -> None:
+        left.append(texts(queue.browse()))
+        if len(left) == 1:
+            raise ValueError("not yet")
+
+    queue.handle(world.message("1"))
+    queue.add_receiver(MessageListener(on_order))
+    assert texts(queue.messages(NEW)) == ["1"]
+    assert queue.deliver() is True
+    assert left == [["1"], ["1"]]
+    assert queue.browse() == []
+
+
+def test_a_receiver_acknowledges_by_the_reference_when_it_likes(world: World) -> None:
+    queue, receiver = world.open().queue("orders"), Recorder(answer=False)
+    queue.add_receiver(receiver)
+    queue.handle(world.message("1"))
+    assert texts(queue.messages(DELIVERED)) == ["1"]
+    receiver.received[0].acknowledge()
+    receiver.received[0].acknowledge()  # the same again is ignored
+    assert queue.browse() == []
