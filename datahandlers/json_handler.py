@@ -17,9 +17,9 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.datahandler import DataHandler, Hint, Option, charset
 from connector.formats.json_decoder import JsonDecoder, count_members
-from connector.formats.json_names import JsonNames, json_names
+from connector.formats.json_plan import JsonPlans
 from connector.limits import stages
 from connector.text.encoding import decode, encode
 from connector.text.json_text import from_json, to_json
@@ -51,7 +51,7 @@ _decode_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 _decode_name: Final = msgspec.json.Decoder(_Named).decode
 
 
-class JsonHandler:
+class JsonHandler(DataHandler):
     """JSON objects.
 
     Numbers stand for Integer, Float and Double. Strings stand for String, LongText and Date. true and false
@@ -81,12 +81,12 @@ class JsonHandler:
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self._definitions = definitions
-        self._decoder = JsonDecoder(definitions, (_TYPE_KEY, _VERB_KEY))
+        self._plans = JsonPlans(definitions)
+        self._decoder = JsonDecoder(self._plans, (_TYPE_KEY, _VERB_KEY))
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._write_type: bool = options["write_type"]
         # Other handlers may use this one, without the options that came later.
         self._charset: str = options.get("charset", "")
-        self._names: dict[str, JsonNames] = {}
         self._schema: JsonSchema | None = None
         self._at_schema = stages.Stage("schema", Path(options.get("schema") or "").name)
         if options.get("schema"):
@@ -141,13 +141,13 @@ class JsonHandler:
             bo.verb = verb or None
         else:
             raise MalformedData(f"{bo.type}: {_VERB_KEY}: found {describe(verb)}, expected a text")
-        names = self._names_of(bo)
+        plan = self._plans.named(bo.type)
         for key in (_TYPE_KEY, _VERB_KEY):
-            if key not in names.attributes:
+            if key not in plan.by_name:
                 document.pop(key, None)
-        if not names.is_plain:
+        if not plan.is_plain:
             try:
-                document = names.to_attributes(document, self._ignore_undefined)
+                document = plan.to_attributes(document, self._ignore_undefined)
             except MalformedData as error:
                 raise MalformedData(f"{bo.type}: {error}") from None
         bo.set_values(document, ignore_undefined=self._ignore_undefined, body_only=True)
@@ -159,10 +159,10 @@ class JsonHandler:
             document[_TYPE_KEY] = bo.type
             if bo.verb:
                 document[_VERB_KEY] = bo.verb
-        names = self._names_of(bo)
+        plan = self._plans.named(bo.type)
         try:
             values = bo.as_dict(body_only=True)
-            document.update(values if names.is_plain else names.to_members(values))
+            document.update(values if plan.is_plain else plan.to_members(values))
             if self._schema is not None:
                 with self._at_schema:
                     self._schema.check(document, bo.type)
@@ -170,9 +170,6 @@ class JsonHandler:
         except (TypeError, RecursionError) as error:  # half a surrogate pair, nesting
             raise MalformedData(f"{bo.type} cannot be written as JSON: {error}") from None
         return encode(body.decode(), self._charset) if self._charset else body
-
-    def _names_of(self, bo: BusinessObject) -> JsonNames:
-        return self._names.get(bo.type) or json_names(self._definitions.schema(bo.type), self._names)
 
 
 def parse_object(body: bytes | str) -> dict[str, Any]:

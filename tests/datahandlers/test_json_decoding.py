@@ -14,6 +14,7 @@ from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
 from connector.formats.json_decoder import JsonDecoder
+from connector.formats.json_plan import JsonPlans
 from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()
@@ -178,7 +179,9 @@ def test_any_value_of_any_attribute_means_the_same_decoded_and_parsed(name: str)
 @given(CUSTOMERS, st.booleans())
 def test_a_right_body_is_decoded_and_means_the_same_parsed(values: dict[str, Any], escaped: bool) -> None:
     body = json.dumps(values, ensure_ascii=escaped).encode()
-    assert JsonDecoder(DEFINITIONS, ("BusinessObject", "Verb")).decode("Customer", body) is not None
+    assert (
+        JsonDecoder(JsonPlans(DEFINITIONS), ("BusinessObject", "Verb")).decode("Customer", body) is not None
+    )
     assert_both_agree(body)
 
 

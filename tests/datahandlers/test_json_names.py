@@ -17,7 +17,7 @@ from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import DataHandler, Hint
 from connector.formats.json_decoder import JsonDecoder
-from connector.formats.json_names import json_names, name_in_json
+from connector.formats.json_plan import JsonPlans, name_in_json
 from connector.testing.datahandlers import DataHandlerSuite, Sample, objects_of
 
 ORDER = Hint("Order", "Create")
@@ -158,16 +158,18 @@ def test_the_first_tag_counts(info: str, name: str) -> None:
 
 
 def test_renamed_attributes_are_decoded_in_one_step() -> None:
-    decoded = JsonDecoder(DEFINITIONS).decode("Order", json.dumps(BODY).encode())
+    decoded = JsonDecoder(JsonPlans(DEFINITIONS)).decode("Order", json.dumps(BODY).encode())
     assert decoded is not None
     assert decoded[0].as_dict() == VALUES
-    decoded = JsonDecoder(DEFINITIONS, KEYS).decode("Line", b'{"Verb": "Create", "at": {"town": "x"}}')
+    decoded = JsonDecoder(JsonPlans(DEFINITIONS), KEYS).decode(
+        "Line", b'{"Verb": "Create", "at": {"town": "x"}}'
+    )
     assert decoded is not None
     assert (decoded[0].as_dict(), decoded[1]) == ({"Place": {"City": "x"}}, {"Verb": "Create"})
 
 
 def test_an_object_with_a_member_called_as_a_key_is_left_to_the_caller() -> None:
-    assert JsonDecoder(DEFINITIONS, KEYS).decode("Order", b'{"Verb": "Create"}') is None
+    assert JsonDecoder(JsonPlans(DEFINITIONS), KEYS).decode("Order", b'{"Verb": "Create"}') is None
     bo = handler().to_business_object(b'{"Verb": "Create"}', Hint("Order"))
     assert (bo.verb, bo.as_dict()) == ("Create", {"Kind": "Create"})
     freed = define(("Order", [attribute("Verb", info="name=kind"), attribute("Id")]))
@@ -215,7 +217,7 @@ def test_two_attributes_cannot_have_one_name(attributes: tuple[str, str]) -> Non
     for call in (
         lambda: handler(definitions).to_business_object(b"{}", ORDER),
         lambda: handler(definitions).to_body(BusinessObject(definitions, "Order")),
-        lambda: JsonDecoder(definitions).decode("Order", b"{}"),
+        lambda: JsonDecoder(JsonPlans(definitions)).decode("Order", b"{}"),
     ):
         with pytest.raises(MalformedData, match=r"Inner: a and b are both '[abc]' in JSON"):
             call()
@@ -225,7 +227,7 @@ def test_objects_nested_without_end_are_named() -> None:
     count = 3000
     chain = [(f"N{n}", [attribute("c", f"N{n + 1}"), attribute("x")]) for n in range(count)]
     definitions = define(*chain, (f"N{count}", [attribute("x", info="name=y")]))
-    assert not json_names(definitions.schema("N0"), {}).is_plain
+    assert not JsonPlans(definitions).named("N0").is_plain
     found = handler(definitions).to_business_object(b'{"c": {"x": "a"}}', Hint("N0"))
     assert found.as_dict() == {"c": {"x": "a"}}
     found = handler(definitions).to_business_object(b'{"c": {"y": "a"}}', Hint(f"N{count - 1}"))
@@ -236,7 +238,7 @@ def test_objects_nested_without_end_are_named() -> None:
 @given(objects_of(DEFINITIONS, "Order"))
 def test_any_object_means_the_same_decoded_and_parsed(bo: BusinessObject) -> None:
     body = handler().to_body(bo)
-    assert JsonDecoder(DEFINITIONS).decode("Order", body) is not None
+    assert JsonDecoder(JsonPlans(DEFINITIONS)).decode("Order", body) is not None
     hint = Hint(bo.type, bo.verb)
     again = handler().to_business_object(body, hint)
     assert again == PARSING.to_business_object(body, hint)

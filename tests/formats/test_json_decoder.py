@@ -12,13 +12,14 @@ import pytest
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.formats.json_decoder import MAX_LEVELS, JsonDecoder
+from connector.formats.json_plan import JsonPlans
 from connector.testing.datahandlers import sample_definitions
 
 DEFINITIONS = sample_definitions()
 
 
 def decoder(*keys: str) -> JsonDecoder:
-    return JsonDecoder(DEFINITIONS, keys)
+    return JsonDecoder(JsonPlans(DEFINITIONS), keys)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_an_object_with_an_attribute_of_that_name_is_left_to_the_caller() -> Non
 def test_an_object_that_is_not_defined_is_left_to_the_caller() -> None:
     half = Definitions({"A": Definition("A", attributes={"b": Attribute("b", "Missing")})})
     assert decoder().decode("Nobody", b"{}") is None
-    assert JsonDecoder(half).decode("A", b"{}") is None
+    assert JsonDecoder(JsonPlans(half)).decode("A", b"{}") is None
 
 
 def test_definitions_may_be_nested_deeply() -> None:
@@ -115,7 +116,7 @@ def test_definitions_may_be_nested_deeply() -> None:
         for n in range(count)
     }
     chain[f"N{count}"] = Definition(f"N{count}", attributes={"x": Attribute("x", "String")})
-    deep = JsonDecoder(Definitions(chain))
+    deep = JsonDecoder(JsonPlans(Definitions(chain)))
     for name in ("N0", f"N{count - 5}"):
         decoded = deep.decode(name, b'{"c": {"x": "a"}}')
         if decoded is not None:
