@@ -11,14 +11,14 @@ from typing import Any, Final
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import Hint, Option
+from connector.formats.datahandler import DataHandler, Hint, Option
 from connector.formats.single_attribute import BYTES, unfit
 from connector.text.names import shown
 
 _WRONG: Final = {"base64": re.compile(r"[^A-Za-z0-9+/=]"), "hex": re.compile(r"[^0-9A-Fa-f]")}
 
 
-class BinaryHandler:
+class BinaryHandler(DataHandler):
     """Bytes without any structure.
 
     The body becomes one attribute of a text type, as base64 or hexadecimal digits. An empty body makes the

@@ -10,7 +10,7 @@ from connector.businessobjects.definition import Attribute, Definition, Definiti
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.name_handlers import NameHandler
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import DataHandler, Hint, Option
+from connector.formats.datahandler import DataHandler, HandlerUser, Hint, Option
 
 
 class _Role(NamedTuple):
@@ -20,7 +20,7 @@ class _Role(NamedTuple):
     handler: DataHandler
 
 
-class RequestResponseHandler:
+class RequestResponseHandler(HandlerUser):
     """A business object with a child for the request and a child for the response.
 
     The tag ``role=request`` or ``role=response`` in the application-specific information of a child says its

@@ -12,9 +12,9 @@ from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData
-from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.datahandler import DataHandler, Hint, Option, charset
+from connector.formats.xml_plan import XmlPlans
 from connector.formats.xml_reader import XmlReader, error_at, refuse_text_within
-from connector.formats.xml_shape import Shapes
 from connector.formats.xml_writer import XmlWriter
 from connector.text.names import shown
 from connector.text.xml_parser import local_name, parse_xml
@@ -37,7 +37,7 @@ _SPACE: Final = " \t\r\n"
 _FAULT_PARTS: Final = ("Code", "Reason", "Actor", "Detail")
 
 
-class SoapHandler:
+class SoapHandler(DataHandler):
     """SOAP envelopes.
 
     The only element of the body is the business object, as in XML. A child with the tag ``soap=header`` in
@@ -72,14 +72,14 @@ class SoapHandler:
             attribute = definitions[self._fault].attributes.get(name)
             if attribute is not None and (attribute.is_child or attribute.is_many):
                 raise ValueError(f"FaultObject: {self._fault}.{name} is no single value of a simple type")
-        shapes = Shapes(definitions)
-        self._shapes = shapes
+        plans = XmlPlans(definitions)
+        self._plans = plans
         self._reader = XmlReader(
-            shapes,
+            plans,
             ignore_undefined=self._ignore_undefined,
             no_attributes=(*_NAMESPACES.values(), *_ENCODINGS),
         )
-        self._writer = XmlWriter(shapes)
+        self._writer = XmlWriter(plans)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class SoapHandler:
         if len(elements) > 1 and not self._ignore_undefined:
             name = shown(local_name(elements[1].tag))
             raise error_at(f"found a second element {name} in the Body, expected one", elements[1], "")
-        name = hint.object if hint is not None else self._shapes.object_of(elements[0].tag, self._prefix)
+        name = hint.object if hint is not None else self._plans.object_of(elements[0].tag, self._prefix)
         bo = self._reader.read(self._definitions.schema(name), elements[0])
         if hint is not None and hint.verb:
             bo.verb = hint.verb
@@ -141,7 +141,7 @@ class SoapHandler:
         fields = {field.name: field for field in self._header_fields(self._definitions.schema(bo.type))}
         by_tag = {
             part.name: fields[part.field.name]
-            for part in self._shapes.named(bo.type).parts
+            for part in self._plans.named(bo.type).items
             if part.field.name in fields
         }
         role, ours = _ROLES[version]
@@ -229,7 +229,7 @@ class SoapHandler:
         return self._writer.encoded(bo, text, self._charset)
 
     def _element(self, bo: BusinessObject, without: set[str]) -> str:
-        if not bo.type.startswith(self._prefix) and not self._shapes.named(bo.type).element_name:
+        if not bo.type.startswith(self._prefix) and not self._plans.named(bo.type).element_name:
             raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
         if without & set(bo):
             body = BusinessObject(bo.definitions, bo.type, bo.verb)
@@ -237,11 +237,11 @@ class SoapHandler:
                 if name not in without:
                     body[name] = bo[name]
             bo = body
-        given = self._shapes.named(bo.type).element_name
+        given = self._plans.named(bo.type).element_name
         return self._writer.element(bo, given or bo.type.removeprefix(self._prefix))
 
     def _headers(self, bo: BusinessObject, fields: list[Field]) -> str:
-        names = {part.field.name: part.name for part in self._shapes.named(bo.type).parts}
+        names = {part.field.name: part.name for part in self._plans.named(bo.type).items}
         blocks = []
         for field in fields:
             value = bo[field.name]

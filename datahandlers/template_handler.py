@@ -16,7 +16,7 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData
-from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.datahandler import DataHandler, Hint, Option, charset
 from connector.limits import stages
 from connector.text.encoding import encode
 
@@ -26,7 +26,7 @@ _MAX_OPERAND: Final = 1 << 20
 """The longest text or list that ``*`` may make, and the largest exponent's result in bits."""
 
 
-class TemplateHandler:
+class TemplateHandler(DataHandler):
     """Texts by a template.
 
     The template sees the attributes by their names, and ``BusinessObject`` and ``Verb``. An attribute that is

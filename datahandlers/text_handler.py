@@ -9,12 +9,12 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.datahandler import DataHandler, Hint, Option, charset
 from connector.formats.single_attribute import TEXT, unfit
 from connector.text.encoding import decode, encode
 
 
-class TextHandler:
+class TextHandler(DataHandler):
     """Text without any structure.
 
     The whole body becomes one attribute, unchanged. An empty body makes the attribute blank. Text names no

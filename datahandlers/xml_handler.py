@@ -14,8 +14,8 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
 from connector.formats.splitting import in_record, write_each
+from connector.formats.xml_plan import XmlPlans
 from connector.formats.xml_reader import XmlReader, refuse_text_within
-from connector.formats.xml_shape import Shapes
 from connector.formats.xml_validation import DtdValidator, SchemaValidator
 from connector.formats.xml_writer import XmlWriter
 from connector.limits import stages
@@ -30,7 +30,7 @@ class XmlHandler(SplittingHandler):
     Elements are attributes by name, in any order. An n-cardinality child is a repeated element. An
     empty element is blank, an element with ``xsi:nil="true"`` is not set. Elements are written in the order
     of the definition. Tags in the application-specific information say what else an attribute is in XML
-    (:mod:`connector.formats.xml_shape`).
+    (:mod:`connector.formats.xml_plan`).
 
     Names are compared without their namespace, unless a tag gives one. XML attributes of the namespaces
     ``xml`` and ``xsi``, comments and processing instructions are passed over. The option gives the character
@@ -72,10 +72,10 @@ class XmlHandler(SplittingHandler):
         self._charset: str = options["charset"]
         self._container: str = options["container"]
         self.splits: bool = options["split"]
-        shapes = Shapes(definitions, options["DefaultEscapeBehavior"])
-        self._shapes = shapes
-        self._reader = XmlReader(shapes, ignore_undefined=options["IgnoreUndefinedAttributes"])
-        self._writer = XmlWriter(shapes)
+        plans = XmlPlans(definitions, options["DefaultEscapeBehavior"])
+        self._plans = plans
+        self._reader = XmlReader(plans, ignore_undefined=options["IgnoreUndefinedAttributes"])
+        self._writer = XmlWriter(plans)
         self._schema = self._dtds = None
         self._at_schema = stages.Stage("schema", os.path.basename(options["schema"] or options["DTDPath"]))
         if options["Validation"]:
@@ -93,7 +93,7 @@ class XmlHandler(SplittingHandler):
     def _parse(self, body: bytes | str, hint: Hint | None) -> etree._Element:
         root = parse_xml(body, self._charset, may_have_doctype=self._dtds is not None)
         name = self._object_name(root, hint)
-        if not self.splits and self._shapes.has_specials(name):  # few objects have
+        if not self.splits and self._plans.has_specials(name):  # few objects have
             root = parse_xml(
                 body, self._charset, keeps_specials=True, may_have_doctype=self._dtds is not None
             )
@@ -106,7 +106,7 @@ class XmlHandler(SplittingHandler):
         return root
 
     def _object_name(self, root: etree._Element, hint: Hint | None) -> str:
-        return hint.object if hint is not None else self._shapes.object_of(str(root.tag), self._prefix)
+        return hint.object if hint is not None else self._plans.object_of(str(root.tag), self._prefix)
 
     def _object(self, root: etree._Element, hint: Hint | None) -> BusinessObject:
         name = self._object_name(root, hint)
@@ -119,7 +119,7 @@ class XmlHandler(SplittingHandler):
         return self._validated(self._writer.document(bo, self._name(bo), self._charset))
 
     def _name(self, bo: BusinessObject) -> str:
-        if name := self._shapes.named(bo.type).element_name:
+        if name := self._plans.named(bo.type).element_name:
             return name
         if not bo.type.startswith(self._prefix):
             raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")

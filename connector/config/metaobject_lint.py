@@ -182,7 +182,7 @@ def _wrong_list(attribute: Attribute) -> str:
     kind = tags(attribute.app_specific_info).get("type", "").lower()
     if not kind:
         return ""
-    from connector.formats.xml_shape import SINGLE  # lxml, which few configurations need
+    from connector.formats.xml_plan import SINGLE  # lxml, which few configurations need
 
     return f"type={kind} in app_specific_info" if kind in SINGLE else ""
 

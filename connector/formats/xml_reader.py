@@ -12,8 +12,7 @@ from connector.businessobjects.definition import Schema
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, object_of
 from connector.businessobjects.types import Converter, SimpleValue
 from connector.errors import MalformedData
-from connector.formats.xml_schema_documents import XML_NAMESPACE
-from connector.formats.xml_shape import (
+from connector.formats.xml_plan import (
     BLANK,
     COMMENT,
     DOCTYPE,
@@ -21,10 +20,11 @@ from connector.formats.xml_shape import (
     PI,
     XSI,
     XSI_TYPE,
-    Part,
-    Shape,
-    Shapes,
+    XmlItem,
+    XmlPlan,
+    XmlPlans,
 )
+from connector.formats.xml_schema_documents import XML_NAMESPACE
 from connector.text.names import shown
 from connector.text.xml_parser import has_no_namespace, local_name
 
@@ -41,16 +41,16 @@ _SPACES: Final = re.compile(f"[{_SPACE}]+")
 
 
 class XmlReader:
-    """Reads elements by the shapes of business objects.
+    """Reads elements by the plans of business objects.
 
     Args:
-        shapes: the shapes.
+        plans: the plans.
         ignore_undefined: pass over elements and XML attributes that the definitions lack.
         no_attributes: further namespaces whose XML attributes are passed over.
     """
 
-    def __init__(self, shapes: Shapes, *, ignore_undefined: bool, no_attributes: Sequence[str] = ()) -> None:
-        self._shapes = shapes
+    def __init__(self, plans: XmlPlans, *, ignore_undefined: bool, no_attributes: Sequence[str] = ()) -> None:
+        self._plans = plans
         self._ignore_undefined = ignore_undefined
         self._no_attributes = (*_NO_ATTRIBUTES, *(f"{{{uri}}}" for uri in no_attributes))
 
@@ -60,92 +60,92 @@ class XmlReader:
         Raises:
             MalformedData: the element does not fit the object. The text names the path and the line.
         """
-        shape = self._shapes.of(schema)
+        plan = self._plans.of(schema)
         values: dict[str, Any] = {}
-        inner = shape.document_child
+        inner = plan.document_child
         if inner is None:
-            self._object(shape, root, values, "", 1)
+            self._object(plan, root, values, "", 1)
         else:
-            self._document(shape, inner, root, values)
+            self._document(plan, inner, root, values)
         bo = object_of(schema, values)
-        bo.verb = (root.get(VERB) or None) if shape.has_verb else None
+        bo.verb = (root.get(VERB) or None) if plan.has_verb else None
         return bo
 
-    def _document(self, shape: Shape, inner: Part, root: etree._Element, values: dict[str, Any]) -> None:
+    def _document(self, plan: XmlPlan, inner: XmlItem, root: etree._Element, values: dict[str, Any]) -> None:
         tree = root.getroottree()
         instructions = [""] if tree.docinfo.encoding is None else []
         if tree.docinfo.xml_version and tree.docinfo.encoding:
             instructions = [f'xml version="{tree.docinfo.xml_version}" encoding="{tree.docinfo.encoding}"']
         before = list(reversed(list(root.itersiblings(preceding=True))))
         instructions += [_instruction(one) for one in before if isinstance(one, etree._ProcessingInstruction)]
-        for part, text in zip(shape.specials[PI], filter(None, instructions), strict=False):
-            self._text(part, text, root, values, "")
+        for item, text in zip(plan.specials[PI], filter(None, instructions), strict=False):
+            self._text(item, text, root, values, "")
         comments = [one.text or "" for one in before if isinstance(one, etree._Comment)]
-        for part, text in zip(shape.specials[COMMENT], comments, strict=False):
-            self._text(part, text, root, values, "")
-        for part in shape.specials[DOCTYPE][:1]:
+        for item, text in zip(plan.specials[COMMENT], comments, strict=False):
+            self._text(item, text, root, values, "")
+        for item in plan.specials[DOCTYPE][:1]:
             doctype: str = tree.docinfo.doctype  # type: ignore[attr-defined]  # the stubs lack this
             if doctype:
-                self._text(part, doctype[2:-1], root, values, "")
+                self._text(item, doctype[2:-1], root, values, "")
         if root.tag != inner.tag and local_name(str(root.tag)) != inner.tag:
             found = shown(local_name(str(root.tag)))
             raise error_at(f"found the root element {found}, expected {shown(inner.name)}", root, "")
         assert inner.field.child is not None
         child: dict[str, Any] = {}
-        self._object(self._shapes.of(inner.field.child), root, child, f"{inner.field.name}.", 1)
+        self._object(self._plans.of(inner.field.child), root, child, f"{inner.field.name}.", 1)
         values[inner.field.name] = object_of(inner.field.child, child)
 
     def _object(
-        self, shape: Shape, element: etree._Element, values: dict[str, Any], path: str, depth: int
+        self, plan: XmlPlan, element: etree._Element, values: dict[str, Any], path: str, depth: int
     ) -> None:
         """Reads the elements within ``element``. ``path`` is that of the object and ends with a dot."""
         if depth > MAX_DEPTH:
             raise error_at(f"nested deeper than {MAX_DEPTH} levels", element, "")
         if element.attrib:
-            self._attributes(shape, element, values, path, depth)
-        if shape.text is not None:
-            self._own_text(shape, shape.text, element, values, path)
+            self._attributes(plan, element, values, path, depth)
+        if plan.text is not None:
+            self._own_text(plan, plan.text, element, values, path)
         elif (text := element.text) is not None:
             refuse_text(text, element, path)
-        by_tag = shape.by_tag
+        by_tag = plan.by_tag
         nils: list[tuple[str, etree._Element]] = []
         for inner in element:
-            if (tail := inner.tail) is not None and shape.text is None:
+            if (tail := inner.tail) is not None and plan.text is None:
                 refuse_text(tail, element, path)
             tag = inner.tag
-            part = by_tag.get(tag)
-            if part is None:
+            item = by_tag.get(tag)
+            if item is None:
                 if type(tag) is not str:
-                    self._special(shape, inner, values, path)
+                    self._special(plan, inner, values, path)
                     continue
-                part = by_tag.get(local_name(tag))
-                if part is None:
-                    self._undefined(shape, inner, path, depth)
+                item = by_tag.get(local_name(tag))
+                if item is None:
+                    self._undefined(plan, inner, path, depth)
                     continue
-            field = part.field
+            field = item.field
             name = field.name
-            if part.from_text is not None and not (inner.keys() or len(inner) or name in values):
+            if item.from_text is not None and not (inner.keys() or len(inner) or name in values):
                 try:
-                    values[name] = part.from_text(inner.text or "")
+                    values[name] = item.from_text(inner.text or "")
                 except ValueError as error:
                     raise error_at(str(error), inner, f"{path}{name}") from None
                 continue
-            if part.kind == MARKUP:
-                self._markup(part, inner, values, path)
+            if item.kind == MARKUP:
+                self._markup(item, inner, values, path)
                 continue
             if inner.attrib and _is_nil(inner, f"{path}{name}"):
-                self._nil(part, inner, values, path)
-                if part.nil != BLANK or field.child is not None:
+                self._nil(item, inner, values, path)
+                if item.nil != BLANK or field.child is not None:
                     nils.append((name, inner))
                 continue
             if field.child is None:
-                self._simple(part, inner, values, path)
+                self._simple(item, inner, values, path)
             elif field.many:
                 children = values.setdefault(name, [])
                 child: dict[str, Any] = {}
                 children.append(object_of(field.child, child))
                 place = f"{path}{name}[{len(children) - 1}]."
-                self._object(self._shapes.of(field.child), inner, child, place, depth + 1)
+                self._object(self._plans.of(field.child), inner, child, place, depth + 1)
             else:
                 if name in values:
                     raise error_at(
@@ -153,7 +153,7 @@ class XmlReader:
                     )
                 child = {}
                 values[name] = object_of(field.child, child)
-                self._object(self._shapes.of(field.child), inner, child, f"{path}{name}.", depth + 1)
+                self._object(self._plans.of(field.child), inner, child, f"{path}{name}.", depth + 1)
         nil_names: set[str] = set()
         for name, inner in nils:
             if name in values or name in nil_names:
@@ -161,9 +161,9 @@ class XmlReader:
                 raise error_at(reason, inner, f"{path}{name}")
             nil_names.add(name)
 
-    def _nil(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
+    def _nil(self, item: XmlItem, element: etree._Element, values: dict[str, Any], path: str) -> None:
         """Reads an element that says of itself that it has no value."""
-        name = part.field.name
+        name = item.field.name
         if len(element) or element.text:
             raise error_at("xsi:nil is true, but the element is not empty", element, f"{path}{name}")
         if not self._ignore_undefined:
@@ -171,26 +171,26 @@ class XmlReader:
                 if not str(key).startswith(self._no_attributes):
                     reason = f"the XML attribute {shown(local_name(str(key)))} beside xsi:nil cannot be kept"
                     raise error_at(reason, element, f"{path}{name}")
-        if part.nil == BLANK and part.field.child is None:
-            self._value(part, "", element, values, path)
-        elif part.field.is_list:
+        if item.nil == BLANK and item.field.child is None:
+            self._value(item, "", element, values, path)
+        elif item.field.is_list:
             place = f"{path}{name}[{len(values.get(name, ()))}]"
             raise error_at("xsi:nil is true, but each value of a list has to be set", element, place)
 
-    def _markup(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
+    def _markup(self, item: XmlItem, element: etree._Element, values: dict[str, Any], path: str) -> None:
         """Reads an element with all that is in it as a text."""
         check_depth(element, 1)
         text: str = etree.tostring(element, encoding="unicode", with_tail=False)
         if None not in element.nsmap or not has_no_namespace(element):  # canonical XML loses some xmlns=""
             used = [prefix for prefix in element.nsmap if prefix and f"{prefix}:" in text]
             text = etree.tostring(element, method="c14n", exclusive=True, inclusive_ns_prefixes=used).decode()
-        self._value(part, text, element, values, path)
+        self._value(item, text, element, values, path)
 
     def _value(
-        self, part: Part, text: str, element: etree._Element, values: dict[str, Any], path: str
+        self, item: XmlItem, text: str, element: etree._Element, values: dict[str, Any], path: str
     ) -> None:
         """Sets an attribute that is an element, or adds a value to its list."""
-        field, name = part.field, part.field.name
+        field, name = item.field, item.field.name
         assert field.value_from_text is not None
         try:
             value = field.value_from_text(text)
@@ -204,22 +204,22 @@ class XmlReader:
         else:
             values[name] = value
 
-    def _simple(self, part: Part, element: etree._Element, values: dict[str, Any], path: str) -> None:
-        name, text = part.field.name, element.text
+    def _simple(self, item: XmlItem, element: etree._Element, values: dict[str, Any], path: str) -> None:
+        name, text = item.field.name, element.text
         if len(element):
-            text = self._text_around(part, element, f"{path}{name}")
+            text = self._text_around(item, element, f"{path}{name}")
         if element.attrib and not self._ignore_undefined:
             self._refuse_attributes(element, f"{path}{name}.")
-        self._value(part, text or "", element, values, path)
+        self._value(item, text or "", element, values, path)
 
-    def _text_around(self, part: Part, element: etree._Element, path: str) -> str:
+    def _text_around(self, item: XmlItem, element: etree._Element, path: str) -> str:
         """Returns the text of an element that contains comments or processing instructions."""
         texts = [element.text or ""]
         inner: Any
         for inner in element:
             if isinstance(inner.tag, str):
                 found = shown(local_name(inner.tag))
-                expected = f"text ({part.field.attribute.type})"
+                expected = f"text ({item.field.attribute.type})"
                 raise error_at(f"found the element {found}, expected {expected}", element, path)
             if isinstance(inner, etree._Entity):
                 raise error_at("an entity, which is not supported", inner, path)
@@ -227,12 +227,12 @@ class XmlReader:
         return "".join(texts)
 
     def _text(
-        self, part: Part, text: str, element: etree._Element, values: dict[str, Any], path: str
+        self, item: XmlItem, text: str, element: etree._Element, values: dict[str, Any], path: str
     ) -> None:
         """Sets an attribute that is no element."""
-        name, convert = part.field.name, part.field.value_from_text
+        name, convert = item.field.name, item.field.value_from_text
         assert convert is not None
-        if part.is_list_text:
+        if item.is_list_text:
             values[name] = self._list(convert, text, element, f"{path}{name}")
             return
         try:
@@ -251,26 +251,26 @@ class XmlReader:
         return values
 
     def _attributes(
-        self, shape: Shape, element: etree._Element, values: dict[str, Any], path: str, depth: int
+        self, plan: XmlPlan, element: etree._Element, values: dict[str, Any], path: str, depth: int
     ) -> None:
         for (
             key
         ) in element.attrib:  # not the values: each takes time in proportion to the number of attributes
             name = str(key)
-            part = shape.attributes.get(name)
-            if part is None and name[0] == "{":
+            item = plan.attributes.get(name)
+            if item is None and name[0] == "{":
                 if name.startswith(self._no_attributes):
                     continue
-                part = shape.attributes.get(local_name(name))
-            if part is not None:
-                if part.field.name in values:
-                    reason = f"found the XML attribute {shown(part.name)} a second time, expected one"
-                    raise error_at(reason, element, f"{path}{part.field.name}")
+                item = plan.attributes.get(local_name(name))
+            if item is not None:
+                if item.field.name in values:
+                    reason = f"found the XML attribute {shown(item.name)} a second time, expected one"
+                    raise error_at(reason, element, f"{path}{item.field.name}")
                 text = element.get(name, "")
-                if part.kind == XSI_TYPE:
-                    text = _type_name(text, part, element, path)
-                self._text(part, text, element, values, path)
-            elif not ((name == VERB and depth == 1 and shape.has_verb) or self._ignore_undefined):
+                if item.kind == XSI_TYPE:
+                    text = _type_name(text, item, element, path)
+                self._text(item, text, element, values, path)
+            elif not ((name == VERB and depth == 1 and plan.has_verb) or self._ignore_undefined):
                 raise error_at(
                     f"the XML attribute {shown(local_name(name))} is not known", element, path[:-1]
                 )
@@ -284,46 +284,45 @@ class XmlReader:
                 )
 
     def _own_text(
-        self, shape: Shape, part: Part, element: etree._Element, values: dict[str, Any], path: str
+        self, plan: XmlPlan, item: XmlItem, element: etree._Element, values: dict[str, Any], path: str
     ) -> None:
         """Reads the text of the object's own element, without the white space around other elements."""
         texts = [element.text or "", *(inner.tail or "" for inner in element)]
-        between = " " if part.is_list_text else ""
+        between = " " if item.is_list_text else ""
         text = (
             between.join(texts)
-            if len(texts) == 1 or not shape.by_tag
+            if len(texts) == 1 or not plan.by_tag
             else between.join(one.strip(_SPACE) for one in texts).strip(_SPACE)
         )
         if text or not (len(element) or values):
-            self._text(part, text, element, values, path)
+            self._text(item, text, element, values, path)
 
-    def _special(self, shape: Shape, inner: etree._Element, values: dict[str, Any], path: str) -> None:
+    def _special(self, plan: XmlPlan, inner: etree._Element, values: dict[str, Any], path: str) -> None:
         if isinstance(inner, etree._Comment):
-            parts, text = shape.specials[COMMENT], inner.text or ""
+            parts, text = plan.specials[COMMENT], inner.text or ""
         elif isinstance(inner, etree._ProcessingInstruction):
-            parts, text = shape.specials[PI], _instruction(inner)
+            parts, text = plan.specials[PI], _instruction(inner)
         else:
             raise error_at("an entity, which is not supported", inner, path)
-        free = next((part for part in parts if part.field.name not in values), None)
+        free = next((item for item in parts if item.field.name not in values), None)
         if free is not None:
             self._text(free, text, inner, values, path)
 
-    def _undefined(self, shape: Shape, element: etree._Element, path: str, depth: int) -> None:
+    def _undefined(self, plan: XmlPlan, element: etree._Element, path: str, depth: int) -> None:
         if self._ignore_undefined:
             check_depth(element, depth + 1)
             return
         name = local_name(str(element.tag))
-        field = shape.schema.fields.get(name)
+        field = plan.schema.fields.get(name)
         if field is not None and not field.in_body:
-            reason = f"holds a meta-object of {shape.schema.name}, which is never part of a body"
-            raise error_at(reason, element, f"{path}{name}")
+            raise error_at(plan.undefined(name), element, f"{path}{name}")
         if field is not None:
             raise error_at(
                 "is another element or XML attribute by its elem_name, attr_name, type or ns",
                 element,
                 f"{path}{name}",
             )
-        raise error_at(str(UnknownAttribute(shape.schema, name)), element, path[:-1])
+        raise error_at(str(UnknownAttribute(plan.schema, name)), element, path[:-1])
 
 
 def _is_nil(element: etree._Element, path: str) -> bool:
@@ -338,13 +337,13 @@ def _instruction(one: Any) -> str:
     return f"{one.target} {one.text}" if one.text else str(one.target)
 
 
-def _type_name(text: str, part: Part, element: etree._Element, path: str) -> str:
+def _type_name(text: str, item: XmlItem, element: etree._Element, path: str) -> str:
     """Returns the name of a type without its prefix, which means something in this document only."""
     prefix, _, name = text.strip(_SPACE).rpartition(":")
     if prefix and prefix not in element.nsmap:
-        raise error_at(f"the prefix of {shown(text)} is not declared", element, f"{path}{part.field.name}")
+        raise error_at(f"the prefix of {shown(text)} is not declared", element, f"{path}{item.field.name}")
     uri = element.nsmap.get(prefix or None, "")
-    return name if uri == part.types or not name else f"{{{uri}}}{name}"
+    return name if uri == item.types or not name else f"{{{uri}}}{name}"
 
 
 def check_depth(element: etree._Element, depth: int) -> None:
@@ -354,7 +353,7 @@ def check_depth(element: etree._Element, depth: int) -> None:
         depth += 1
         if depth > MAX_DEPTH + 1:
             raise error_at(f"nested deeper than {MAX_DEPTH} levels", level[0], "")
-        level = [part for parent in level for part in parent]
+        level = [item for parent in level for item in parent]
 
 
 def refuse_text(text: str, element: etree._Element, path: str) -> None:

@@ -11,9 +11,7 @@ from lxml import etree
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import SimpleValue, text_of
 from connector.errors import MalformedData
-from connector.formats.xml_reader import MAX_DEPTH, VERB
-from connector.formats.xml_schema_documents import XML_NAMESPACE
-from connector.formats.xml_shape import (
+from connector.formats.xml_plan import (
     BLANK,
     CDATA,
     COMMENT,
@@ -26,10 +24,12 @@ from connector.formats.xml_shape import (
     UNSET,
     XSI,
     XSI_TYPE,
-    Part,
-    Shape,
-    Shapes,
+    XmlItem,
+    XmlPlan,
+    XmlPlans,
 )
+from connector.formats.xml_reader import MAX_DEPTH, VERB
+from connector.formats.xml_schema_documents import XML_NAMESPACE
 from connector.text.names import shown
 from connector.text.xml_parser import has_no_namespace, local_name, parse_xml
 
@@ -42,36 +42,36 @@ _DECLARED: Final = re.compile(r"""encoding\s*=\s*["']([A-Za-z0-9._-]+)["']""")
 
 
 class XmlWriter:
-    """Writes business objects by their shapes.
+    """Writes business objects by their plans.
 
     Args:
-        shapes: the shapes.
+        plans: the plans.
     """
 
-    def __init__(self, shapes: Shapes) -> None:
-        self._shapes = shapes
+    def __init__(self, plans: XmlPlans) -> None:
+        self._plans = plans
         self._prepared: dict[str, _Names] = {}
 
     def document(self, bo: BusinessObject, name: str, charset: str) -> bytes:
         """Returns a whole document.
 
         Args:
-            bo: the root element, or the whole document (:attr:`Shape.document_child`).
+            bo: the root element, or the whole document (:attr:`XmlPlan.document_child`).
             name: the name of the root element. That of a whole document comes from its child.
             charset: the character set. Empty = UTF-8.
 
         Raises:
             MalformedData: XML cannot hold the object.
         """
-        shape = self._shapes.named(bo.type)
-        inner = shape.document_child
+        plan = self._plans.named(bo.type)
+        inner = plan.document_child
         if inner is None:
             text = f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>\n{self.element(bo, name)}"
             return self.encoded(bo, text, charset)
         child = bo[inner.field.name]
         if child is None:
             raise MalformedData(f"{bo.type}: {inner.field.name} is not set, so there is no root element")
-        prolog = [_special(part, bo[part.field.name]) for part in shape.parts if part is not inner]
+        prolog = [_special(item, bo[item.field.name]) for item in plan.items if item is not inner]
         before, child.verb = child.verb, bo.verb
         try:
             root = self.element(child, inner.name)
@@ -89,17 +89,17 @@ class XmlWriter:
         Raises:
             MalformedData: XML cannot hold the object.
         """
-        shape = self._shapes.named(bo.type)
+        plan = self._plans.named(bo.type)
         names = self._prepared.get(bo.type)
         if names is None:
-            names = self._prepared[bo.type] = _Names(self._shapes.reachable(shape))
+            names = self._prepared[bo.type] = _Names(self._plans.reachable(plan))
         out: list[str] = []
         verb = ""
-        if bo.verb and shape.has_verb and VERB not in shape.attributes:
+        if bo.verb and plan.has_verb and VERB not in plan.attributes:
             verb = f" {VERB}={quoteattr(bo.verb)}"
-        tag = names.tag(shape.namespace, name)
+        tag = names.tag(plan.namespace, name)
         try:
-            self._write(bo, shape, names, tag, verb, out, 1)
+            self._write(bo, plan, names, tag, verb, out, 1)
         except RecursionError:
             raise MalformedData(f"{bo.type} is nested too deeply for XML") from None
         out[0] = f"<{tag}{names.declarations(out)}{out[0][len(tag) + 1 :]}"
@@ -147,60 +147,67 @@ class XmlWriter:
         return "" if path else f"{bo.type} has a character"
 
     def _write(
-        self, bo: BusinessObject, shape: Shape, names: _Names, tag: str, more: str, out: list[str], depth: int
+        self,
+        bo: BusinessObject,
+        plan: XmlPlan,
+        names: _Names,
+        tag: str,
+        more: str,
+        out: list[str],
+        depth: int,
     ) -> None:
         if depth > MAX_DEPTH:
             raise MalformedData(f"{bo.type} is nested deeper than {MAX_DEPTH} levels")
         out.append(f"<{tag}{more}")
-        if shape.attributes:
-            for part in shape.attributes.values():
-                value = bo[part.field.name]
+        if plan.attributes:
+            for item in plan.attributes.values():
+                value = bo[item.field.name]
                 if value is not None:
-                    name = names.attribute(part)
-                    text = _list_text(part, value, bo) if part.is_list_text else text_of(value)
-                    if part.kind == XSI_TYPE:
-                        text, declaration = names.type_name(part, text)
+                    name = names.attribute(item)
+                    text = _list_text(item, value, bo) if item.is_list_text else text_of(value)
+                    if item.kind == XSI_TYPE:
+                        text, declaration = names.type_name(item, text)
                         out.append(declaration)
                     out.append(f" {name}={quoteattr(text, _IN_ATTRIBUTES)}")
         out.append(">")
         begin, tags = len(out), names.tags
-        for part, value in zip(shape.parts, bo.values_of(shape.names), strict=True):
+        for item, value in zip(plan.items, bo.values_of(plan.names), strict=True):
             if value is None:
-                if part.nil == UNSET and not part.field.many:
-                    out.append(names.nil(part))
+                if item.nil == UNSET and not item.field.many:
+                    out.append(names.nil(item))
                 continue
-            if part.is_plain:
+            if item.is_plain:
                 if type(value) is not str:
                     value = text_of(value)
                 elif _SPECIAL.search(value) is not None:
                     value = value.translate(_ESCAPES)
-                inner = tags[part]
+                inner = tags[item]
                 out.append(f"<{inner}>{value}</{inner}>")
-            elif (field := part.field).child is not None:
-                inner = tags[part]
-                child_shape = self._shapes.of(field.child)
+            elif (field := item.field).child is not None:
+                inner = tags[item]
+                child_plan = self._plans.of(field.child)
                 for child in value if field.many else (value,):
-                    self._write(child, child_shape, names, inner, "", out, depth + 1)
-            elif part.kind in (COMMENT, PI, DOCTYPE):
-                out.append(_special(part, value))
-            elif part.kind == TEXT:
-                if part.is_list_text:
-                    value = _list_text(part, value, bo)
-                if value == "" and any(name != part.field.name for name in bo):
+                    self._write(child, child_plan, names, inner, "", out, depth + 1)
+            elif item.kind in (COMMENT, PI, DOCTYPE):
+                out.append(_special(item, value))
+            elif item.kind == TEXT:
+                if item.is_list_text:
+                    value = _list_text(item, value, bo)
+                if value == "" and any(name != item.field.name for name in bo):
                     raise MalformedData(
-                        f"{bo.type}: {part.field.name} is blank, and XML cannot tell a blank text beside XML "
+                        f"{bo.type}: {item.field.name} is blank, and XML cannot tell a blank text beside XML "
                         "attributes or elements from one that is not set"
                     )
-                out.append(_content(part, value, bo))
-            elif part.kind not in IN_TAG:
-                inner = tags[part]
+                out.append(_content(item, value, bo))
+            elif item.kind not in IN_TAG:
+                inner = tags[item]
                 for one in value if field.many else (value,):
-                    if part.kind == MARKUP:
-                        out.append(_markup(part, one, bo, names.default))
-                    elif one == "" and part.nil == BLANK:
-                        out.append(names.nil(part))
+                    if item.kind == MARKUP:
+                        out.append(_markup(item, one, bo, names.default))
+                    elif one == "" and item.nil == BLANK:
+                        out.append(names.nil(item))
                     else:
-                        out.append(f"<{inner}>{_content(part, one, bo)}</{inner}>")
+                        out.append(f"<{inner}>{_content(item, one, bo)}</{inner}>")
         if len(out) == begin:
             out[-1] = "/>"
         else:
@@ -213,19 +220,19 @@ class _Names:
     The namespace of the root element is the default one, unless it has a prefix or an element has none.
 
     Args:
-        shapes: of the root and its descendants.
+        plans: of the root and its descendants.
     """
 
-    def __init__(self, shapes: list[Shape]) -> None:
-        parts = [part for shape in shapes for part in shape.parts]
-        elements = [part for part in parts if part.kind in ELEMENTS]
-        in_elements = dict.fromkeys([shapes[0].namespace, *(part.namespace for part in elements)])
-        in_attributes = dict.fromkeys(part.namespace for part in parts if part.kind in IN_TAG)
-        wanted = dict.fromkeys([*in_elements, *in_attributes, *(part.types for part in parts)])
-        if any(part.nil for part in parts):
+    def __init__(self, plans: list[XmlPlan]) -> None:
+        parts = [item for plan in plans for item in plan.items]
+        elements = [item for item in parts if item.kind in ELEMENTS]
+        in_elements = dict.fromkeys([plans[0].namespace, *(item.namespace for item in elements)])
+        in_attributes = dict.fromkeys(item.namespace for item in parts if item.kind in IN_TAG)
+        wanted = dict.fromkeys([*in_elements, *in_attributes, *(item.types for item in parts)])
+        if any(item.nil for item in parts):
             wanted[XSI] = None
-        given = shapes[0].prefixes
-        root = shapes[0].namespace
+        given = plans[0].prefixes
+        root = plans[0].namespace
         only = root if "" not in in_elements and root not in given else ""
         self.default = only
         """The namespace of elements without a prefix. Empty = none."""
@@ -241,7 +248,7 @@ class _Names:
                 prefix, number = f"ns{number}", number + 1
             self._prefixes[uri] = prefix
             self._declarations[prefix] = f" xmlns:{prefix}={quoteattr(uri)}"
-        self.tags = {part: self.tag(part.namespace, part.name) for part in elements}
+        self.tags = {item: self.tag(item.namespace, item.name) for item in elements}
         """The names of the elements."""
 
     def declarations(self, out: list[str]) -> str:
@@ -262,17 +269,17 @@ class _Names:
             return name
         return f"{self._prefixes[namespace]}:{name}"
 
-    def attribute(self, part: Part) -> str:
-        return f"{self._prefixes[part.namespace]}:{part.name}" if part.namespace else part.name
+    def attribute(self, item: XmlItem) -> str:
+        return f"{self._prefixes[item.namespace]}:{item.name}" if item.namespace else item.name
 
-    def nil(self, part: Part) -> str:
+    def nil(self, item: XmlItem) -> str:
         """Returns an element that says of itself that it has no value."""
-        return f'<{self.tags[part]} {self._prefixes[XSI]}:nil="true"/>'
+        return f'<{self.tags[item]} {self._prefixes[XSI]}:nil="true"/>'
 
-    def type_name(self, part: Part, text: str) -> tuple[str, str]:
+    def type_name(self, item: XmlItem, text: str) -> tuple[str, str]:
         """Returns the value of ``xsi:type``, and the declaration of its prefix, if any."""
         uri, brace, name = text.rpartition("}")
-        uri = uri[1:] if brace else part.types
+        uri = uri[1:] if brace else item.types
         if uri == self.default:
             return name, ""
         if not uri:  # no document has a prefix for no namespace
@@ -281,46 +288,46 @@ class _Names:
         return (f"{prefix}:{name}", "") if prefix else (f"type:{name}", f" xmlns:type={quoteattr(uri)}")
 
 
-def _markup(part: Part, value: SimpleValue, bo: BusinessObject, default: str) -> str:
+def _markup(item: XmlItem, value: SimpleValue, bo: BusinessObject, default: str) -> str:
     """Returns the text of an element with all that is in it, as it stands below a default namespace."""
     if value == "":
         return ""
     text = text_of(value)
-    place = f"{bo.type}: {part.field.name}"
+    place = f"{bo.type}: {item.field.name}"
     try:
         root = parse_xml(text)
     except MalformedData as error:
         raise MalformedData(f"{place} has type=xml, and is no XML: {error}") from None
-    if root.tag != part.tag:
-        raise MalformedData(f"{place}: found the element {shown(str(root.tag))}, expected {part.tag}")
+    if root.tag != item.tag:
+        raise MalformedData(f"{place}: found the element {shown(str(root.tag))}, expected {item.tag}")
     whole: str = etree.tostring(root, encoding="unicode")
     if default and None not in root.nsmap and has_no_namespace(root):
-        end = len(f"<{root.prefix}:{local_name(part.tag)}")
+        end = len(f"<{root.prefix}:{local_name(item.tag)}")
         whole = f'{whole[:end]} xmlns=""{whole[end:]}'  # what has no namespace keeps having none
     return whole
 
 
-def _list_text(part: Part, values: list[SimpleValue], bo: BusinessObject) -> str:
+def _list_text(item: XmlItem, values: list[SimpleValue], bo: BusinessObject) -> str:
     """Returns the values of a list in one text."""
     texts = [text_of(value) for value in values]
     for index, text in enumerate(texts):
         if not text or _SPACE.search(text):
             found = "has white space" if text else "is blank"
-            place = f"{bo.type}: {part.field.name}[{index}]"
+            place = f"{bo.type}: {item.field.name}[{index}]"
             raise MalformedData(f"{place} {found}, and white space separates the values of this list")
     return " ".join(texts)
 
 
-def _content(part: Part, value: SimpleValue, bo: BusinessObject) -> str:
+def _content(item: XmlItem, value: SimpleValue, bo: BusinessObject) -> str:
     """Returns the text of an element."""
     if type(value) is not str:
         return text_of(value)
-    if part.kind == CDATA and "\r" not in value:
+    if item.kind == CDATA and "\r" not in value:
         return f"<![CDATA[{value.replace(']]>', ']]]]><![CDATA[>')}]]>" if value else ""
-    if not part.escapes:
+    if not item.escapes:
         if "\r" in value:
             raise MalformedData(
-                f"{bo.type}: {part.field.name} has escape=false, and XML reads a carriage return as a line "
+                f"{bo.type}: {item.field.name} has escape=false, and XML reads a carriage return as a line "
                 "feed; write &#13;"
             )
         if _SPECIAL.search(value):
@@ -328,25 +335,25 @@ def _content(part: Part, value: SimpleValue, bo: BusinessObject) -> str:
                 parse_xml(f"<x>{value}</x>")
             except MalformedData as error:
                 raise MalformedData(
-                    f"{bo.type}: {part.field.name} has escape=false, and is no XML: {error}"
+                    f"{bo.type}: {item.field.name} has escape=false, and is no XML: {error}"
                 ) from None
         return value
     return value.translate(_ESCAPES) if _SPECIAL.search(value) else value
 
 
-def _special(part: Part, value: SimpleValue | None) -> str:
+def _special(item: XmlItem, value: SimpleValue | None) -> str:
     """Returns a comment, processing instruction or document type."""
     if value is None:
         return ""
     text = text_of(value)
-    name = part.field.name
+    name = item.field.name
     if "\r" in text:
-        raise MalformedData(f"{name}: XML reads a carriage return in a {part.kind} as a line feed")
-    if part.kind == COMMENT:
+        raise MalformedData(f"{name}: XML reads a carriage return in a {item.kind} as a line feed")
+    if item.kind == COMMENT:
         if "--" in text or text.endswith("-"):
             raise MalformedData(f"{name}: a comment cannot contain -- or end with -")
         return f"<!--{text}-->"
-    if part.kind == PI:
+    if item.kind == PI:
         if "?>" in text or not re.match(r"[^\W\d][\w.-]*( (?![ \t\n])|\Z)", text):
             raise MalformedData(
                 f"{name}: expected a processing instruction: a name, then a space, then text without ?>"

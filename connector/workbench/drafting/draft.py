@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from connector.businessobjects.definition import SIMPLE_TYPES
 from connector.config.metaobject_model import is_name
+from connector.formats.xml_plan import XSI
 from connector.formats.xml_schema_documents import XML_NAMESPACE
-from connector.formats.xml_shape import XSI
 from connector.text.names import one_line, shown
 from connector.workbench.metaobject_text import DocumentText, Entries
 

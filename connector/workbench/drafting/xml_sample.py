@@ -7,7 +7,7 @@ from typing import Final
 from lxml import etree
 
 from connector.errors import MalformedData
-from connector.formats.xml_shape import XSI
+from connector.formats.xml_plan import XSI
 from connector.text.xml_parser import local_name, parse_xml
 from connector.workbench.drafting.draft import (
     ELEMENT_TAG,

@@ -1,4 +1,4 @@
-"""The shape of business objects in XML: which attribute is which element, XML attribute, comment or text.
+"""The plan of business objects in XML: which attribute is which element, XML attribute, comment or text.
 
 The application-specific information of an attribute has these tags (WBI Data Handler Guide, XML):
 
@@ -35,6 +35,7 @@ from typing import Final
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.errors import MalformedData
+from connector.formats.plan import Item, Plan, Plans, body_fields
 from connector.formats.xml_schema_documents import XML_NAMESPACE
 from connector.text.xml_parser import local_name
 
@@ -83,7 +84,7 @@ _NAME: Final = re.compile(r"[^\W\d][\w.\-]*")
 _PREFIX: Final = re.compile(r"(?:^|;)\s*xmlns:([^\W\d][\w.\-]*)\s*=([^;]*)")
 
 
-class Part:
+class XmlItem(Item):
     """An attribute of a business object, and its place in XML.
 
     Args:
@@ -98,14 +99,13 @@ class Part:
 
     __slots__ = (
         "escapes",
-        "field",
         "from_text",
         "is_list_text",
         "is_plain",
         "kind",
-        "name",
         "namespace",
         "nil",
+        "tag",
         "types",
     )
 
@@ -119,10 +119,11 @@ class Part:
         nil: str = "",
         types: str = "",
     ) -> None:
-        self.field = field
+        super().__init__(field, name)
         self.kind = kind
-        self.name = name
         self.namespace = namespace
+        self.tag = f"{{{namespace}}}{name}" if namespace else name
+        """The name as lxml writes it: ``{NAMESPACE}NAME``."""
         self.escapes = escapes
         self.nil = nil
         self.types = types
@@ -134,13 +135,8 @@ class Part:
         self.from_text = field.from_text if kind in (ELEMENT, CDATA) else None
         """Reads the text of an element. None for a child and for an element that is repeated."""
 
-    @property
-    def tag(self) -> str:
-        """The name as lxml writes it: ``{NAMESPACE}NAME``."""
-        return f"{{{self.namespace}}}{self.name}" if self.namespace else self.name
 
-
-class Shape:
+class XmlPlan(Plan[XmlItem]):
     """A business object in XML.
 
     Args:
@@ -151,23 +147,8 @@ class Shape:
         MalformedData: the tags contradict each other, or name no XML name.
     """
 
-    __slots__ = (
-        "attributes",
-        "by_tag",
-        "element_name",
-        "has_verb",
-        "names",
-        "namespace",
-        "parts",
-        "prefixes",
-        "schema",
-        "specials",
-        "text",
-    )
-
     def __init__(self, schema: Schema, escapes: bool) -> None:
         info = schema.definition.app_specific_info
-        self.schema = schema
         self.namespace = tags(info).get("ns", "")
         self.element_name = tags(info).get("elem_name", "")
         """The name of the root element. Empty = as the object."""
@@ -175,22 +156,21 @@ class Shape:
         """Whether the XML attribute ``verb`` of the root element is the verb."""
         self.prefixes = {uri.strip(): prefix for prefix, uri in _PREFIX.findall(info)}
         """The prefixes of namespaces, by namespace."""
-        self.parts = tuple(self._parts(schema, escapes))
-        """All attributes that a body may have, in their order."""
-        self.names = [part.field.name for part in self.parts]
-        self.text = next((part for part in self.parts if part.kind == TEXT), None)
-        self.attributes = {part.tag: part for part in self.parts if part.kind in IN_TAG}
-        self.by_tag = {part.tag: part for part in self.parts if part.kind in ELEMENTS}
+        super().__init__(schema, self._items(schema, escapes))
+        self.names = [item.field.name for item in self.items]
+        self.text = next((item for item in self.items if item.kind == TEXT), None)
+        self.attributes = {item.tag: item for item in self.items if item.kind in IN_TAG}
+        elements = [item for item in self.items if item.kind in ELEMENTS]
+        self.by_tag = {item.tag: item for item in elements}
         self.specials = {
-            kind: tuple(part for part in self.parts if part.kind == kind) for kind in (COMMENT, PI, DOCTYPE)
+            kind: tuple(item for item in self.items if item.kind == kind) for kind in (COMMENT, PI, DOCTYPE)
         }
-        names = [part.tag for part in self.parts if part.kind in ELEMENTS]
-        twice = next((name for name in names if names.count(name) > 1), None)
+        twice = next((item.tag for item in elements if self.by_tag[item.tag] is not item), None)
         if twice is not None:
             raise MalformedData(f"{schema.name}: two attributes are the element {twice}")
 
-    def _parts(self, schema: Schema, escapes: bool) -> list[Part]:
-        fields = [field for field in schema.fields.values() if field.in_body]
+    def _items(self, schema: Schema, escapes: bool) -> list[XmlItem]:
+        fields = body_fields(schema)
         kinds = {field.name: self._kind(field) for field in fields}
         # beside XML attributes only, a plain pcdata is the text of the element: nothing else can be
         elements = [field for field in fields if kinds[field.name] in (*ELEMENTS, TEXT)]
@@ -221,7 +201,7 @@ class Shape:
                 raise MalformedData(f"{schema.name}: {field.name}: a list of values cannot be a {kind}")
             escape, nil = info.get("escape"), info.get("nil", "").lower()
             found.append(
-                Part(
+                XmlItem(
                     field,
                     kind,
                     name,
@@ -231,7 +211,7 @@ class Shape:
                     info.get("ns", "") if kind == XSI_TYPE else "",
                 )
             )
-        if sum(part.kind == TEXT for part in found) > 1:
+        if sum(item.kind == TEXT for item in found) > 1:
             raise MalformedData(f"{schema.name}: two attributes are the text of the element (notag)")
         return found
 
@@ -245,7 +225,7 @@ class Shape:
         return kind if kind in _KINDS else ELEMENT  # other types are for other formats
 
     @property
-    def document_child(self) -> Part | None:
+    def document_child(self) -> XmlItem | None:
         """The child that is the root element, if the object is a whole document: prolog and root.
 
         Such an object has a processing instruction or a document type, one single child, and no other
@@ -253,14 +233,14 @@ class Shape:
         """
         if not (self.specials[PI] or self.specials[DOCTYPE]) or self.attributes or self.text:
             return None
-        (part, *more) = [*self.by_tag.values(), None]
-        if more != [None] or part is None or part.field.child is None or part.field.many:
+        (item, *more) = [*self.by_tag.values(), None]
+        if more != [None] or item is None or item.field.child is None or item.field.many:
             return None
-        return part
+        return item
 
 
-class Shapes:
-    """The shapes of the business objects of a deployment. Each is made at its first use.
+class XmlPlans(Plans[XmlPlan]):
+    """The plans of the business objects of a deployment in XML.
 
     Args:
         definitions: the business objects.
@@ -268,9 +248,7 @@ class Shapes:
     """
 
     def __init__(self, definitions: Definitions, escapes: bool = True) -> None:
-        self._definitions = definitions
-        self._escapes = escapes
-        self._made: dict[str, Shape] = {}
+        super().__init__(definitions, lambda schema: XmlPlan(schema, escapes))
         self._special: dict[str, bool] = {}
         self._roots: dict[str, str] | None = None
 
@@ -278,8 +256,8 @@ class Shapes:
         """Whether an object or a descendant has a comment, a processing instruction or a document type."""
         found = self._special.get(name)
         if found is None:
-            shapes = self.reachable(self.named(name)) if name in self._definitions else []
-            found = self._special[name] = any(any(shape.specials.values()) for shape in shapes)
+            plans = self.reachable(self.named(name)) if name in self.definitions else []
+            found = self._special[name] = any(any(plan.specials.values()) for plan in plans)
         return found
 
     def object_of(self, tag: str, prefix: str = "") -> str:
@@ -291,41 +269,9 @@ class Shapes:
         """
         if self._roots is None:
             self._roots = {}
-            for name, definition in self._definitions.items():
+            for name, definition in self.definitions.items():
                 info = tags(definition.app_specific_info)
                 if element := info.get("elem_name", ""):
                     namespace = info.get("ns", "")
                     self._roots.setdefault(f"{{{namespace}}}{element}" if namespace else element, name)
         return self._roots.get(tag) or prefix + local_name(tag)
-
-    def of(self, schema: Schema) -> Shape:
-        """Returns the shape of an object.
-
-        Raises:
-            MalformedData: the tags of the object's attributes are wrong.
-        """
-        shape = self._made.get(schema.name)
-        if shape is None:
-            shape = self._made[schema.name] = Shape(schema, self._escapes)
-        return shape
-
-    def named(self, name: str) -> Shape:
-        """Returns the shape of the object ``name``.
-
-        Raises:
-            UnknownBusinessObject: there is no such object.
-            MalformedData: as :meth:`of`.
-        """
-        return self.of(self._definitions.schema(name))
-
-    def reachable(self, shape: Shape) -> list[Shape]:
-        """Returns a shape and those of all descendants."""
-        found = {shape.schema.name: shape}
-        waiting = [shape]
-        while waiting:
-            for part in waiting.pop().parts:
-                child = part.field.child
-                if child is not None and child.name not in found:
-                    found[child.name] = self.of(child)
-                    waiting.append(found[child.name])
-        return list(found.values())
