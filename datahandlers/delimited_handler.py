@@ -9,14 +9,12 @@ from typing import Any
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
-from connector.formats.datahandler import DataHandler, Hint, Option, charset
-from connector.formats.plan import AttributeRun, Item, Plan, Plans
-from connector.formats.records import Missing, RecordReader, RecordWriter, record_plan
-from connector.formats.special_values import SpecialValues
-from connector.text.encoding import decode, encode
+from connector.formats.datahandler import Option, charset
+from connector.formats.plan import AttributeRun, Item, Plan
+from connector.formats.records import Cursor, Missing, RecordHandler
 
 
-class DelimitedHandler(DataHandler):
+class DelimitedHandler(RecordHandler):
     """Values with a delimiter between them.
 
     ``Name~Verb~value~value~...``. All attributes stand in the order of the definition. A child is its number
@@ -28,6 +26,7 @@ class DelimitedHandler(DataHandler):
     Reading needs at most 80 times the size of the body in memory, for a body of empty values.
     """
 
+    unit = "field"
     mime_types = ("text/delimited",)
     options = (
         Option("Delimiter", str, "~", "Stands between two values. At least one character."),
@@ -39,12 +38,10 @@ class DelimitedHandler(DataHandler):
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
-        self.special = SpecialValues.of(options)
-        self.plans = Plans(definitions, record_plan)
-        self.omits: bool = options["OmitObjectEventId"]
+        super().__init__(options, definitions)
+        self._omits: bool = options["OmitObjectEventId"]
         self._delimiter: str = options["Delimiter"]
         self._escape: str = options["Escape"]
-        self._charset: str = options["charset"]
         if not self._delimiter or "\n" in self._delimiter or "\r" in self._delimiter:
             raise ValueError("Delimiter: expected at least one character, and no line break")
         if len(self._escape) != 1 or self._escape in self._delimiter or self._escape in "\r\n":
@@ -54,14 +51,8 @@ class DelimitedHandler(DataHandler):
         self._escaped = re.compile(f"{escape}(.)", re.DOTALL)
         self._field = re.compile(f"(?:(?!{escape}|{re.escape(self._delimiter)}).|{escape}.)*", re.DOTALL)
 
-    def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        text = decode(body, self._charset)
-        if not text.strip():
-            raise MalformedData("the body is empty, expected Name, Verb and the values of an object")
-        return _Reader(self, self._split(text)).document(hint)
-
-    def _split(self, text: str) -> list[str]:
-        """Returns the fields of a body, without escape characters."""
+    def split(self, text: str) -> list[str]:
+        """Returns the fields, without escape characters."""
         if self._escape not in text:
             return text.rstrip("\r\n").split(self._delimiter)
         fields = []
@@ -84,65 +75,41 @@ class DelimitedHandler(DataHandler):
         escapes = len(bare) - len(bare.rstrip(self._escape))
         return field[: len(bare) + escapes % 2]
 
-    def to_body(self, bo: BusinessObject) -> bytes:
-        writer = _Writer(self)
-        writer.write_object(bo)
-        texts = writer.texts
-        if self._to_escape.search("".join(texts)) is not None:
-            texts = [self._to_escape.sub(lambda found: self._escape + found.group(), text) for text in texts]
-        return encode(self._delimiter.join(texts), self._charset)
-
-
-class _Reader(RecordReader[Item]):
-    """Reads the fields of one body, which are without escape characters."""
-
-    unit = "field"
-
-    def __init__(self, handler: DelimitedHandler, fields: list[str]) -> None:
-        super().__init__(handler.plans, handler.special)
-        self._fields = fields
-        self._omits = handler.omits
-
-    def take(self, slot: Item | str) -> str:
-        if self.place >= len(self._fields):
+    def take(self, cursor: Cursor, slot: Item | str) -> str:
+        if cursor.place >= len(cursor.texts):
             raise Missing("the body ends, expected")
-        self.place += 1
-        return self._fields[self.place - 1]
+        cursor.place += 1
+        text: str = cursor.texts[cursor.place - 1]
+        return text
 
-    def take_run(self, plan: Plan[Item], run: AttributeRun[Item]) -> list[str]:
-        texts = self._fields[self.place : self.place + len(run.items)]
-        self.place += len(texts)
+    def take_run(self, cursor: Cursor, plan: Plan[Item], run: AttributeRun[Item]) -> list[str]:
+        texts: list[str] = cursor.texts[cursor.place : cursor.place + len(run.items)]
+        cursor.place += len(texts)
         if len(texts) < len(run.items):
-            self.need(plan, run.items[len(texts)], run.names[len(texts)])
+            self.need(cursor, plan, run.items[len(texts)], run.names[len(texts)])
         return texts
 
-    def attributes(self, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
-        super().attributes(plan, values, depth)
-        if not self._omits and (depth > 1 or self.place < len(self._fields)):
-            event_id = self.need(plan, OBJECT_EVENT_ID, OBJECT_EVENT_ID)
+    def read_attributes(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
+        super().read_attributes(cursor, plan, values, depth)
+        if not self._omits and (depth > 1 or cursor.place < len(cursor.texts)):
+            event_id = self.need(cursor, plan, OBJECT_EVENT_ID, OBJECT_EVENT_ID)
             if OBJECT_EVENT_ID in plan.schema.fields:
                 self.special.read(plan.schema.fields[OBJECT_EVENT_ID], event_id, values)
 
-    def end(self, plan: Plan[Item]) -> None:
-        left = len(self._fields) - self.place
-        if left:
-            self.fail(self.place, f"found {left} more fields after the last one of {plan.name}")
+    def put(self, texts: list[str], slot: Item | str, text: str, place: str) -> None:
+        texts.append(text)
 
+    def put_run(
+        self, texts: list[str], bo: BusinessObject, run: AttributeRun[Item], values: list[str]
+    ) -> None:
+        texts += values
 
-class _Writer(RecordWriter[Item]):
-    """Writes the fields of one body, without escape characters."""
-
-    def __init__(self, handler: DelimitedHandler) -> None:
-        super().__init__(handler.plans, handler.special)
-        self._omits = handler.omits
-
-    def put(self, slot: Item | str, text: str, place: str) -> None:
-        self.texts.append(text)
-
-    def put_run(self, bo: BusinessObject, run: AttributeRun[Item], texts: list[str]) -> None:
-        self.texts += texts
-
-    def put_foot(self, bo: BusinessObject, plan: Plan[Item]) -> None:
+    def put_foot(self, texts: list[str], bo: BusinessObject, plan: Plan[Item]) -> None:
         if not self._omits:
             event_id = bo[OBJECT_EVENT_ID] if OBJECT_EVENT_ID in plan.schema.fields else None
-            self.texts.append(event_id or "")
+            texts.append(event_id or "")
+
+    def join(self, texts: list[str], bo: BusinessObject) -> str:
+        if self._to_escape.search("".join(texts)) is not None:
+            texts = [self._to_escape.sub(lambda found: self._escape + found.group(), text) for text in texts]
+        return self._delimiter.join(texts)

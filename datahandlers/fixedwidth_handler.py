@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Mapping
-from itertools import accumulate, pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Field, Schema
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Schema
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import DECIMAL, TEXTS
 from connector.errors import MalformedData
-from connector.formats.datahandler import DataHandler, Hint, Option, charset
-from connector.formats.plan import AttributeRun, Item, Plan, Plans, body_fields
-from connector.formats.records import NAME, VERB, Missing, RecordReader, RecordWriter
-from connector.formats.special_values import SpecialValues
-from connector.text.encoding import DEFAULT, decode, encode
+from connector.formats.datahandler import Hint, Option, charset
+from connector.formats.plan import AttributeRun, Item, Plan, body_fields
+from connector.formats.records import NAME, VERB, Cursor, Missing, RecordHandler
+from connector.text.encoding import DEFAULT, encode
 
 _WIDTHS: Final = {"Boolean": 5, "Integer": 11, "Float": 24, "Double": 24, "Date": 32}
 """The widths of attributes without max_length. Every value of these types fits, but for long fractions."""
-COUNT: Final = "Count"
+_COUNT: Final = "Count"
 """The number of a child's objects, or of the values of a list."""
 TEXT: Final = "text"
 NUMBER: Final = "number"
@@ -29,7 +27,7 @@ _KINDS: Final = {"Boolean": BOOLEAN, "Date": DATE, **dict.fromkeys(TEXTS, TEXT)}
 _STRIPS: Final = {"LEFT": str.rstrip, "RIGHT": str.lstrip, "BOTH": str.strip}
 
 
-class _Slot:
+class _Slot(NamedTuple):
     """The place of a text in a body.
 
     Args:
@@ -39,44 +37,13 @@ class _Slot:
         cuts: whether a text that is too long is cut.
     """
 
-    __slots__ = ("cuts", "kind", "trim", "width")
-
-    def __init__(self, width: int, kind: str, trim: Callable[[str], str], *, cuts: bool = False) -> None:
-        self.width = width
-        self.kind = kind
-        self.trim = trim
-        self.cuts = cuts
+    width: int
+    kind: str
+    trim: Callable[[str], str]
+    cuts: bool = False
 
 
-class _Item(Item):
-    """An attribute with the place of its values."""
-
-    __slots__ = ("slot",)
-
-    def __init__(self, field: Field, slot: _Slot) -> None:
-        super().__init__(field, field.name)
-        self.slot = slot
-
-
-class _RunLayout:
-    """The widths of the attributes of a run.
-
-    Args:
-        run: the run.
-        sign: ``-`` where values stand left.
-    """
-
-    __slots__ = ("ends", "slices", "template", "trims", "width")
-
-    def __init__(self, run: AttributeRun[_Item], sign: str) -> None:
-        self.ends = list(accumulate((item.slot.width for item in run.items), initial=0))
-        self.slices = [slice(*both) for both in pairwise(self.ends)]
-        self.trims = [item.slot.trim for item in run.items]
-        self.width = self.ends[-1]
-        self.template = "".join(f"%{sign}{item.slot.width}s" for item in run.items)
-
-
-class FixedWidthHandler(DataHandler):
+class FixedWidthHandler(RecordHandler):
     """Values of fixed widths, without anything between them.
 
     The name of the object, the verb, and the attributes in the order of the definition. The width of an
@@ -111,66 +78,59 @@ class FixedWidthHandler(DataHandler):
     )
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        super().__init__(options, definitions)
         sizes = (options["BONameSize"], options["BOVerbSize"], options["BOCountSize"])
         if min(sizes) < 1:
             raise ValueError("BONameSize, BOVerbSize and BOCountSize: expected at least 1")
-        self.alignment: str = options["Alignment"]
-        self.pad: str = options["PadCharacter"]
-        if len(self.pad) != 1 or self.pad in "\r\n":
+        self._alignment: str = options["Alignment"]
+        self._pad: str = options["PadCharacter"]
+        if len(self._pad) != 1 or self._pad in "\r\n":
             raise ValueError("PadCharacter: expected one character that is no line break")
-        if self.pad in "123456789":
+        if self._pad in "123456789":
             raise ValueError("PadCharacter: expected no digit but 0, because others change numbers")
-        if self.pad == "0" and self.alignment == "LEFT":
+        if self._pad == "0" and self._alignment == "LEFT":
             raise ValueError(
                 "PadCharacter 0 needs Alignment RIGHT or BOTH: behind a number, it changes the number"
             )
-        self.charset: str = options["charset"]
-        self.in_bytes = options["width"] == "bytes"
-        if self.in_bytes and len(self.pad.encode(self.charset or DEFAULT)) != 1:
+        self._in_bytes = options["width"] == "bytes"
+        if self._in_bytes and len(self._pad.encode(self.charset or DEFAULT)) != 1:
             raise ValueError("PadCharacter: expected a character of one byte, because widths count bytes")
-        self.unit = "byte" if self.in_bytes else "character"
-        self.special = SpecialValues.of(options)
-        self.plans = Plans(definitions, self._plan)
-        kinds = ((NAME, TEXT), (VERB, TEXT), (COUNT, NUMBER))
-        self.heads = {
-            name: _Slot(size, kind, self._trim(kind)) for (name, kind), size in zip(kinds, sizes, strict=True)
-        }
+        self.unit = "byte" if self._in_bytes else "character"
         self._truncates: bool = options["Truncation"]
         self._without = OBJECT_EVENT_ID if options["OmitObjectEventId"] else ""
-        self._layouts: dict[AttributeRun[_Item], _RunLayout] = {}
+        self._slots: dict[Item | str, _Slot] = {
+            name: _Slot(size, kind, self._trim(kind))
+            for name, kind, size in zip((NAME, VERB, _COUNT), (TEXT, TEXT, NUMBER), sizes, strict=True)
+        }
+        self._templates: dict[AttributeRun[Item], tuple[str, int]] = {}
 
-    def _plan(self, schema: Schema) -> Plan[_Item]:
+    def plan(self, schema: Schema) -> Plan[Item]:
         """Returns the plan of an object.
 
         Raises:
             MalformedData: a text has no ``max_length``.
         """
-        items = []
-        for field in body_fields(schema, self._without):
-            attribute, width = field.attribute, 0
-            if field.child is None:
-                width = attribute.max_length or _WIDTHS.get(attribute.type, 0)
-                if not width and attribute.digits:
-                    width = attribute.digits + 2  # the sign and the point
-                if not width:
-                    raise MalformedData(
-                        f"{schema.name}: {field.name} has no width: give max_length in its definition"
-                    )
+        items = [Item(field, field.name) for field in body_fields(schema, self._without)]
+        for item in items:
+            attribute = item.field.attribute
+            if item.field.child is not None:
+                continue
+            width = attribute.max_length or _WIDTHS.get(attribute.type, 0)
+            if not width and attribute.digits:
+                width = attribute.digits + 2  # the sign and the point
+            if not width:
+                raise MalformedData(
+                    f"{schema.name}: {item.name} has no width: give max_length in its definition"
+                )
             kind = _KINDS.get(attribute.type, NUMBER)
             # A Decimal is never cut, because nothing of it is rounded.
             cuts = self._truncates and attribute.type != DECIMAL
-            items.append(_Item(field, _Slot(width, kind, self._trim(kind), cuts=cuts)))
+            self._slots[item] = _Slot(width, kind, self._trim(kind), cuts)
         return Plan(schema, items)
-
-    def layout(self, run: AttributeRun[_Item]) -> _RunLayout:
-        layout = self._layouts.get(run)
-        if layout is None:
-            layout = self._layouts[run] = _RunLayout(run, "" if self.alignment == "RIGHT" else "-")
-        return layout
 
     def _trim(self, kind: str) -> Callable[[str], str]:
         """Returns the function that removes pad characters from a text of a kind."""
-        pad, strip = self.pad, _STRIPS[self.alignment]
+        pad, strip = self._pad, _STRIPS[self._alignment]
 
         def trim_number(text: str) -> str:
             # Zeros before digits do not change the number, but a sign has to be the first.
@@ -186,63 +146,51 @@ class FixedWidthHandler(DataHandler):
             return trim_number if kind == NUMBER else trim_word
         return lambda text: strip(text, pad)
 
+    # --- reading ------------------------------------------------------------------------------
+
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        text: bytes | str
-        if self.in_bytes:
-            text = body.encode(self.charset or DEFAULT, "surrogatepass") if isinstance(body, str) else body
-            text = text.removeprefix(b"" if self.charset else codecs.BOM_UTF8).rstrip(b"\r\n")
-        else:
-            text = decode(body, self.charset).rstrip("\r\n")
-        if not text.strip():
+        if not self._in_bytes:
+            return super().to_business_object(body, hint)
+        data = body.encode(self.charset or DEFAULT, "surrogatepass") if isinstance(body, str) else body
+        data = data.removeprefix(b"" if self.charset else codecs.BOM_UTF8).rstrip(b"\r\n")
+        if not data.strip():
             raise MalformedData("the body is empty, expected the name of an object, a verb and values")
-        return _Reader(self, text).document(hint)
+        return self.read_body(Cursor(data), hint)
 
-    def to_body(self, bo: BusinessObject) -> bytes:
-        writer = _Writer(self)
-        writer.write_object(bo)
-        text = "".join(writer.texts)
-        if text.endswith(("\r", "\n")):
-            raise MalformedData(f"{bo.type}: the last value ends with a line break, which would be lost")
-        return encode(text, self.charset)
+    def split(self, text: str) -> str:
+        return text.rstrip("\r\n")
 
-
-class _Reader(RecordReader[_Item]):
-    """Reads one body, which is bytes where widths count bytes."""
-
-    def __init__(self, handler: FixedWidthHandler, body: bytes | str) -> None:
-        super().__init__(handler.plans, handler.special)
-        self.unit = handler.unit
-        self._handler = handler
-        self._body = body
-
-    def take(self, slot: _Item | str) -> str:
-        place = self._handler.heads[slot] if isinstance(slot, str) else slot.slot
-        start, end = self.place, self.place + place.width
-        if end > len(self._body):
-            left = max(len(self._body) - start, 0)
+    def take(self, cursor: Cursor, slot: Item | str) -> str:
+        place = self._slots[slot]
+        start, end = cursor.place, cursor.place + place.width
+        if end > len(cursor.texts):
+            left = max(len(cursor.texts) - start, 0)
             raise Missing(f"the body ends after {left} of {place.width} {self.unit}s, expected")
-        self.place = end
-        text = self._body[start:end]
-        return place.trim(text if isinstance(text, str) else self._decode(text, start))
+        cursor.place = end
+        text = cursor.texts[start:end]
+        return place.trim(self._decode(text, start) if self._in_bytes else text)
 
-    def take_count(self, item: _Item) -> str:
-        text = self.take(COUNT).strip()
+    def take_count(self, cursor: Cursor, item: Item) -> str:
+        text = self.take(cursor, _COUNT).strip()
         return text if text.strip("0") else ""  # no object is as if the child were not set
 
-    def take_run(self, plan: Plan[_Item], run: AttributeRun[_Item]) -> list[str]:
-        layout = self._handler.layout(run)
-        start, end = self.place, self.place + layout.width
-        if isinstance(self._body, bytes) or end > len(self._body):
-            return super().take_run(plan, run)
-        self.place = end
-        texts = self._body[start:end]
-        return [trim(texts[part]) for trim, part in zip(layout.trims, layout.slices, strict=True)]
+    def take_run(self, cursor: Cursor, plan: Plan[Item], run: AttributeRun[Item]) -> list[str]:
+        _, width = self._template(run)
+        if self._in_bytes or cursor.place + width > len(cursor.texts):
+            return super().take_run(cursor, plan, run)
+        texts, slots, body, end = [], self._slots, cursor.texts, cursor.place
+        for item in run.items:
+            width, _, trim, _ = slots[item]
+            start, end = end, end + width
+            texts.append(trim(body[start:end]))
+        cursor.place = end
+        return texts
 
-    def place_of(self, start: int, run: AttributeRun[_Item], index: int) -> int:
-        return start + self._handler.layout(run).ends[index]
+    def place_of(self, start: int, run: AttributeRun[Item], index: int) -> int:
+        return start + sum(self._slots[item].width for item in run.items[:index])
 
     def _decode(self, text: bytes, offset: int) -> str:
-        name = self._handler.charset or DEFAULT
+        name = self.charset or DEFAULT
         try:
             return text.decode(name)
         except UnicodeDecodeError as error:
@@ -252,58 +200,66 @@ class _Reader(RecordReader[_Item]):
         except UnicodeError as error:
             raise MalformedData(f"byte {offset}: {error}") from None
 
-    def end(self, plan: Plan[_Item]) -> None:
-        left = len(self._body) - self.place
-        if left and self._body[self.place :].strip():
-            self.fail(self.place, f"found {left} more {self.unit}s after the last field of {plan.name}")
+    def check_end(self, cursor: Cursor, plan: Plan[Item]) -> None:
+        if cursor.texts[cursor.place :].strip():
+            super().check_end(cursor, plan)
 
+    # --- writing ------------------------------------------------------------------------------
 
-class _Writer(RecordWriter[_Item]):
-    """Writes the fields of one body."""
+    def join(self, texts: list[str], bo: BusinessObject) -> str:
+        text = "".join(texts)
+        if text.endswith(("\r", "\n")):
+            raise MalformedData(f"{bo.type}: the last value ends with a line break, which would be lost")
+        return text
 
-    def __init__(self, handler: FixedWidthHandler) -> None:
-        super().__init__(handler.plans, handler.special)
-        self._handler = handler
-        self._pad = handler.pad
-        self._in_bytes = handler.in_bytes
-
-    def put(self, slot: _Item | str, text: str, place: str) -> None:
+    def put(self, texts: list[str], slot: Item | str, text: str, place: str) -> None:
         if not isinstance(slot, str):
-            self.texts.append(self._value(text, slot.slot, place, is_set=True))
+            texts.append(self._value(text, slot, place, is_set=True))
             return
-        head = self._handler.heads[slot]
-        if head.trim(text) != text:
+        if self._slots[slot].trim(text) != text:
             raise MalformedData(f"{place} begins or ends with the PadCharacter, which would be lost")
-        self.texts.append(self._field(text, head, place))
+        texts.append(self._field(text, slot, place))
 
-    def put_count(self, bo: BusinessObject, item: _Item, count: int | None) -> None:
+    def put_count(self, texts: list[str], bo: BusinessObject, item: Item, count: int | None) -> None:
         place = f"{bo.type}: the number of {item.name}"
-        self.texts.append(self._value(str(count or 0), self._handler.heads[COUNT], place, is_set=True))
+        texts.append(self._value(str(count or 0), _COUNT, place, is_set=True))
 
-    def put_run(self, bo: BusinessObject, run: AttributeRun[_Item], texts: list[str]) -> None:
-        if self._pad == " " and not self._in_bytes and not any(map(str.isspace, texts)):
-            layout = self._handler.layout(run)
-            fields = layout.template % tuple(texts)
-            if len(fields) == layout.width:  # every text fits
-                self.texts.append(fields)
+    def put_run(
+        self, texts: list[str], bo: BusinessObject, run: AttributeRun[Item], values: list[str]
+    ) -> None:
+        if self._pad == " " and not self._in_bytes and not any(map(str.isspace, values)):
+            template, width = self._template(run)
+            fields = template % tuple(values)
+            if len(fields) == width:  # every text fits
+                texts.append(fields)
                 return
-        for item, text in zip(run.items, texts, strict=True):
-            place, is_set = f"{bo.type}: {item.field.name}", item.field.name in bo
-            self.texts.append(self._value(text, item.slot, place, is_set=is_set))
+        for item, text in zip(run.items, values, strict=True):
+            is_set = item.name in bo
+            texts.append(self._value(text, item, f"{bo.type}: {item.name}", is_set=is_set))
 
-    def _value(self, text: str, slot: _Slot, place: str, *, is_set: bool) -> str:
+    def _template(self, run: AttributeRun[Item]) -> tuple[str, int]:
+        """Returns what writes the fields of a run, and the width of all of them."""
+        found = self._templates.get(run)
+        if found is None:
+            sign = "" if self._alignment == "RIGHT" else "-"
+            widths = [self._slots[item].width for item in run.items]
+            found = "".join(f"%{sign}{width}s" for width in widths), sum(widths)
+            self._templates[run] = found
+        return found
+
+    def _value(self, text: str, slot: Item | str, place: str, *, is_set: bool) -> str:
         """Returns the field of an attribute, or of a number of objects.
 
         Raises:
             MalformedData: the field would be read as another value.
         """
-        kind, width = slot.kind, slot.width
+        width, kind, trim, cuts = self._slots[slot]
         has_zeros = self._pad == "0" and kind != TEXT
         if is_set and not has_zeros and not text.strip(self._pad):
             raise MalformedData(f"{place} has only pad characters, which means not set")
-        if self._pad != " " and slot.trim(text) != text:
+        if self._pad != " " and trim(text) != text:
             raise MalformedData(f"{place} begins or ends with the PadCharacter, which would be lost")
-        if len(text) > width and slot.cuts and kind != TEXT:
+        if len(text) > width and cuts and kind != TEXT:
             point = text.find(".")
             if kind != NUMBER or not 0 < point < width or "e" in text.lower():
                 raise MalformedData(f"{place} has {len(text)} characters, and would be another value if cut")
@@ -315,25 +271,24 @@ class _Writer(RecordWriter[_Item]):
             return text.zfill(width) if text[-1:].isdigit() else text.rjust(width)
         return text.rjust(width, " " if kind == BOOLEAN and not text else "0")
 
-    def _field(self, text: str, slot: _Slot, place: str) -> str:
+    def _field(self, text: str, slot: Item | str, place: str) -> str:
+        width, _, _, cuts = self._slots[slot]
         length = self._length(text)
-        if length > slot.width:
-            if not slot.cuts:
-                unit = self._handler.unit
-                raise MalformedData(f"{place} has {length} {unit}s, expected at most {slot.width}")
-            text = self._cut(text, slot.width)
+        if length > width:
+            if not cuts:
+                raise MalformedData(f"{place} has {length} {self.unit}s, expected at most {width}")
+            text = self._cut(text, width)
             length = self._length(text)
-        pads = self._pad * (slot.width - length)
-        return pads + text if self._handler.alignment == "RIGHT" else text + pads
+        pads = self._pad * (width - length)
+        return pads + text if self._alignment == "RIGHT" else text + pads
 
     def _length(self, text: str) -> int:
         if not self._in_bytes:
             return len(text)
-        # a mark at the start of a text would be doubled
-        return len(encode(f" {text}", self._handler.charset)) - 1
+        return len(encode(f" {text}", self.charset)) - 1  # a mark at the start of a text would be doubled
 
     def _cut(self, text: str, width: int) -> str:
         if not self._in_bytes:
             return text[:width]
-        name = self._handler.charset or DEFAULT
+        name = self.charset or DEFAULT
         return text.encode(name)[:width].decode(name, "ignore")

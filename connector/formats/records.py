@@ -1,22 +1,23 @@
 """Records: bodies with the values of an object one after the other, as its plan says.
 
 An object is its name, its verb and its attributes. A child is its number of objects, then these objects. A
-list of values is their number, then the values. :class:`RecordReader` and :class:`RecordWriter` walk the
-plan. A format says how one text is taken from a body, and how one text is written.
+list of values is their number, then the values. :class:`RecordHandler` walks the plan. A format says how one
+text is taken from a body, and how one text is written.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, Final, Generic, NoReturn
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
 
-from connector.businessobjects.definition import OBJECT_EVENT_ID, Schema
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
-from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import Hint
-from connector.formats.plan import AttributeRun, Item, ItemT, Plan, Plans, body_fields
+from connector.formats.datahandler import DataHandler, Hint
+from connector.formats.plan import AttributeRun, Item, Plan, Plans, body_fields
 from connector.formats.special_values import Misfit, SpecialValues
+from connector.text.encoding import decode, encode
 from connector.text.names import shown
 
 MAX_DEPTH: Final = 200
@@ -28,252 +29,250 @@ VERB: Final = "Verb"
 
 
 class Missing(Exception):
-    """The next text of a body is not there. The error ends with ``expected``."""
+    """The next text of a body is not there. Its text ends with ``expected``, or with more words."""
 
 
-class RecordReader(ABC, Generic[ItemT]):
-    """Reads one body. A format derives from this class.
+class Cursor:
+    """The texts of one body, and the place of the next text.
 
     Args:
-        plans: the plans of the format.
-        special: the texts of values that are not set, and of blank values.
+        texts: as :meth:`RecordHandler.split` returns them.
 
     Attributes:
-        unit: what places count, such as ``line``.
-        place: the place of the next text, from 0.
+        place: from 0.
+    """
+
+    __slots__ = ("place", "texts")
+
+    def __init__(self, texts: Any) -> None:
+        self.texts = texts
+        self.place = 0
+
+
+class RecordHandler(DataHandler):
+    """The handler of a format of records. A format derives from this class, and has at least four methods.
+
+    A ``slot`` is the attribute whose value or number a text is. Else it is :data:`NAME` or :data:`VERB`.
+
+    Args:
+        options: with ``CxIgnore`` and ``CxBlank``, the texts of values that are not set or blank, and with
+            ``charset``.
+        definitions: the business objects.
+
+    Attributes:
+        unit: what places in a body count, such as ``line``.
     """
 
     unit: str
 
-    def __init__(self, plans: Plans[Plan[ItemT]], special: SpecialValues) -> None:
-        self.plans = plans
-        self.special = special
-        self.place = 0
+    def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        self.special = SpecialValues(options["CxIgnore"], options["CxBlank"])
+        self.charset: str = options["charset"]
+        self.plans = Plans(definitions, self.plan)
+
+    def plan(self, schema: Schema) -> Plan[Item]:
+        """Returns the plan of an object: the names of its definition, without ObjectEventId."""
+        return Plan(schema, [Item(field, field.name) for field in body_fields(schema, OBJECT_EVENT_ID)])
+
+    # --- reading ------------------------------------------------------------------------------
 
     @abstractmethod
-    def take(self, slot: ItemT | str) -> str:
-        """Returns the next text, and moves ``place`` on.
+    def split(self, text: str) -> Sequence[str]:
+        """Returns the texts of a body that is not empty."""
 
-        Args:
-            slot: the attribute whose value or number the text is. Else :data:`NAME` or :data:`VERB`.
+    @abstractmethod
+    def take(self, cursor: Cursor, slot: Item | str) -> str:
+        """Returns the next text, and moves the cursor on.
 
         Raises:
             Missing: there is no such text.
         """
 
-    @abstractmethod
-    def end(self, plan: Plan[ItemT]) -> None:
-        """Checks that nothing is left after the outermost object. Calls :meth:`fail` if something is."""
+    def take_count(self, cursor: Cursor, item: Item) -> str:
+        """Returns the next text, a number of objects or values. Raises as :meth:`take`."""
+        return self.take(cursor, item)
 
-    def take_count(self, item: ItemT) -> str:
-        """Returns the next text, which is a number of objects or values. Raises as :meth:`take`."""
-        return self.take(item)
-
-    def take_run(self, plan: Plan[ItemT], run: AttributeRun[ItemT]) -> list[str]:
+    def take_run(self, cursor: Cursor, plan: Plan[Item], run: AttributeRun[Item]) -> list[str]:
         """Returns the next texts, one for each attribute of a run. Calls :meth:`fail` if one is missing."""
-        return [self.need(plan, item, item.name) for item in run.items]
+        return [self.need(cursor, plan, item, item.name) for item in run.items]
 
-    def place_of(self, start: int, run: AttributeRun[ItemT], index: int) -> int:
+    def place_of(self, start: int, run: AttributeRun[Item], index: int) -> int:
         """Returns the place of a text of a run that begins at ``start``."""
         return start + index
+
+    def check_end(self, cursor: Cursor, plan: Plan[Item]) -> None:
+        """Checks that no text is left after the outermost object."""
+        left = len(cursor.texts) - cursor.place
+        if left:
+            self.fail(cursor.place, f"found {left} more {self.unit}s after the last one of {plan.name}")
 
     def fail(self, place: int, reason: str) -> NoReturn:
         raise MalformedData(f"{self.unit} {place + 1}: {reason}")
 
-    def document(self, hint: Hint | None) -> BusinessObject:
-        """Reads the whole body.
-
-        Args:
-            hint: the object that a rule dictates.
-
-        Raises:
-            MalformedData: the body does not fit. The text names the place.
-            UnknownBusinessObject: nothing names an object, or the name is not defined.
-        """
+    def need(self, cursor: Cursor, plan: Plan[Item], slot: Item | str, what: str) -> str:
+        """Works like :meth:`take`. An error says that ``what`` of the object is missing."""
         try:
-            name = self.take(NAME)
+            return self.take(cursor, slot)
         except Missing as missing:
-            self.fail(self.place, f"{missing} the name of a business object")
+            self.fail(cursor.place, f"{missing} {what} of {plan.name}")
+
+    def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        text = decode(body, self.charset)
+        if not text.strip():
+            raise MalformedData("the body is empty, expected the name of an object, a verb and values")
+        return self.read_body(Cursor(self.split(text)), hint)
+
+    def read_body(self, cursor: Cursor, hint: Hint | None) -> BusinessObject:
+        """Reads a whole body. Arguments and errors are those of :meth:`to_business_object`."""
+        try:
+            name = self.take(cursor, NAME)
+        except Missing as missing:
+            self.fail(cursor.place, f"{missing} the name of a business object")
         if hint is None and not name:
             raise UnknownBusinessObject(f"{self.unit} 1 names no business object, and no rule does")
         plan = self.plans.named(hint.object if hint is not None else name)
-        bo = self.read_object(plan, 1)
-        self.end(plan)
+        bo = self.read_object(cursor, plan, 1)
+        self.check_end(cursor, plan)
         if hint is not None and hint.verb:
             bo.verb = hint.verb
         return bo
 
-    def need(self, plan: Plan[ItemT], slot: ItemT | str, what: str) -> str:
-        """Works like :meth:`take`. An error says that ``what`` of the object is missing."""
-        try:
-            return self.take(slot)
-        except Missing as missing:
-            self.fail(self.place, f"{missing} {what} of {plan.name}")
-
-    def read_object(self, plan: Plan[ItemT], depth: int) -> BusinessObject:
+    def read_object(self, cursor: Cursor, plan: Plan[Item], depth: int) -> BusinessObject:
         """Reads an object, after its name."""
-        verb = self.verb(plan)
+        verb = self.read_verb(cursor, plan)
         values: dict[str, Any] = {}
-        self.attributes(plan, values, depth)
+        self.read_attributes(cursor, plan, values, depth)
         bo = object_of(plan.schema, values)
         bo.verb = verb or None
         return bo
 
-    def verb(self, plan: Plan[ItemT]) -> str:
+    def read_verb(self, cursor: Cursor, plan: Plan[Item]) -> str:
         try:
-            return self.take(VERB)
+            return self.take(cursor, VERB)
         except Missing as missing:
-            self.fail(self.place, f"{missing} the verb of {plan.name}")
+            self.fail(cursor.place, f"{missing} the verb of {plan.name}")
 
-    def attributes(self, plan: Plan[ItemT], values: dict[str, Any], depth: int) -> None:
+    def read_attributes(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
         """Reads the attributes of an object into ``values``."""
         for part in plan.parts:
             if isinstance(part, AttributeRun):
-                start = self.place
-                self.set_run(plan, part, self.take_run(plan, part), start, values)
+                start = cursor.place
+                self.read_run(plan, part, self.take_run(cursor, plan, part), start, values)
             else:
-                self.many(plan, part, values, depth)
+                self.read_many(cursor, plan, part, values, depth)
 
-    def set_run(
-        self,
-        plan: Plan[ItemT],
-        run: AttributeRun[ItemT],
-        texts: list[str],
-        start: int,
-        values: dict[str, Any],
+    def read_run(
+        self, plan: Plan[Item], run: AttributeRun[Item], texts: list[str], start: int, values: dict[str, Any]
     ) -> None:
-        """Converts the texts of a run that begins at ``start``, and sets its attributes."""
+        """Reads the texts of a run that begins at ``start``."""
         try:
             self.special.read_run(run, texts, values)
         except Misfit as misfit:
             place = self.place_of(start, run, misfit.index)
             self.fail(place, f"{plan.name}: {run.names[misfit.index]}: {misfit}")
 
-    def many(self, plan: Plan[ItemT], item: ItemT, values: dict[str, Any], depth: int) -> None:
+    def read_many(
+        self, cursor: Cursor, plan: Plan[Item], item: Item, values: dict[str, Any], depth: int
+    ) -> None:
         """Reads a child or a list of values."""
-        start, field = self.place, item.field
+        start, field = cursor.place, item.field
         try:
-            count = self.special.count(field, self.take_count(item))
+            count = self.special.count(field, self.take_count(cursor, item))
         except Missing as missing:
-            self.fail(self.place, f"{missing} {field.name} of {plan.name}")
+            self.fail(cursor.place, f"{missing} {field.name} of {plan.name}")
         except ValueError as error:
             self.fail(start, f"{plan.name}: {field.name}: {error}")
         if count is None:
             return
-        if field.child is None:
-            values[field.name] = self._values(plan, item, count)
-            return
-        child = self.plans.of(field.child)
-        children: list[BusinessObject] = []
+        found: list[Any] = []
         try:
-            while len(children) < count:
-                start = self.place
-                if depth == MAX_DEPTH:
-                    self.fail(start, f"nested deeper than {MAX_DEPTH} levels")
-                name = self.take(NAME)
-                if name != child.name:
-                    expected = f"expected the object {child.name}"
-                    self.fail(start, f"{plan.name}: {field.name}: found {shown(name)}, {expected}")
-                children.append(self.read_object(child, depth + 1))
+            if field.child is None:
+                while len(found) < count:
+                    start = cursor.place
+                    found.append(self.special.read_value(field, self.take(cursor, item)))
+            else:
+                child = self.plans.of(field.child)
+                while len(found) < count:
+                    start = cursor.place
+                    if depth == MAX_DEPTH:
+                        self.fail(start, f"nested deeper than {MAX_DEPTH} levels")
+                    name = self.take(cursor, NAME)
+                    if name != child.name:
+                        expected = f"expected the object {child.name}"
+                        self.fail(start, f"{plan.name}: {field.name}: found {shown(name)}, {expected}")
+                    found.append(self.read_object(cursor, child, depth + 1))
         except Missing as missing:
-            what = f"the name of object {len(children) + 1} of {count}"
-            self.fail(self.place, f"{missing} {what} of {field.name} of {plan.name}")
-        if field.many:
-            values[field.name] = children
-        elif children:
-            values[field.name] = children[0]
-
-    def _values(self, plan: Plan[ItemT], item: ItemT, count: int) -> list[SimpleValue]:
-        values: list[SimpleValue] = []
-        field, start = item.field, self.place
-        try:
-            while len(values) < count:
-                start = self.place
-                values.append(self.special.read_value(field, self.take(item)))
-        except Missing as missing:
-            number = f"value {len(values) + 1} of {count}"
-            self.fail(self.place, f"{missing} {number} of {field.name} of {plan.name}")
+            what = "value" if field.child is None else "the name of object"
+            number = f"{what} {len(found) + 1} of {count}"
+            self.fail(cursor.place, f"{missing} {number} of {field.name} of {plan.name}")
         except ValueError as error:
-            self.fail(start, f"{plan.name}: {field.name}[{len(values)}]: {error}")
-        return values
+            self.fail(start, f"{plan.name}: {field.name}[{len(found)}]: {error}")
+        if field.many:
+            values[field.name] = found
+        elif found:
+            values[field.name] = found[0]
 
-
-class RecordWriter(ABC, Generic[ItemT]):
-    """Writes one body. A format derives from this class.
-
-    Args:
-        plans, special: as for :class:`RecordReader`.
-
-    Attributes:
-        texts: what is written.
-    """
-
-    def __init__(self, plans: Plans[Plan[ItemT]], special: SpecialValues) -> None:
-        self.plans = plans
-        self.special = special
-        self.texts: list[str] = []
+    # --- writing ------------------------------------------------------------------------------
 
     @abstractmethod
-    def put(self, slot: ItemT | str, text: str, place: str) -> None:
-        """Writes a text.
+    def join(self, texts: list[str], bo: BusinessObject) -> str:
+        """Returns the body of an object that was written as ``texts``."""
+
+    @abstractmethod
+    def put(self, texts: list[str], slot: Item | str, text: str, place: str) -> None:
+        """Writes a text, which is added to ``texts``.
 
         Args:
-            slot: as for :meth:`RecordReader.take`.
-            text: the text.
-            place: begins an error.
+            place: stands at the start of an error.
 
         Raises:
             MalformedData: the format cannot hold the text.
         """
 
-    def put_count(self, bo: BusinessObject, item: ItemT, count: int | None) -> None:
+    def put_count(self, texts: list[str], bo: BusinessObject, item: Item, count: int | None) -> None:
         """Writes the number of a child's objects or of the values of a list. None = it is not set."""
-        text = self.special.ignore if count is None else str(count)
-        self.put(item, text, f"{bo.type}: {item.field.name}")
+        self.put(texts, item, self.special.ignore if count is None else str(count), f"{bo.type}: {item.name}")
 
-    def put_run(self, bo: BusinessObject, run: AttributeRun[ItemT], texts: list[str]) -> None:
-        """Writes attributes with single values."""
-        for item, text in zip(run.items, texts, strict=True):
-            self.put(item, text, f"{bo.type}: {item.field.name}")
+    def put_run(
+        self, texts: list[str], bo: BusinessObject, run: AttributeRun[Item], values: list[str]
+    ) -> None:
+        """Writes attributes with single values, whose texts are ``values``."""
+        for item, text in zip(run.items, values, strict=True):
+            self.put(texts, item, text, f"{bo.type}: {item.name}")
 
-    def put_head(self, bo: BusinessObject, plan: Plan[ItemT]) -> None:
+    def put_head(self, texts: list[str], bo: BusinessObject, plan: Plan[Item]) -> None:
         """Writes what stands before the attributes of an object."""
-        self.put(NAME, bo.type, f"{bo.type}: its name")
-        self.put(VERB, bo.verb or "", f"{bo.type}: its verb")
+        self.put(texts, NAME, bo.type, f"{bo.type}: its name")
+        self.put(texts, VERB, bo.verb or "", f"{bo.type}: its verb")
 
-    def put_foot(self, bo: BusinessObject, plan: Plan[ItemT]) -> None:
+    def put_foot(self, texts: list[str], bo: BusinessObject, plan: Plan[Item]) -> None:
         """Writes what stands after the attributes of an object. Nothing, unless a format overrides this."""
 
-    def write_object(self, bo: BusinessObject, depth: int = 1) -> None:
-        """Writes an object.
+    def to_body(self, bo: BusinessObject) -> bytes:
+        texts: list[str] = []
+        self._write(texts, bo, 1)
+        return encode(self.join(texts, bo), self.charset)
 
-        Raises:
-            MalformedData: the format cannot hold the object.
-        """
+    def _write(self, texts: list[str], bo: BusinessObject, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise MalformedData(f"{bo.type} is nested deeper than {MAX_DEPTH} levels")
         plan = self.plans.named(bo.type)
-        self.put_head(bo, plan)
+        self.put_head(texts, bo, plan)
         for part in plan.parts:
             if isinstance(part, AttributeRun):
-                self.put_run(bo, part, self.special.write_run(bo, part))
+                self.put_run(texts, bo, part, self.special.write_run(bo, part))
                 continue
             field = part.field
             value = bo[field.name]
             if value is not None and not field.many:
                 value = [value]
-            self.put_count(bo, part, None if value is None else len(value))
+            self.put_count(texts, bo, part, None if value is None else len(value))
             if value is None:
                 continue
             if field.child is None:
                 for index, text in enumerate(self.special.write_list(bo.type, field, value)):
-                    self.put(part, text, f"{bo.type}: {field.name}[{index}]")
+                    self.put(texts, part, text, f"{bo.type}: {field.name}[{index}]")
                 continue
             for child in value:
-                self.write_object(child, depth + 1)
-        self.put_foot(bo, plan)
-
-
-def record_plan(schema: Schema) -> Plan[Item]:
-    """Returns the plan of an object with the names of its definition, without ObjectEventId."""
-    return Plan(schema, [Item(field, field.name) for field in body_fields(schema, OBJECT_EVENT_ID)])
+                self._write(texts, child, depth + 1)
+        self.put_foot(texts, bo, plan)

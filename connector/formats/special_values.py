@@ -6,7 +6,7 @@ Handler Guide). The attributes of a run are converted together, which takes less
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from connector.businessobjects.definition import Field
@@ -50,11 +50,6 @@ class SpecialValues:
         self._blank = blank
         self._special = frozenset(text for text in (ignore, blank) if text)
         self._not_a_value = frozenset((None, "", ignore, blank))
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> SpecialValues:
-        """Returns the special values of the options ``CxIgnore`` and ``CxBlank``."""
-        return cls(options["CxIgnore"], options["CxBlank"])
 
     def read_run(self, run: AttributeRun[ItemT], texts: list[str], into: dict[str, Any]) -> None:
         """Sets the attributes of a run from their texts.
