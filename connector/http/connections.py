@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
@@ -69,7 +69,7 @@ class _Limits:
     most: int
     head_seconds: float
     refused: ThrottledLog
-    open: int = 0
+    open: set[_Connection] = field(default_factory=set)
 
 
 _CONNECTION: Final = "connector.connection"
@@ -90,8 +90,8 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.limits.open += 1
-        if self.limits.open > self.limits.most:
+        self.limits.open.add(self)
+        if len(self.limits.open) > self.limits.most:
             self.limits.refused.add()
             self._inner = asyncio.Protocol()  # ignores what still comes
             transport.write(_as_bytes(_TOO_MANY))
@@ -118,7 +118,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        self.limits.open -= 1
+        self.limits.open.discard(self)
         self._inner.connection_lost(exc)
 
     def start_call(self) -> None:
@@ -145,6 +145,12 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         self._transport.close()
 
+    @classmethod
+    def close_all(cls) -> None:
+        """Closes what is still open. uvicorn forgets a connection that comes while it stops."""
+        for connection in list(cls.limits.open):
+            connection._close()
+
 
 def _as_bytes(problem: HttpProblem) -> bytes:
     """Returns an answer that no application has made."""
@@ -154,7 +160,7 @@ def _as_bytes(problem: HttpProblem) -> bytes:
     return "\r\n".join(lines).encode() + bytes(response.body)
 
 
-def limited(most: int, head_seconds: float) -> type[asyncio.Protocol]:
+def limited(most: int, head_seconds: float) -> type[_Connection]:
     """Returns a class of connections with limits, for an application in :func:`with_connections`.
 
     Args:

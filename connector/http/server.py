@@ -138,9 +138,10 @@ class Server:
         tokens = Tokens(settings.tokens)
         calls = Calls(settings, tokens, self._requests, self._definitions, self._limits)
         application = make_application(settings, tokens, calls, self._definitions, self._use_defaults)
+        connections = limited(most_connections(settings.max_requests), self._limits.head_seconds)
         config = uvicorn.Config(
             with_connections(application),
-            http=limited(most_connections(settings.max_requests), self._limits.head_seconds),
+            http=connections,
             ws="none",
             lifespan="off",
             loop="none",
@@ -157,6 +158,7 @@ class Server:
         try:
             await self._server.serve([listening])
         finally:
+            connections.close_all()
             calls.close()
 
 
