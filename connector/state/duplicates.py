@@ -26,6 +26,16 @@ IN_FLIGHT: Final = "in-flight"
 """The folder with the keys that clients are about to publish."""
 
 
+def write_keys(keys: Iterable[str]) -> bytes:
+    """Returns a record of keys."""
+    return "\n".join(keys).encode("utf-8", "surrogateescape")
+
+
+def read_keys(record: bytes) -> list[str]:
+    """Returns the keys of a record, in order."""
+    return record.decode("utf-8", "surrogateescape").split("\n")
+
+
 class DuplicateWindow(PublishedIds):
     """Remembers the last ``size`` published keys (see :class:`connector.messaging.state_store.PublishedIds`).
 
@@ -80,15 +90,6 @@ class DuplicateWindow(PublishedIds):
         self._shrink()
 
     def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
-        """Reserves ``keys`` for publication. Returns the keys that another instance has in flight.
-
-        ``held`` are keys that were reserved before and are not yet settled.
-
-        Afterwards the window has all keys that other instances published before they released a key.
-
-        Raises:
-            ProviderError: the state directory cannot be used.
-        """
         try:
             with exclusive(self._lock):
                 self.refresh()
@@ -140,13 +141,12 @@ class DuplicateWindow(PublishedIds):
         self._read.add(name)
         if name.startswith("."):
             return
-        for key in (
-            data.decode("utf-8", "surrogateescape").split("\n")
-            if name.startswith(_MERGED)
-            else self._keys_of(data)
-        ):
+        for key in self._keys(name, data):
             if key and key not in self._index:
                 self._index[key] = None
+
+    def _keys(self, name: str, data: bytes) -> Sequence[str]:
+        return read_keys(data) if name.startswith(_MERGED) else self._keys_of(data)
 
     def _shrink(self) -> None:
         # A dict keeps its order, so the oldest keys are first. Not done at every key, for speed.
@@ -167,12 +167,7 @@ class DuplicateWindow(PublishedIds):
             for name in names:
                 with open(os.path.join(self._directory, name), "rb") as record:
                     data = record.read()
-                found = (
-                    data.decode("utf-8", "surrogateescape").split("\n")
-                    if name.startswith(_MERGED)
-                    else self._keys_of(data)
-                )
-                for key in found:
+                for key in self._keys(name, data):
                     keys.pop(key, None)
                     keys[key] = None
             keys.pop("", None)
@@ -181,7 +176,7 @@ class DuplicateWindow(PublishedIds):
             temporary = os.path.join(self._directory, f".{self._client_id}")
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
             with open(descriptor, "wb") as out:
-                out.write("\n".join(kept).encode("utf-8", "surrogateescape"))
+                out.write(write_keys(kept))
                 out.flush()
                 os.fsync(descriptor)
             os.utime(temporary, ns=(newest, newest))
@@ -213,10 +208,10 @@ class DuplicateWindow(PublishedIds):
                     contextlib.suppress(FileNotFoundError),
                     open(os.path.join(self._in_flight, name), "rb") as file,
                 ):
-                    keys.update(file.read().decode("utf-8", "surrogateescape").split("\n"))
+                    keys.update(read_keys(file.read()))
         return keys
 
     def _write_in_flight(self, keys: Sequence[str]) -> None:
         path = os.path.join(self._in_flight, self._client_id)
         with open(path, "wb") as file:
-            file.write("\n".join(keys).encode("utf-8", "surrogateescape"))
+            file.write(write_keys(keys))

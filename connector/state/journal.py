@@ -111,7 +111,6 @@ class Journal(TaskJournal):
             raise OSError(error.errno, reason, self._path) from error
 
     def close(self) -> None:
-        """Records that the task has ended in order. Repeatable."""
         if self._at_work:
             self._at_work = False
             with contextlib.suppress(OSError):

@@ -145,7 +145,6 @@ class LentClaim(BrokerClaim):
         return f"{self.destination} {self.message_id or self.reference.name}"
 
     def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
-        """Sets the counted deliveries, and adds properties: the broker has lost both in a rollback."""
         self.delivery_count = begun
         for name, value in properties.items():
             self.reference.message.set_property(name, value)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+import secrets
+import tempfile
+from collections.abc import Iterator, Sequence
 from typing import Final
-from urllib.parse import quote
 
 from connector.errors import ProviderError, remedy
 from connector.messaging.state_store import BrokerStateStore
-from connector.state.directory import StateDirectory
+from connector.state.directory import StateDirectory, own_folder
+from connector.state.duplicates import read_keys, write_keys
+from connector.state.journal import JournalDirectory
 from connector.state.locked_file import LockedFile, list_files
+from connector.state.redeliveries import RedeliveryFile
 
 _PENDING: Final = ".pending-"
 _BEGINS, _ENDS = "+", "-"
@@ -30,7 +34,47 @@ class RemoteState(StateDirectory, BrokerStateStore):
 
     def __init__(self, directory: str, application: str) -> None:
         self.application = application
-        super().__init__(os.path.join(directory, _folder(application)), folder=_folder, keys_of=_keys)
+        super().__init__(os.path.join(directory, own_folder(application)))
+
+    def dead_clients(self, instance: str, client_id: str) -> dict[str, JournalDirectory]:
+        return {
+            name: journals
+            for note in self.instances()
+            if note.name == instance or not note.runs
+            for name, journals in self._clients(note.name)
+            if name != client_id
+        }
+
+    def _clients(self, instance: str) -> Iterator[tuple[str, JournalDirectory]]:
+        """Yields the clients of an instance with their journals."""
+        with os.scandir(os.path.join(self.path, self._folder(instance))) as entries:
+            clients = sorted(one.path for one in entries if one.is_dir(follow_symlinks=False))
+        for path in clients:
+            yield os.path.basename(path).partition(".")[0], JournalDirectory(path)
+
+    def identity(self) -> str:
+        path = os.path.join(self.path, "id")
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            with contextlib.suppress(FileExistsError), tempfile.NamedTemporaryFile("w", dir=self.path) as new:
+                new.write(secrets.token_hex(8))
+                new.flush()
+                os.link(new.name, path)
+            with open(path, encoding="ascii") as file:
+                return file.read()
+        except OSError as error:
+            raise ProviderError(f"cannot use {path}: {error.strerror}{remedy(error)}") from error
+
+    def claims_of_others(self, client_id: str) -> set[str]:
+        found: set[str] = set()
+        for note in self.instances():
+            for name, journals in self._clients(note.name):
+                if name != client_id:
+                    found |= journals.open_claims()
+        return found
+
+    def redeliveries(self) -> RedeliveryFile:
+        return RedeliveryFile(self.path)
 
     def pend(self, client_id: str, cycle: int, keys: Sequence[str]) -> None:
         """Records a commit that comes next, with the keys that it publishes.
@@ -41,7 +85,7 @@ class RemoteState(StateDirectory, BrokerStateStore):
         try:
             os.makedirs(self.published, exist_ok=True)
             with open(self._pending(client_id, cycle), "wb") as file:
-                file.write("\n".join(keys).encode("utf-8", "surrogateescape"))
+                file.write(write_keys(keys))
         except OSError as error:
             raise ProviderError(f"cannot write {error.filename}: {error.strerror}{remedy(error)}") from error
 
@@ -58,8 +102,8 @@ class RemoteState(StateDirectory, BrokerStateStore):
             os.unlink(self._pending(client_id, cycle))
 
     def pending(self) -> list[tuple[str, int]]:
-        living = self.clients()
-        return [one for one in self._all_pending() if one[0] not in living]
+        known = {name for note in self.instances() for name, _ in self._clients(note.name)}
+        return [one for one in self._all_pending() if one[0] not in known]
 
     def pending_of(self, client_id: str) -> set[int]:
         return {cycle for owner, cycle in self._all_pending() if owner == client_id}
@@ -82,28 +126,22 @@ class RemoteState(StateDirectory, BrokerStateStore):
                     contextlib.suppress(FileNotFoundError),
                     open(self._pending(client_id, cycle), "rb") as file,
                 ):
-                    found.append((cycle, _keys(file.read())))
+                    found.append((cycle, read_keys(file.read())))
         return found
 
     def hold_pending(self, client_id: str) -> bool:
-        keys: list[bytes] = []
-        for owner, cycle in self._all_pending():
-            if owner == client_id:
-                with (
-                    contextlib.suppress(FileNotFoundError),
-                    open(self._pending(client_id, cycle), "rb") as file,
-                ):
-                    keys.append(file.read())
+        pending = self.pending_keys(client_id)
+        keys = [key for _, published in pending for key in published if key]
         in_flight = os.path.join(self.in_flight, client_id)
         with contextlib.suppress(FileNotFoundError):
-            if any(keys):
+            if keys:
                 os.makedirs(self.in_flight, exist_ok=True)
                 with open(f"{in_flight}.new", "wb") as file:
-                    file.write(b"\n".join(keys))
+                    file.write(write_keys(keys))
                 os.rename(f"{in_flight}.new", in_flight)
             else:
                 os.unlink(in_flight)
-        return bool(keys)
+        return bool(pending)
 
     def _pending(self, client_id: str, cycle: int) -> str:
         return os.path.join(self.published, f"{_PENDING}{client_id}-{cycle}")
@@ -217,11 +255,3 @@ class CommitRecords:
     def close(self) -> None:
         """Releases the keys in flight, unless the end of a commit is unknown."""
         self._state.hold_pending(self._client_id)
-
-
-def _folder(name: str) -> str:
-    return f"@{quote(name, safe='')}"
-
-
-def _keys(record: bytes) -> list[str]:
-    return record.decode("utf-8", "surrogateescape").split("\n")

@@ -154,7 +154,6 @@ class DropboxClaim(LocalClaim):
         return f"{key}|{status.st_ino}:{status.st_mtime_ns}"
 
     def headers(self) -> Message:
-        """Returns all readable headers and properties, without the body."""
         return self._decode()
 
     def _decode(self) -> Message:

@@ -80,7 +80,6 @@ class DropboxProvider(AdapterProvider):
         return self.existing_state(application)
 
     def existing_state(self, application: str) -> StateDirectory:
-        """Returns the same store as :meth:`state`, for looking only. Makes nothing."""
         directory = self.layout.application(application)
         return StateDirectory(directory, folder=_instance_folder, keys_of=published_keys)
 
@@ -106,48 +105,18 @@ class DropboxProvider(AdapterProvider):
         return list_clients(self.layout.clients)
 
     def declare_dead(self, client_id: str) -> ClientState | None:
-        """Marks a client as dead whose lock never comes free. The process of the client may still run.
-
-        Returns:
-            the state before. Only a client that was alive is changed. None = there is no such client.
-
-        Raises:
-            ProviderError: the file of the client cannot be written.
-        """
         return declare_dead(self.layout.clients, client_id)
 
     def batches(self, in_progress: Destination | None) -> list[BatchNote]:
-        """Returns the open claims of all clients, by client and batch.
-
-        Raises:
-            ProviderError: this user may not look.
-        """
         return open_batches(self.layout, HeaderStore(self.layout.headers, "", sync=False), in_progress)
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """Returns the number of messages that wait in a queue or a subscription, and the time of the oldest.
-
-        The number is 0 if the queue or the subscription is missing.
-
-        Raises:
-            ProviderError: this user may not look.
-        """
         return look_at_waiting(self.layout, source)
 
     def check(self) -> bool:
-        """Whether the root exists. False if the first connection makes the root.
-
-        Raises:
-            ProviderError: the root is missing, empty or another root, and no connection would make it.
-        """
         return self.root.check()
 
     def existing(self) -> LocalConnection:
-        """Opens a connection that only looks. Makes nothing, so the root must exist.
-
-        Raises:
-            ProviderError: the root is missing, empty or another root.
-        """
         if not self.check():
             raise ProviderError(f"there is no root {self.root.path} yet; run or send makes it")
         return self._open(None)

@@ -10,10 +10,9 @@ import tempfile
 import weakref
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from connector.errors import ProviderError
-from connector.state.directory import StateDirectory
+from connector.state.directory import StateDirectory, own_folder
 from connector.state.duplicates import IN_FLIGHT
 
 _LOCK: Final = "memory.lock"
@@ -44,7 +43,7 @@ class MemoryState:
         if not self._directory:
             self._directory = tempfile.mkdtemp(prefix="connector-memory-")
             self._close = weakref.finalize(self, _close, self._locks, self._directory, os.getpid())
-        path = os.path.join(self._directory, _folder(application))
+        path = os.path.join(self._directory, own_folder(application))
         if path not in self._locks and self._close.alive:
             try:
                 self._locks[path] = _join(path)
@@ -53,7 +52,7 @@ class MemoryState:
                     f"cannot use {path}: {error.strerror}; give this user the right to write there, or "
                     "change state.directory"
                 ) from error
-        return StateDirectory(path, folder=_folder, keys_of=_published_keys)
+        return StateDirectory(path)
 
     def close(self) -> None:
         """Lets other providers clear the directory, and removes a temporary directory. Repeatable."""
@@ -83,13 +82,3 @@ def _close(locks: dict[str, int], temporary: str, pid: int) -> None:
         os.close(locks.popitem()[1])
     if temporary and pid == os.getpid():  # not in a process that was forked off
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _folder(name: str) -> str:
-    """Returns the folder of a user's name. Never equal to a name of the provider."""
-    return f"@{quote(name, safe='')}"
-
-
-def _published_keys(record: bytes) -> list[str]:
-    """Returns the duplicate keys in the record of a settlement, in order."""
-    return record.decode("utf-8", "surrogateescape").split("\n")

@@ -12,6 +12,7 @@ from connector.errors import ClaimLost, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
+from connector.state.duplicates import write_keys
 from connector.stores.engine.changes import (
     Change,
     Discarded,
@@ -337,7 +338,7 @@ class MemoryStore(Store):
         try:
             os.makedirs(self._window, exist_ok=True)
             with open(hidden, "wb") as record:
-                record.write("\n".join(keys).encode("utf-8", "surrogateescape"))
+                record.write(write_keys(keys))
             os.rename(hidden, os.path.join(self._window, name))
         except OSError as error:
             raise SettlementError(

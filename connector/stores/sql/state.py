@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import quote
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql
 
 from connector.errors import ProviderMisconfigured
 from connector.messaging.state_store import HeldInstance, InstanceNote, PublishedIds, StateStore
-from connector.state.directory import StateDirectory
+from connector.state.directory import StateDirectory, own_folder
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
 from connector.stores.sql.journals import PostgresJournals
 from connector.stores.sql.messages import write_key
@@ -37,17 +36,12 @@ class SqliteState(StateDirectory):
     """Journals and names in a directory, and the window in the database."""
 
     def __init__(self, directory: str, database: Callable[[], MessageDatabase], application: str) -> None:
-        own = os.path.join(directory, _folder(application))
-        super().__init__(own, folder=_folder, keys_of=lambda data: ())
+        super().__init__(os.path.join(directory, own_folder(application)))
         self._database = database
         self._application = application
 
-    def window(self, client_id: str, size: int) -> SqlWindow:  # type: ignore[override]
+    def window(self, client_id: str, size: int) -> SqlWindow:
         return SqlWindow(self._database(), self._application, client_id, size)
-
-
-def _folder(name: str) -> str:
-    return f"@{quote(name, safe='')}"
 
 
 class PostgresState(StateStore):
