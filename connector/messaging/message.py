@@ -253,6 +253,11 @@ class Message:
         self.properties[name] = check_property(kind, value)
         self.property_types[name] = kind
 
+    def remove_property(self, name: str) -> PropertyValue | None:
+        """Removes a property, and returns its value. None if there is no such property."""
+        self.property_types.pop(name, None)
+        return self.properties.pop(name, None)
+
     def check(self) -> None:
         """Checks that a provider can send the message, and that every provider can read it afterwards.
 

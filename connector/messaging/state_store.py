@@ -35,7 +35,7 @@ class CycleJournal:
         done: outcomes by sequence, as written.
         begun: how often the delivery of an event was begun, by sequence. Includes events that are done.
         at_work: how often an event was the last in a journal, by sequence. The event may be begun. Excludes
-            events that are done, and journals that were closed in order.
+            events that are done, and journals that were closed cleanly.
         claims: input destination and identity of each claim, by sequence
             (:meth:`BrokerJournals.note_claims`).
     """
@@ -113,7 +113,7 @@ class TaskJournal(Protocol):
         """
 
     def close(self) -> None:
-        """Records that the task has ended in order, with no event at work. Never raises. Repeatable.
+        """Records that the task has ended cleanly, with no event at work. Never raises. Repeatable.
 
         If this cannot be written, the journal is held until a later write, or until the process ends.
         """

@@ -11,7 +11,7 @@ failure, an event is
 * *at work* (an ``A`` line only, the last of the journal), and was being converted,
 * *untouched*, and never delivered.
 
-``A -`` says that no event is at work, because the task has ended in order. Journals of earlier versions
+``A -`` says that no event is at work, because the task has ended cleanly. Journals of earlier versions
 have no ``A`` lines.
 
 A line that lacks its end was being written when the process died, and counts as not written. This is right

@@ -54,8 +54,7 @@ class RemoteAccess(MessageAccess):
 def sendable(message: Message) -> Message:
     """Returns a new message as a sender makes it, without a count of deliveries (JMS 2.0, 3.5.9)."""
     made = message.copy(message.body)
-    made.properties.pop(DELIVERY_COUNT, None)
-    made.property_types.pop(DELIVERY_COUNT, None)
+    made.remove_property(DELIVERY_COUNT)
     made.delivery_count, made.destination = 1, None
     return made
 

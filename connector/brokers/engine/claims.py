@@ -160,12 +160,8 @@ def input_name(source: Destination | TopicSubscription) -> str:
 
 def remove(message: Message, names: Iterable[str]) -> dict[str, PropertyValue]:
     """Removes properties of a message, and returns those that the message had."""
-    found: dict[str, PropertyValue] = {}
-    for name in names:
-        if name in message.properties:
-            found[name] = message.properties.pop(name)
-            message.property_types.pop(name, None)
-    return found
+    found = {name: message.remove_property(name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def identity_of(message: Message, digest: object = None) -> str:

@@ -23,7 +23,7 @@ from connector.brokers.engine.probe import takes
 from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
 from connector.brokers.engine.session import LendingSession
-from connector.brokers.engine.state import CommitRecords
+from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
     CapabilityError,
@@ -51,7 +51,6 @@ class RemoteConnection(TransactionalConnection):
         limit: bytes of a body. A larger body is not read.
         batch: messages of a transaction, at most.
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
-        records: of the commits of an adapter. None = no adapter.
         commit_queue: shows which transactions were committed. None = commits are not marked.
     """
 
@@ -62,7 +61,6 @@ class RemoteConnection(TransactionalConnection):
         limit: int,
         batch: int,
         batch_bytes: int,
-        records: CommitRecords | None = None,
         commit_queue: Destination | None = None,
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
@@ -72,7 +70,8 @@ class RemoteConnection(TransactionalConnection):
         self._limit = limit
         self._batch = batch
         self._batch_bytes = batch_bytes
-        self.records = records
+        self.state: RemoteState | None = None
+        """The state of the adapter. None = this client is no adapter."""
         self._commit_queue = commit_queue
         self.marks_commits = commit_queue is not None
         self._session_numbers = itertools.count(1)
@@ -117,7 +116,7 @@ class RemoteConnection(TransactionalConnection):
                 batch_bytes=self._batch_bytes,
                 marker=self._marker if in_progress is None else self._progress_marker,
                 held_for=None if queue is source else source,
-                parks=self.records is not None,
+                parks=self.state is not None,
             )
 
         def move(session: LendingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
@@ -214,19 +213,19 @@ class RemoteConnection(TransactionalConnection):
         self, session: LendingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
     ) -> None:
         """Settles a transaction. The published keys are recorded before, and count afterwards."""
-        records, cycle = self.records, settlements[0].claim.cycle
-        if records is None:
+        state, cycle = self.state, settlements[0].claim.cycle
+        if state is None:
             session.settle(settlements, sends)
             return
         keys = [one.published for one in settlements if one.published is not None]
-        records.pend(cycle, keys)
+        state.pend(self.client_id, cycle, keys)
         faults.point("settle.record")
         try:
             session.settle(settlements, sends)
         except SettlementError:
-            records.drop(cycle)
+            state.drop(self.client_id, cycle)
             raise
-        records.confirm(cycle)
+        state.confirm(self.client_id, cycle)
 
     def _transactions(
         self, settlements: Sequence[Settlement], *, fenced: bool
@@ -342,7 +341,7 @@ class RemoteConnection(TransactionalConnection):
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         self.check()
-        if self.records is None:
+        if self.state is None:
             return Pruned()
         return self._pruner.prune(retentions, seconds)
 
@@ -408,10 +407,10 @@ class RemoteConnection(TransactionalConnection):
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)
         self._pollers.clear()
-        if self.records is not None:
-            self.records.close()
+        if self.state is not None:
+            self.state.hold_pending(self.client_id)
         if self.in_progress is not None:
-            self.in_progress.close(in_order=not keeps_marks)
+            self.in_progress.close(is_clean=not keeps_marks)
         if self._sending is not None:
             self._sending.close()
         self.broker.close()

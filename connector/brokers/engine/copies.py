@@ -16,8 +16,7 @@ def copy_of(settlement: Settlement) -> Message:
     message: Message = settlement.claim.reference.message
     copy = plain_copy(message) if not settlement.bare else _bare_copy(message)
     for name in HISTORY:
-        copy.properties.pop(name, None)
-        copy.property_types.pop(name, None)
+        copy.remove_property(name)
     for name, value in settlement.properties.items():
         copy.set_property(name, value)
     copy.expiration = 0
@@ -44,7 +43,7 @@ def plain_copy(message: Message) -> Message:
     """Returns a copy with the first id, time and expiration, and without what a broker gives a meaning."""
     copy = sendable(message)
     for name in [name for name in copy.properties if NOT_COPIED.fullmatch(name)]:
-        del copy.properties[name], copy.property_types[name]
+        copy.remove_property(name)
     keep_original(copy, message)
     return copy
 

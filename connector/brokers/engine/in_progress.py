@@ -93,7 +93,7 @@ class InProgress:
         self._commits = 0
         self._names = itertools.count(1)
         self._open: set[str] = set()
-        """The sessions that have not ended in order."""
+        """The sessions that have not ended cleanly."""
 
     def begin(self) -> None:
         """Shows that this client lives. Raises ProviderError if that fails."""
@@ -419,20 +419,20 @@ class InProgress:
             else:
                 self._state.drop(client_id, number)
 
-    def close(self, *, in_order: bool) -> None:
+    def close(self, *, is_clean: bool) -> None:
         """Ends the use, after the other sessions have ended. Never raises.
 
         Args:
-            in_order: False leaves everything to the client that takes over.
+            is_clean: False leaves everything to the client that takes over.
         """
-        if self._marker is not None and in_order:
+        if self._marker is not None and is_clean:
             try:
                 self._marker.close()
             except ProviderError as error:
                 _log.debug("closing a session failed", extra={"reason": str(error)})
         if self._session is not None:
             self._session.close()
-        self._file.close(removes=in_order and not self._open)
+        self._file.close(removes=is_clean and not self._open)
 
 
 class _ProgressMarker(CommitMarker):
@@ -440,7 +440,7 @@ class _ProgressMarker(CommitMarker):
 
     Args:
         session, queue, client_id, name: as of :class:`~connector.brokers.engine.commits.CommitMarker`.
-        ended: called with the name when the session ends in order.
+        ended: called with the name when the session ends cleanly.
     """
 
     def __init__(

@@ -54,8 +54,7 @@ class ProgressClaim(LentClaim):
         self.queue = queue
         origin = _origin(message) or queue
         for name in _OURS:
-            message.properties.pop(name, None)
-            message.property_types.pop(name, None)
+            message.remove_property(name)
         super().__init__(client_id, number, origin, received)
 
 

@@ -11,7 +11,7 @@ from connector.brokers.engine.broker import ASSUMED_DELIVERIES, BrokerClient
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.held import HeldMessages
 from connector.brokers.engine.in_progress import InProgress
-from connector.brokers.engine.state import CommitRecords, RemoteState
+from connector.brokers.engine.state import RemoteState
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
@@ -93,8 +93,7 @@ class RemoteProvider(AdapterProvider):
             commit_queue=commit_queue,
         )
         if application:
-            state = self.state(application)
-            connection.records = CommitRecords(state, connection.client_id)
+            connection.state = state = self.state(application)
             connection.in_progress = InProgress(
                 connection.broker,
                 state,

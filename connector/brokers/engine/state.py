@@ -151,7 +151,7 @@ class ClientFile:
     """The file of one client with messages in progress, locked while the client lives.
 
     The first line is the instance. Each session of the client adds a line when it begins, and another line
-    when it ends in order.
+    when it ends cleanly.
 
     Args:
         state: of the application.
@@ -163,7 +163,7 @@ class ClientFile:
         self._path = os.path.join(_clients(state), client_id)
         self._file: LockedFile | None = None
         self.sessions: frozenset[str] = frozenset()
-        """The sessions of a dead client that have not ended in order."""
+        """The sessions of a dead client that have not ended cleanly."""
 
     @staticmethod
     def known(state: RemoteState) -> list[str]:
@@ -226,32 +226,3 @@ class ClientFile:
 
 def _clients(state: RemoteState) -> str:
     return os.path.join(state.path, "clients")
-
-
-class CommitRecords:
-    """Records the commits of one client, with the keys that they publish.
-
-    Args:
-        state: of the application.
-        client_id: names the records.
-    """
-
-    def __init__(self, state: RemoteState, client_id: str) -> None:
-        self._state = state
-        self._client_id = client_id
-
-    def pend(self, cycle: int, keys: Sequence[str]) -> None:
-        """Records a commit that comes next. Raises ProviderError if the record cannot be written."""
-        self._state.pend(self._client_id, cycle, keys)
-
-    def confirm(self, cycle: int) -> None:
-        """The commit has happened: its keys are in the duplicate window."""
-        self._state.confirm(self._client_id, cycle)
-
-    def drop(self, cycle: int) -> None:
-        """The commit has not happened."""
-        self._state.drop(self._client_id, cycle)
-
-    def close(self) -> None:
-        """Releases the keys in flight, unless the end of a commit is unknown."""
-        self._state.hold_pending(self._client_id)

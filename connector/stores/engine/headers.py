@@ -55,8 +55,7 @@ class MessageIds:
         stored = message.copy(message.body)
         stored.delivery_count = 1
         stored.destination = None  # the channel has the destination
-        stored.properties.pop(_COUNT, None)
-        stored.property_types.pop(_COUNT, None)
+        stored.remove_property(_COUNT)
         return stored
 
 
@@ -66,8 +65,7 @@ def apply_edit(message: Message, edit: Edit) -> Message:
         return message
     changed = message.copy()
     for name in edit.dropped:
-        changed.properties.pop(name, None)
-        changed.property_types.pop(name, None)
+        changed.remove_property(name)
     for name, value in edit.properties.items():
         changed.set_property(name, value, natural_type(value))
     if edit.deliveries is not None:
