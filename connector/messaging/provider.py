@@ -235,7 +235,7 @@ class Connection(Protocol):
 
         The message counts as delivered once more, because it may have been delivered. A client that moves the
         message back sees this count. A message that waits, or was left before, does not count again. A
-        message that is gone is passed over.
+        message that is gone is skipped.
 
         Raises:
             ProviderError: the message cannot be renamed.

@@ -131,7 +131,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Discarded:
-    """Removes a prepared message. A message that is gone is passed over.
+    """Removes a prepared message. A message that is gone is skipped.
 
     Args:
         handle: from :meth:`connector.stores.engine.store.TaskStore.prepare`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -53,6 +54,11 @@ class Record:
     data: Mapping[str, Any] = field(default_factory=dict)
     owner: ClientInfo | None = None
     durable: bool = False
+
+
+def name_key(client_id: str, name: str, *, durable: bool) -> str:
+    """Returns the key of a named subscription, if a store chooses no other form."""
+    return json.dumps(["durable" if durable else "shared", client_id, name])
 
 
 class DeadClient(Protocol):
@@ -133,7 +139,6 @@ class Registry(Protocol):
         are not read.
         """
 
-    @abstractmethod
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
         """Returns the key for a new subscription. The key names the channel and is part of duplicate keys.
 
@@ -142,6 +147,7 @@ class Registry(Protocol):
                 id. The names of shared non-durable subscriptions are another.
             unique: a unique text, used for a subscription without a name.
         """
+        return name_key(details.client_id, details.name, durable=details.durable) if details.name else unique
 
     @abstractmethod
     def write(self, record: Record) -> None:
@@ -153,7 +159,7 @@ class Registry(Protocol):
 
     @abstractmethod
     def remove(self, record: Record) -> None:
-        """Removes a record, under :meth:`lock`. A record that is gone is passed over."""
+        """Removes a record, under :meth:`lock`. A record that is gone is skipped."""
 
     @abstractmethod
     def close(self, *, abandoned: bool) -> None:

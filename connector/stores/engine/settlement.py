@@ -128,8 +128,7 @@ class LocalSettler:
         return Discarded(prepared.handle)
 
     def _change(self, settlement: Settlement, writable: dict[Destination, tuple[Channel]]) -> Change:
-        claim, copy_to = settlement.claim, settlement.copy_to
-        assert isinstance(claim, LocalClaim)
+        claim, copy_to = cast(LocalClaim, settlement.claim), settlement.copy_to
         key = settlement.published if self._has_window else None
         if settlement.give_back:
             return GivenBack(claim, edit_of_return(settlement), settlement.stay and claim.in_progress)

@@ -158,7 +158,7 @@ class Store(Protocol):
 
         Args:
             channel: a queue, a subscription, or a topic without subscriptions. A channel that is gone is
-                passed over.
+                skipped.
             claimed: also end the claims of the channel. Otherwise they can be settled, and a message that is
                 given back is removed. A store may keep a channel that has claims, emptied, until the next
                 ``remove``.
@@ -245,7 +245,7 @@ class Store(Protocol):
         Args:
             changes: of claims of this client, or of a client that it takes over from. A claim is lost after
                 any client has settled it, given it back, owned it, or finished its client. Unless ``fenced``,
-                changes of lost claims are passed over.
+                changes of lost claims are skipped.
             fenced: no claim may be lost.
 
         Raises:
@@ -367,7 +367,7 @@ class TaskStore(Protocol):
 
     @abstractmethod
     def discard(self, handle: Any) -> None:
-        """Removes a prepared message. A message that is gone is passed over."""
+        """Removes a prepared message. A message that is gone is skipped."""
 
     @abstractmethod
     def write(self) -> None:

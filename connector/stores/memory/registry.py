@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.client import SUBSCRIPTION
-from connector.stores.engine.registry import ClientInfo, DeadClient, Record, Registry
+from connector.stores.engine.registry import ClientInfo, DeadClient, Record, Registry, name_key
 from connector.stores.engine.store import Watch
 from connector.stores.memory.memory import Memory, MemoryClient
 
@@ -75,10 +73,7 @@ class MemoryRegistry(Registry):
 
     def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
         with self._memory:
-            return self._memory.subscriptions.get(_key(client_id, name, durable=durable))
-
-    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        return _key(details.client_id, details.name, durable=details.durable) if details.name else unique
+            return self._memory.subscriptions.get(name_key(client_id, name, durable=durable))
 
     def write(self, record: Record) -> None:
         memory = self._memory
@@ -105,10 +100,6 @@ class MemoryRegistry(Registry):
             if not abandoned and not client.claims:
                 _remove(memory, client)
             memory.room.notify_all()
-
-
-def _key(client_id: str, name: str, *, durable: bool) -> str:
-    return json.dumps(["durable" if durable else "shared", client_id, name])
 
 
 def _remove(memory: Memory, client: MemoryClient) -> None:

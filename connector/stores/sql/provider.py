@@ -20,13 +20,13 @@ from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.channel import Channel, Part
 from connector.stores.engine.connection import LocalConnection
-from connector.stores.engine.registry import ClientInfo
+from connector.stores.engine.registry import ClientInfo, name_key
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
 from connector.stores.sql.dialects import IDLE_SECONDS
 from connector.stores.sql.liveness import liveness_of
 from connector.stores.sql.messages import SqlClaim, channel_name
 from connector.stores.sql.reader import SqlReader
-from connector.stores.sql.registry import SqlRegistry, subscription_key
+from connector.stores.sql.registry import SqlRegistry
 from connector.stores.sql.schema import NOBODY, message, reference
 from connector.stores.sql.schema import client as clients
 from connector.stores.sql.state import PostgresState, SqliteState
@@ -171,7 +171,8 @@ class SqlProvider(AdapterProvider):
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
         if isinstance(source, TopicSubscription):
-            channel = Channel(source.topic, subscription_key(source, ""))
+            key = name_key(source.client_id, source.name, durable=source.durable)
+            channel = Channel(source.topic, key)
         else:
             channel = Channel(source.base, part=_PARTS.get(source.view, Part.MAIN))
         here = (reference.c.channel == channel_name(channel), reference.c.part == channel.part.value, IS_NEW)

@@ -38,7 +38,7 @@ class SqlReader(Reader):
     """Claims rows of one part of one channel.
 
     A reader with a selector judges each message once, when the message arrives. Accepted messages become
-    candidates. A candidate that another client has claimed or changed meanwhile is passed over at its turn.
+    candidates. A candidate that another client has claimed or changed meanwhile is skipped at its turn.
     """
 
     def __init__(

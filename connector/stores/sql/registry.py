@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -14,10 +13,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientState
-from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.client import SUBSCRIPTION
-from connector.stores.engine.registry import ClientInfo, DeadClient, Record, Registry
+from connector.stores.engine.registry import ClientInfo, DeadClient, Record, Registry, name_key
 from connector.stores.sql.database import DatabaseClient
 from connector.stores.sql.liveness import Liveness
 from connector.stores.sql.messages import channel_name, channel_of
@@ -181,15 +179,12 @@ class SqlRegistry(Registry):
                 yield Record(kind, of, row.key, row.data, info_of(row))
 
     def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
-        key = _key(client_id, name, durable=durable)
+        key = name_key(client_id, name, durable=durable)
         rows = self._db.rows(select(subscriptions).where(subscriptions.c.key == key))
         if not rows:
             return None
         topic = channel_of(rows[0].topic, "")
         return Record(SUBSCRIPTION, topic, key, rows[0].details, durable=rows[0].durable)
-
-    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        return subscription_key(details, unique)
 
     def write(self, record: Record) -> None:
         with self._db.transaction() as connection:
@@ -244,15 +239,6 @@ class SqlRegistry(Registry):
         finally:
             self._db.close()
             self._liveness.release()
-
-
-def subscription_key(details: TopicSubscription, unique: str) -> str:
-    """Returns the key of a subscription. ``unique`` is the key of a subscription without a name."""
-    return _key(details.client_id, details.name, durable=details.durable) if details.name else unique
-
-
-def _key(client_id: str, name: str, *, durable: bool) -> str:
-    return json.dumps(["durable" if durable else "shared", client_id, name])
 
 
 def info_of(row: Any) -> ClientInfo:
