@@ -27,7 +27,7 @@ JAVA_LINE: Final = re.compile(
     r"(Terminating|Aborting) due to java\.|"
     r"[A-Z]+StatusLogger|(Caused by: )?(java|javax|scala|sun|jdk|org\.apache)\.[\w.$]+)"
 )
-"""The beginnings of Java's lines. Java passes on the workers' output, so only the text tells the source."""
+"""How Java's lines start. Java passes on the workers' output, so only the text tells the source."""
 
 _log = logging.getLogger("connector.java")
 

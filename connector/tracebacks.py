@@ -79,9 +79,9 @@ class UserCode:
             for belongs in (self._is_deployed, _is_foreign, self._is_home):
                 for file, line in reversed(lines):
                     if belongs(file):
-                        return f"{self._shown(file)}:{line}"
+                        return f"{self._file_name(file)}:{line}"
             code = _code(self.target)
-            return "" if code is None else f"{self._shown(code.co_filename)}:{code.co_firstlineno}"
+            return "" if code is None else f"{self._file_name(code.co_filename)}:{code.co_firstlineno}"
         except Exception:
             return ""
 
@@ -105,7 +105,7 @@ class UserCode:
                 return os.path.relpath(path, directory)
         return None
 
-    def _shown(self, file: str) -> str:
+    def _file_name(self, file: str) -> str:
         name = self._relative(file) or file
         return name if len(name) <= _MAX_FILE else f"...{name[-_MAX_FILE:]}"
 
@@ -118,7 +118,7 @@ def failure_text(error: BaseException, target: object, deployment: str) -> str:
         deployment: directory of the deployment in this process.
     """
     place = UserCode(deployment, target).place(error)
-    return f"{_bounded(error_text(error))}{f' ({place})' if place else ''}"
+    return f"{_cut(error_text(error))}{f' ({place})' if place else ''}"
 
 
 def log_failure(
@@ -139,7 +139,7 @@ def log_failure(
     user_code = UserCode(deployment, target)
     place = user_code.place(error)
     known = {name: value for name, value in fields.items() if value is not None}
-    reason = _bounded(error_text(error))
+    reason = _cut(error_text(error))
     log.error(text, extra={**known, "reason": reason, "place": place, "user_code": user_code}, exc_info=error)
     return f" ({place})" if place else ""
 
@@ -160,7 +160,7 @@ def format_traceback(error: BaseException, user_code: UserCode | None = None) ->
         )
         _shorten(whole, user_code)
         lines = _PRIVATE_NAME.sub("", "".join(whole.format())).rstrip("\n").split("\n")
-        text = "\n".join(map(_bounded, lines))
+        text = "\n".join(map(_cut, lines))
     except Exception:
         text = error_text(error)
     data = text.encode("utf-8", "backslashreplace")
@@ -182,7 +182,7 @@ def _shorten(whole: traceback.TracebackException, user_code: UserCode | None) ->
         waiting += [(other, length + 1) for other in others if other is not None]
 
 
-def _bounded(text: str) -> str:
+def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
 

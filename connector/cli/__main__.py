@@ -1,7 +1,7 @@
 """The entry of the command, also for ``python -m connector.cli``.
 
 A service manager may stop a service right after the start. So ``run`` blocks signals before all other
-imports. The signals wait until ``run`` can handle them and end in order.
+imports. The signals wait until ``run`` can handle them and end cleanly.
 """
 
 from __future__ import annotations

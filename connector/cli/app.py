@@ -19,7 +19,7 @@ import typer
 
 from connector import __version__
 from connector.cli.common import CannotAnswer, answer, complain, flush
-from connector.cli.hints import extra_argument, missing_argument, other_command, typed
+from connector.cli.hints import command_line, extra_argument, missing_argument, other_command
 from connector.errors import ConfigurationError, ConnectorError
 from connector.log import LogSettings, set_up_logging
 
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     ours, rest = _split(arguments)
     debug = _DEBUG in ours
     arguments = [argument for argument in ours if argument != _DEBUG] + rest
-    wanted = _wanted(arguments)
+    wanted = _verb_of(arguments)
     if arguments and arguments[0] in ("-c", "--config"):
         verb = next((argument for argument in arguments if argument in VERBS), "run")
         complain(f"connector: the verb comes first: connector {verb} {' '.join(arguments[:2])}")
@@ -95,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
             complain(f"connector: {_one_line(error)}")
         else:
             show(file=sys.stderr)
-            verb, message = _wanted(arguments) or "", error.format_message()
+            verb, message = _verb_of(arguments) or "", error.format_message()
             if hint := extra_argument(verb, arguments, message) or missing_argument(verb, message):
                 complain(f"connector: {hint}")
         return int(error.exit_code)
@@ -130,21 +130,22 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def _application(arguments: Sequence[str]) -> Callable[..., Any]:
     application = typer.Typer(
         add_completion=False,
-        epilog=f"Begin with: {typed('init shop')}. It names the next commands. Each command has --help.",
+        epilog=f"Begin with: {command_line('init shop')}. It names the next commands. "
+        "Each command has --help.",
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     application.callback()(_connector)
-    wanted = _wanted(arguments)
+    wanted = _verb_of(arguments)
     for verb, help_text in VERBS.items():
         function = _load(verb) if verb == wanted else _not_loaded
         application.command(verb, short_help=help_text)(function)
     return application
 
 
-def _wanted(arguments: Sequence[str]) -> str | None:
+def _verb_of(arguments: Sequence[str]) -> str | None:
     """Returns the verb of a command line, as written."""
     return next((argument for argument in arguments if not argument.startswith("-")), None)
 

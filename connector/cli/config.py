@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json
 from connector.config.loading import load
-from connector.config.resolved import as_yaml, resolved
+from connector.config.resolved import as_document, as_yaml
 
 
 def config(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
@@ -12,7 +12,7 @@ def config(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
 
     The answer is YAML in the form of adapter.yaml, with --json the same as a JSON document.
     """
-    document = resolved(load(config))
+    document = as_document(load(config))
     if json:
         answer_json(document)
     else:

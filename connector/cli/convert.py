@@ -101,7 +101,7 @@ def convert(
             hint = None if object is None else Hint(object, verb)
             objects = _objects(handler, body, hint, handlers.name_handler(reader), settings)
             if writer is not None:
-                return _written(writer, objects, cast(str, to))
+                return _to_body(writer, objects, cast(str, to))
         except MalformedData as error:
             unknown = object is None and isinstance(error, UnknownBusinessObject)
             advice = "; --object names it" if unknown else ""
@@ -187,7 +187,7 @@ def _objects(
     return objects
 
 
-def _written(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: str) -> bytes:
+def _to_body(writer: DataHandler, objects: Sequence[BusinessObject], mime_type: str) -> bytes:
     """Returns the body of objects.
 
     Raises:

@@ -103,10 +103,10 @@ def missing_argument(verb: str, message: str) -> str | None:
         None when the error is another one, or nothing is known.
     """
     example = _EXAMPLES.get(verb)
-    return f"for example: {typed(example)}" if example and _MISSING.search(message) else None
+    return f"for example: {command_line(example)}" if example and _MISSING.search(message) else None
 
 
-def typed(arguments: str, config: str | None = None) -> str:
+def command_line(arguments: str, config: str | None = None) -> str:
     """Returns a command as the user would type it.
 
     A command that the shell does not find by its name is written with its path.

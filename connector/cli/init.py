@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from connector.cli.common import BadArgument, JsonOption, answer, answer_json, printable
-from connector.cli.hints import typed
+from connector.cli.hints import command_line
 
 _TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _COMMANDS: Final = (
@@ -55,4 +55,4 @@ def init(
     if directory.resolve() != Path.cwd():
         answer(f"  cd {printable(shlex.quote(str(directory)))}")
     for command in _COMMANDS:
-        answer(f"  {printable(typed(command))}")
+        answer(f"  {printable(command_line(command))}")

@@ -87,7 +87,7 @@ def new_businessobject(
     else:
         if schemas is None and sample.resolve().is_relative_to(deployment.directory.resolve()):
             schemas = deployment.directory
-        text, objects, checks, left_out = _drafted(name, sample, format_name, schemas, list(taken))
+        text, objects, checks, left_out = _draft(name, sample, format_name, schemas, list(taken))
     mistakes = [problem for problem in neighbours.check({file: text}) if not problem.warning]
     if mistakes:
         raise ConfigurationError(mistakes)
@@ -99,7 +99,7 @@ def new_businessobject(
     _show(path, objects, checks, left_out, as_json=as_json)
 
 
-def _drafted(
+def _draft(
     name: str, sample: Path, format_name: str | None, schemas: Path | None, taken: list[str]
 ) -> tuple[str, list[str], list[str], list[str]]:
     """Returns the text of the file, the names of its objects, what to look at, and what was left out."""

@@ -46,7 +46,7 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
             infos = connection.destinations()
         else:
             inputs = make_event_settings(configuration, provider, "").inputs
-            infos = [*_browsed(connection, has), *_topics([one.source for one in inputs])]
+            infos = [*_queues_of_broker(connection, has), *_topics([one.source for one in inputs])]
     if json:
         for info in infos:
             answer_json(_as_document(info, has.get(info.destination), known))
@@ -58,7 +58,7 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
         answer(line)
 
 
-def _browsed(connection: Connection, has: Mapping[Destination, str]) -> list[DestinationInfo]:
+def _queues_of_broker(connection: Connection, has: Mapping[Destination, str]) -> list[DestinationInfo]:
     """Returns the queues of the configuration that a broker has, because a broker does not list its own."""
     found = []
     for queue in (one for one in has if one.is_queue and not one.view):
@@ -76,13 +76,13 @@ def _topics(sources: Iterable[Destination | TopicSubscription]) -> list[Destinat
     return [DestinationInfo(topic, subscriptions=infos) for topic, infos in found.items()]
 
 
-def _known(info: DestinationInfo, names: Sequence[str]) -> Sequence[str]:
+def _counted(info: DestinationInfo, names: Sequence[str]) -> Sequence[str]:
     """Returns the names of the numbers that are known. A broker does not count messages of a topic."""
     return names if info.destination.is_queue or len(names) == len(_NUMBERS) else ()
 
 
 def _as_document(info: DestinationInfo, role: str | None, names: Sequence[str]) -> dict[str, Any]:
-    known = _known(info, names)
+    known = _counted(info, names)
     return {
         "destination": str(info.destination),
         "kind": info.destination.kind,
@@ -103,7 +103,7 @@ def _table(
     """
     rows: list[tuple[str, list[str], str]] = []
     for info in infos:
-        ours = _known(info, known)
+        ours = _counted(info, known)
         cells = [f"{getattr(info, name):,}" if name in ours else "-" for name in _NUMBERS]
         role = has.get(info.destination, _NOT_POLLED if info.destination.is_queue else "")
         rows.append((printable(str(info.destination)), cells, role))

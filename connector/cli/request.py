@@ -67,7 +67,7 @@ def request(
     except MalformedData as error:
         raise BadArgument(f"{source}: {error}") from None
     client = make_requests(configuration).open(str(configuration.directory))
-    with _ended_by_signals(name), ThreadPoolExecutor(1, "connector-request") as caller:
+    with _end_at_signals(name), ThreadPoolExecutor(1, "connector-request") as caller:
         try:
             # in another thread, because a signal could end this thread in the middle of a commit
             result = _wait(caller.submit(client.request, name, attributes, timeout=timeout), name)
@@ -109,8 +109,8 @@ class _Ended(typer.Exit):
 
 
 @contextmanager
-def _ended_by_signals(name: str) -> Iterator[None]:
-    """Lets SIGINT and SIGTERM end the command in order. A second signal ends the process at once."""
+def _end_at_signals(name: str) -> Iterator[None]:
+    """Lets SIGINT and SIGTERM end the command cleanly. A second signal ends the process at once."""
     ending = False
 
     def handle(signum: int, frame: Any) -> None:

@@ -84,7 +84,7 @@ def run(
                 with nullcontext() if once or drain else _http_server(adapter, stopped):
                     if _starts(adapter, stopped, waits=not (once or drain)):
                         failure = (
-                            _bounded(adapter, drain=drain)
+                            _poll_or_drain(adapter, drain=drain)
                             if once or drain
                             else _service(adapter, stopped, manager)
                         )
@@ -130,7 +130,7 @@ def _starts(adapter: Adapter, stopped: threading.Event, *, waits: bool) -> bool:
     return True
 
 
-def _bounded(adapter: Adapter, *, drain: bool) -> str | None:
+def _poll_or_drain(adapter: Adapter, *, drain: bool) -> str | None:
     """Runs one poll, or all polls until the inputs are empty. Returns the reason of a failure, or None."""
     with Progress(adapter.summary) as progress:
 
@@ -201,7 +201,7 @@ def _once_set(event: threading.Event, what: Callable[[], None]) -> None:
 
 @contextmanager
 def _signals(on_signal: Callable[[str], None]) -> Iterator[threading.Event]:
-    """Lets the first SIGTERM or SIGINT stop the adapter in order, and the second end the process at once.
+    """Lets the first SIGTERM or SIGINT stop the adapter cleanly, and the second end the process at once.
 
     SIGHUP is ignored.
 

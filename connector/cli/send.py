@@ -21,7 +21,7 @@ from connector.cli.common import (
     whole_number,
 )
 from connector.cli.destinations import INPUT, roles, warn_of_new_queue
-from connector.cli.hints import typed
+from connector.cli.hints import command_line
 from connector.config.loading import Configuration, load
 from connector.messaging.destination import Destination
 from connector.messaging.message import (
@@ -117,7 +117,7 @@ def send(
     finally:
         connection.close()
     if sys.stdout.isatty() and not json and _waits(target, configuration, provider):
-        note(f"no adapter runs; next: {printable(typed('run --drain', config))}")
+        note(f"no adapter runs; next: {printable(command_line('run --drain', config))}")
 
 
 def _waits(destination: Destination, configuration: Configuration, provider: AdapterProvider) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, note, printable
-from connector.cli.hints import typed
+from connector.cli.hints import command_line
 from connector.config.model import Connector
 from connector.events.summary import EventCounts, Summary
 from connector.log import is_json
@@ -67,7 +67,7 @@ def print_next(summary: Summary, connector: Connector, config: str) -> None:
             if destination is not None and not destination.is_queue:
                 return
             command = "queues" if destination is None else f"browse {shlex.quote(destination.name)}"
-            note(f"next: {printable(typed(command, config))}")
+            note(f"next: {printable(command_line(command, config))}")
             return
 
 
@@ -144,11 +144,11 @@ def _reasons(summary: Summary) -> list[str]:
             lines.extend(("", f"{title}:"))
         for name, reasons in found:
             for reason, count in list(reasons.items())[:_MAX_REASONS]:
-                lines.append(f"  {count} x {printable(name)}: {_shortened(reason)}")
+                lines.append(f"  {count} x {printable(name)}: {_short_reason(reason)}")
             if len(reasons) > _MAX_REASONS:
                 lines.append(f"  ... and other reasons from {printable(name)}")
     return lines
 
 
-def _shortened(reason: str) -> str:
+def _short_reason(reason: str) -> str:
     return cut(printable(" ".join(reason.split())), _MAX_LENGTH)

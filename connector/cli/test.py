@@ -98,7 +98,7 @@ def _files(paths: Sequence[Path], root: Path | None) -> Iterator[Path]:
 
     Args:
         paths: files and directories.
-        root: this directory is passed over, because it may have any number of messages.
+        root: this directory is skipped, because it may have any number of messages.
     """
     for path in paths:
         if path.is_dir():

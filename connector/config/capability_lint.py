@@ -44,7 +44,7 @@ def check_capabilities(
 def _of_inputs(
     name: str, capabilities: Capabilities, file: AdapterFile, reading: Reading[AdapterFile]
 ) -> Iterator[tuple[Location, str, str]]:
-    for index, entry in zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False):
+    for index, entry in zip(reading.positions(*_INPUTS), file.connector.inputs, strict=False):
         location = (*_INPUTS, index)
         if entry.destination.view and not capabilities.virtual_destinations:
             found = f"{entry.destination} with the provider {name}, which has no views of queues"

@@ -40,7 +40,7 @@ def check_destinations(
         static: the static meta-object of the connector.
         collected: contains the document of ``static``.
     """
-    inputs = list(zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False))
+    inputs = list(zip(reading.positions(*_INPUTS), file.connector.inputs, strict=False))
     if not file.connector.inputs:
         _warn_of_none(reporter)
     if reporter.leaf("connector", "InDoubtEvents") and not reporter.leaf(
@@ -116,7 +116,7 @@ def check_selectors(
     Args:
         own_selectors: whether the provider has a language of its own, so that the selector may be right.
     """
-    for index, _ in zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False):
+    for index, _ in zip(reading.positions(*_INPUTS), file.connector.inputs, strict=False):
         location = (*_INPUTS, index, "selector")
         written = reporter.leaf(*location)
         mistake = selector_mistake(written) if written else None

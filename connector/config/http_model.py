@@ -151,7 +151,7 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
     """Reports settings that would let in more callers than intended."""
     if http is None:
         return
-    written = _written(reporter)
+    written = _tokens_of_file(reporter)
     for location, token in written:
         # Other empty values count as not given. Without a token every caller would be let in.
         if token.is_absent and token.from_environment and not reporter.problems.is_reported(token.position):
@@ -172,7 +172,7 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
             )
 
 
-def _written(reporter: ProblemReporter) -> list[tuple[Location, Leaf]]:
+def _tokens_of_file(reporter: ProblemReporter) -> list[tuple[Location, Leaf]]:
     """Returns each token of the file with its location. Tokens with a mistake are included."""
     node = node_at(reporter.tree, _TOKENS)
     if isinstance(node, Items):

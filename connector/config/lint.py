@@ -55,7 +55,7 @@ class Lint:
         names: dict[str, int] = {}
         for one in self.entries:
             self._subscription(one, names)
-        self._answered_twice()
+        self._check_repliers()
         self.file.spark.check(self.directory, self.reporter)
         check_http(self.file.http, self.reporter)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
@@ -257,7 +257,7 @@ class Lint:
             nearest(name, known),
         )
 
-    def _answered_twice(self) -> None:
+    def _check_repliers(self) -> None:
         """Reports requests that several sinks would reply to."""
         first: dict[tuple[str, str], int] = {}
         for one in self.entries:

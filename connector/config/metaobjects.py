@@ -248,7 +248,7 @@ def _read(model: type[Model], document: Document, collected: Collected) -> Model
 def _read_business_object(document: Document, collected: Collected, problems: Problems) -> None:
     table = document.tree
     if isinstance(listed := table.entries.get("verbs"), Items):
-        table.entries["verbs"] = _listed(listed, f"{document.name}.verbs", problems)
+        table.entries["verbs"] = _verbs_of_list(listed, f"{document.name}.verbs", problems)
     for key in ("verbs", "attributes"):
         _check_names(document, key, problems)
     for name, node in _each(table, "verbs"):
@@ -300,7 +300,7 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
     )
 
 
-def _listed(verbs: Items, path: str, problems: Problems) -> Table:
+def _verbs_of_list(verbs: Items, path: str, problems: Problems) -> Table:
     """Returns a list of verbs as a mapping of verbs without properties."""
     table = Table(verbs.position)
     for index, verb in enumerate(verbs.items):
@@ -347,14 +347,14 @@ def _read_static(document: Document, collected: Collected, problems: Problems) -
 
     defaults: dict[str, Leaf] = {}
     if read.default is not None:
-        defaults = texts(_given(read.default), "Default")
+        defaults = texts(_names_of_keys(read.default), "Default")
     collected.rules[document.name] = (
         defaults,
-        {name: texts(_given(entry), "rules", name) for name, entry in read.rules.items()},
+        {name: texts(_names_of_keys(entry), "rules", name) for name, entry in read.rules.items()},
     )
 
 
-def _given(entry: object) -> set[str]:
+def _names_of_keys(entry: object) -> set[str]:
     """Returns the keys of a rule that were read, by their names in the file."""
     fields = type(entry).model_fields  # type: ignore[attr-defined]
     return {fields[name].alias or name for name in entry.model_fields_set}  # type: ignore[attr-defined]

@@ -119,7 +119,7 @@ class InputEntry(Section):
             text += f" (selector {self.selector!r})"
         return text
 
-    def written(self) -> str | dict[str, Any]:
+    def short_form(self) -> str | dict[str, Any]:
         """Returns the input in the shortest form for the file."""
         options = self.model_dump(exclude={"destination"}, exclude_defaults=True)
         return {"destination": str(self.destination), **options} if options else str(self.destination)
@@ -144,7 +144,7 @@ class Connector(Section):
     inputs: Annotated[
         tuple[InputEntry, ...],
         BeforeValidator(_inputs),
-        PlainSerializer(lambda value: [entry.written() for entry in value]),
+        PlainSerializer(lambda value: [entry.short_form() for entry in value]),
     ] = Field(
         default=(),
         alias="InputDestination",

@@ -14,7 +14,7 @@ from connector.config.loading import Configuration
 from connector.declare.masking import mask
 
 
-def resolved(configuration: Configuration) -> dict[str, Any]:
+def as_document(configuration: Configuration) -> dict[str, Any]:
     """Returns the sections by name, with defaults, absolute paths and masked secrets.
 
     Keys without a value are left out. So are defaults without effect, such as ``InDoubtEvents`` without an
@@ -49,16 +49,16 @@ def resolved(configuration: Configuration) -> dict[str, Any]:
 
 def as_yaml(document: dict[str, Any]) -> str:
     """Returns the resolved configuration as the text of an ``adapter.yaml``."""
-    text: str = yaml.safe_dump(_escaped(document), sort_keys=False, allow_unicode=True, width=110)
+    text: str = yaml.safe_dump(_escape(document), sort_keys=False, allow_unicode=True, width=110)
     return text.rstrip("\n")
 
 
-def _escaped(value: Any) -> Any:
+def _escape(value: Any) -> Any:
     """Escapes ``${`` as ``$${``, as the file has to."""
     if isinstance(value, dict):
-        return {key: _escaped(inner) for key, inner in value.items()}
+        return {key: _escape(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_escaped(inner) for inner in value]
+        return [_escape(inner) for inner in value]
     return value.replace("${", "$${") if isinstance(value, str) else value
 
 

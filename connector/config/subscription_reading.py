@@ -130,12 +130,12 @@ class SubscriptionReader:
                 if near is not None and near in SINKS.names:
                     misspelt[near] = key
         if len(misspelt) == 1:
-            return self._misspelt(node, path, *misspelt.popitem())
+            return self._read_misspelt(node, path, *misspelt.popitem())
         if not (is_explained or misspelt):
             self.problems.add(node.position, path, *self._no_sink())
         return self._common(node, path, self.problems)
 
-    def _misspelt(self, node: Table, path: str, key: str, written: str) -> CommonEntry | None:
+    def _read_misspelt(self, node: Table, path: str, key: str, written: str) -> CommonEntry | None:
         """Reports the other mistakes of an entry whose sink has a misspelt key."""
         try:
             model = SINKS.load(key)

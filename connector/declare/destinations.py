@@ -50,27 +50,27 @@ def destination_type(check: Callable[[Destination, str], None]) -> ValueType:
     )
 
 
-def _sent_to(destination: Destination, found: str) -> None:
+def _check_sink(destination: Destination, found: str) -> None:
     if destination.view:
         raise refuse(f"{found} is a view of a queue: nothing can be sent there", "the queue itself")
 
 
-def _copied_to(destination: Destination, found: str) -> None:
+def _check_copies(destination: Destination, found: str) -> None:
     if not destination.is_queue:
         raise refuse(f"{found} is a topic: a copy that nobody subscribes to is lost", "a queue")
-    _sent_to(destination, found)
+    _check_sink(destination, found)
 
 
-def _replied_to(destination: Destination, found: str) -> None:
+def _check_replies(destination: Destination, found: str) -> None:
     if not destination.is_queue:
         raise refuse(f"{found} is a topic: a reply that nobody subscribes to is lost", "a queue")
-    _sent_to(destination, found)
+    _check_sink(destination, found)
 
 
-def _worked_on_in(destination: Destination, found: str) -> None:
+def _check_in_progress(destination: Destination, found: str) -> None:
     if not destination.is_queue:
         raise refuse(f"{found} is a topic", "a queue: work in progress cannot be kept on a topic")
-    _sent_to(destination, found)
+    _check_sink(destination, found)
 
 
 _NO_INPUTS: Final = {
@@ -79,20 +79,20 @@ _NO_INPUTS: Final = {
 }
 
 
-def _taken_from(destination: Destination, found: str) -> None:
+def _check_input(destination: Destination, found: str) -> None:
     if reason := _NO_INPUTS.get(destination.view):
         raise refuse(f"{found} is no input: {reason}", "the queue itself, its ~EXPIRED or its ~REJECT-ERROR")
 
 
-SINK: Final = destination_type(_sent_to)
+SINK: Final = destination_type(_check_sink)
 """A destination that messages are sent to: a queue or topic."""
-COPIES: Final = destination_type(_copied_to)
+COPIES: Final = destination_type(_check_copies)
 """A destination for the adapter's copies: a queue."""
-REPLIES: Final = destination_type(_replied_to)
+REPLIES: Final = destination_type(_check_replies)
 """A destination for replies: a queue."""
-IN_PROGRESS: Final = destination_type(_worked_on_in)
+IN_PROGRESS: Final = destination_type(_check_in_progress)
 """A destination for messages in progress: a queue."""
-INPUT: Final = destination_type(_taken_from)
+INPUT: Final = destination_type(_check_input)
 """A destination that is polled: a queue, a topic, or a view of messages that a queue could not deliver."""
 
 

@@ -34,7 +34,7 @@ class Reading(Generic[Model]):
     section: Model | None = None
     left_out: set[Location] = field(default_factory=set)
 
-    def kept(self, *prefix: int | str) -> Iterator[int]:
+    def positions(self, *prefix: int | str) -> Iterator[int]:
         """Yields the positions in the file of the entries of a list that were kept, in order."""
         index = 0
         while True:

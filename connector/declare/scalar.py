@@ -15,10 +15,10 @@ def scalar(text: str) -> str:
     """Returns a text as a single value of YAML, in quotes unless the text is harmless everywhere."""
     if _PLAIN.fullmatch(text) and text not in NULLS:
         return text
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{"".join(map(_escape, text))}"'
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     if character.isprintable():

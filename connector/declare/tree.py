@@ -39,7 +39,7 @@ class Leaf(str):
     """The text of a single value.
 
     Attributes:
-        position: the beginning of the value.
+        position: the start of the value.
         plain: whether the value is written without quotes and not as a block.
         raw: as written. Differs from the text after the environment was filled in.
         quote: the quote around the value, empty if plain. None = a block, several lines or escapes. Then the
@@ -71,7 +71,7 @@ class Leaf(str):
         return leaf
 
     def place(self, offset: int) -> Position:
-        """Returns the place of the character at ``offset``. If that is not known, returns the beginning."""
+        """Returns the place of the character at ``offset``. If that is not known, returns the start."""
         if self.quote is None or self.from_environment:
             return self.position
         doubled = self.count("'", 0, offset) if self.quote == "'" else 0
@@ -266,7 +266,7 @@ class _Builder:
             )
         node: Node
         if isinstance(event, yaml.ScalarEvent):
-            text = self._joined(event.value, position)
+            text = self._join_surrogates(event.value, position)
             node = Leaf.of(text, position, plain=not event.style, quote=_quote(event))
         elif depth == MAX_DEPTH:
             raise _TooMuch(position, f"nested deeper than {MAX_DEPTH} levels", "fewer levels")
@@ -310,7 +310,7 @@ class _Builder:
             return node
         return None
 
-    def _joined(self, text: str, position: Position) -> str:
+    def _join_surrogates(self, text: str, position: Position) -> str:
         """Returns a text with one character for each surrogate pair. Reports half a pair."""
         if not _SURROGATES.search(text):
             return text

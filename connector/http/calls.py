@@ -21,7 +21,7 @@ from connector.http.bodies import check_media_type, parse, read_body
 from connector.http.idempotency import KeptAnswers, key_of
 from connector.http.problems import HttpProblem
 from connector.http.throttled_log import ThrottledLog
-from connector.http.timeout_limits import asked_for, check_dynamic, milliseconds
+from connector.http.timeout_limits import check_dynamic, milliseconds, requested_timeout
 from connector.http.tokens import Tokens
 from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
@@ -101,7 +101,7 @@ class Calls:
         """
         caller = self._tokens.check(request.headers)
         name = self._name(request.path_params["object"], request.path_params["verb"])
-        timeout = asked_for(request, self._max_timeout)
+        timeout = requested_timeout(request, self._max_timeout)
         key = key_of(request.headers)
         check_media_type(request.headers)
         with self._place():
@@ -147,7 +147,7 @@ class Calls:
         try:
             if not done.done():
                 done.add_done_callback(_read_exception)
-                return _known(begun)
+                return _final_answer(begun)
             return done.result()
         except MalformedData as error:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
@@ -196,7 +196,7 @@ class Calls:
         return f"{business_object}.{verb}"
 
 
-def _known(begun: Future[Future[RequestResult]]) -> RequestResult:
+def _final_answer(begun: Future[Future[RequestResult]]) -> RequestResult:
     """Returns the answer to a request that is not waited for any longer.
 
     Raises:

@@ -160,7 +160,7 @@ def _as_bytes(problem: HttpProblem) -> bytes:
     return "\r\n".join(lines).encode() + bytes(response.body)
 
 
-def limited(most: int, head_seconds: float) -> type[_Connection]:
+def connection_class(most: int, head_seconds: float) -> type[_Connection]:
     """Returns a class of connections with limits, for an application in :func:`with_connections`.
 
     Args:

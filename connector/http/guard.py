@@ -66,7 +66,7 @@ class Guard:
         began = time.monotonic()
         status = 0
 
-        async def watched(message: Message) -> None:
+        async def send_watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -79,7 +79,7 @@ class Guard:
             mistake = _mistake(scope)
             scope = _in_origin_form(scope)
             refused = self._refusal(Headers(scope=scope), mistake)
-            await (refused or self._application)(scope, receive, watched)
+            await (refused or self._application)(scope, receive, send_watched)
         except Exception:
             # A 500 has been sent. The traceback shows code, but no values: neither headers nor bodies.
             _log.exception("a call failed with an unexpected exception")

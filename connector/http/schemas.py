@@ -62,14 +62,14 @@ def object_schemas(
         use_defaults: whether an attribute's default satisfies ``required``.
     """
     having = [name for name, definition in definitions.items() if definition.verbs]
-    in_bodies = _reached(definitions, having, in_body=True)
+    in_bodies = _reachable(definitions, having, in_body=True)
     metadata = {
         definition.attributes[holder].type
         for name in having
         if (holder := (definition := definitions[name]).dynamic_metaobject) in definition.attributes
     }
     made = {}
-    for name in _reached(definitions, having, in_body=False):
+    for name in _reachable(definitions, having, in_body=False):
         schema = _object(definitions[name])
         if name in in_bodies:
             _require(schema, definitions.schema(name).required, use_defaults)
@@ -79,7 +79,7 @@ def object_schemas(
     return {name: made[name] for name in definitions if name in made}
 
 
-def _reached(definitions: Definitions, having: Sequence[str], *, in_body: bool) -> set[str]:
+def _reachable(definitions: Definitions, having: Sequence[str], *, in_body: bool) -> set[str]:
     """Returns the business objects and all their children. ``in_body`` leaves out meta-objects."""
     waiting = list(having)
     found = set()
@@ -163,7 +163,7 @@ def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
     if attribute.type == "Date":
         said.append("Date or date-time of ISO 8601.")
     if attribute.type == DECIMAL:
-        said.append(_said_of_decimal(attribute))
+        said.append(_describe_decimal(attribute))
     if attribute.default is not None and attribute.type != SECRET:
         schema["default"] = attribute.default
     if said:
@@ -216,7 +216,7 @@ def _decimal_text(attribute: Attribute) -> Schema:
     return {"type": "string", "pattern": f"^(?:[+-]?{number})?$", "maxLength": 900}
 
 
-def _said_of_decimal(attribute: Attribute) -> str:
+def _describe_decimal(attribute: Attribute) -> str:
     limits = [f"at most {attribute.digits} significant digits"] if attribute.digits else []
     if attribute.scale is not None:
         limits.append(f"at most {attribute.scale} places after the point")

@@ -21,7 +21,7 @@ from connector.http.calls import Calls, ServerLimits
 from connector.http.connections import (
     HEAD_BYTES,
     KEEP_ALIVE_SECONDS,
-    limited,
+    connection_class,
     most_connections,
     with_connections,
 )
@@ -138,7 +138,7 @@ class Server:
         tokens = Tokens(settings.tokens)
         calls = Calls(settings, tokens, self._requests, self._definitions, self._limits)
         application = make_application(settings, tokens, calls, self._definitions, self._use_defaults)
-        connections = limited(most_connections(settings.max_requests), self._limits.head_seconds)
+        connections = connection_class(most_connections(settings.max_requests), self._limits.head_seconds)
         config = uvicorn.Config(
             with_connections(application),
             http=connections,

@@ -29,7 +29,7 @@ def milliseconds(seconds: float) -> int:
     return min(int(seconds * 1000), MAX_TIMEOUT)
 
 
-def asked_for(request: Request, most: int) -> int | None:
+def requested_timeout(request: Request, most: int) -> int | None:
     """Returns ResponseTimeout of this request in ms, from ``?timeout=``. None = as the meta-objects say.
 
     Args:
@@ -59,7 +59,7 @@ def asked_for(request: Request, most: int) -> int | None:
             HTTPStatus.BAD_REQUEST,
             f"timeout: expected milliseconds, once, from 0 to {most}, or -1: do not wait for a reply",
         )
-    return _bounded("timeout", found, most)
+    return _check_bound("timeout", found, most)
 
 
 def check_dynamic(definition: Definition, data: Mapping[str, Any], most: int) -> None:
@@ -84,10 +84,10 @@ def check_dynamic(definition: Definition, data: Mapping[str, Any], most: int) ->
         found = read_timeout(value)
     except ValueError:
         return
-    _bounded(f"{definition.name}: {holder}.{TIMEOUT}", found, most)
+    _check_bound(f"{definition.name}: {holder}.{TIMEOUT}", found, most)
 
 
-def _bounded(place: str, found: int, most: int) -> int:
+def _check_bound(place: str, found: int, most: int) -> int:
     if found > most:
         detail = f"{place}: found {found} ms, expected at most {most} (http.max_timeout)"
         raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)

@@ -40,14 +40,14 @@ class Tokens:
         given = headers.getlist("authorization")
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.casefold() != "bearer" or not token.strip():
-            raise _refused("this server needs a token: Authorization: Bearer TOKEN", _CHALLENGE)
+            raise _refusal("this server needs a token: Authorization: Bearer TOKEN", _CHALLENGE)
         digest = _digest(token.strip())
         found = -1
         for number, known in enumerate(self._digests):  # no early end, so the time does not tell the index
             if hmac.compare_digest(known, digest):
                 found = number
         if found < 0:
-            raise _refused("the token is not one of this server's", f'{_CHALLENGE}, error="invalid_token"')
+            raise _refusal("the token is not one of this server's", f'{_CHALLENGE}, error="invalid_token"')
         return found
 
 
@@ -55,5 +55,5 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
-def _refused(detail: str, challenge: str) -> HttpProblem:
+def _refusal(detail: str, challenge: str) -> HttpProblem:
     return HttpProblem(HTTPStatus.UNAUTHORIZED, detail, {"WWW-Authenticate": challenge})

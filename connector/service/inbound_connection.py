@@ -293,9 +293,9 @@ class InboundConnection:
         )
         trace = self._settings.trace
         if trace.level >= DETAILS:
-            from connector.config.resolved import resolved  # imported here, because only a trace needs it
+            from connector.config.resolved import as_document  # imported here, because only a trace needs it
 
-            for section, values in resolved(configuration).items():
+            for section, values in as_document(configuration).items():
                 trace(DETAILS, "properties", section=section, values=values)
 
     def _log_ready(self, *, seconds: float, tasks: int | None = None) -> None:

@@ -19,7 +19,7 @@ import orjson
 
 from connector.errors import PipelineError
 from connector.spark import shipping
-from connector.spark.event_tasks import POOL, EventTasks, Explained, WorkerAnswer
+from connector.spark.event_tasks import POOL, EventTasks, Explain, WorkerAnswer
 from connector.spark.worker import ECHO, Task, probing, task
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class BatchJobs(EventTasks):
         application: begins the description of each job.
         deployment: directory of adapter.yaml.
         archive: name of the shipped archive in Spark's files. Empty = nothing was shipped.
-        explained: turns the exceptions of Spark into errors.
+        explain: turns the exceptions of Spark into errors.
     """
 
     stays = False
@@ -54,14 +54,14 @@ class BatchJobs(EventTasks):
         application: str,
         deployment: Path,
         archive: str,
-        explained: Explained,
+        explain: Explain,
     ) -> None:
         self._context = context
         self._group = group
         self._application = application
         self._deployment = deployment
         self._archive = archive
-        self._explained = explained
+        self._explain = explain
         self._lock = threading.Lock()
         self._tasks: OrderedDict[tuple[str, bytes], tuple[Task, Any]] = OrderedDict()
         self._threads = ThreadPoolExecutor(_MOST_JOBS, thread_name_prefix="spark-job")
@@ -115,7 +115,7 @@ class BatchJobs(EventTasks):
         self._threads.shutdown(wait=False)
 
     def _run(self, call: Task, payloads: Sequence[bytes], description: str) -> list[bytes]:
-        with self._explained(description):
+        with self._explain(description):
             # A thread of the adapter: the caller's own jobs keep their group and their pool.
             return self._threads.submit(self._job, call, payloads, description).result()
 
@@ -140,7 +140,7 @@ class BatchJobs(EventTasks):
             if known := self._tasks.get(key):
                 self._tasks.move_to_end(key)
                 return known[0]
-            with self._explained(""):
+            with self._explain(""):
                 broadcast = self._context.broadcast(task_settings)
             code = str(shipping.code_directory())
             made = task(function, broadcast, code, str(self._deployment), self._archive)

@@ -69,7 +69,7 @@ def _begin(arguments: Sequence[str]) -> None:
         atexit.register(_end)
 
 
-def launched(java: FastStart) -> FastStart:
+def take_or_launch(java: FastStart) -> FastStart:
     """Returns a Java that runs: the early one if it was started as ``java`` would be, otherwise ``java``.
 
     Raises:

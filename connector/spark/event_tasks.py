@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 POOL: Final = "spark.scheduler.pool"
 """The property of a job that names its pool in a FAIR scheduler."""
 
-Explained = Callable[[str], AbstractContextManager[None]]
+Explain = Callable[[str], AbstractContextManager[None]]
 """Turns the exceptions of Spark within a ``with`` into a PipelineError. The argument begins its text."""
 
 

@@ -29,7 +29,7 @@ from connector.spark import daemon
 from connector.spark.java_command import LOG, java_command
 from connector.spark.java_process import JavaProcess
 from connector.spark.scratch import Scratch
-from connector.spark.session import untouched_process, variables
+from connector.spark.session import restoring_process, variables
 from connector.spark.shipping import code_directory
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class FastStart:
             "PYSPARK_PYTHON": self._python,
         }
         self._is_known = True
-        with variables(gateway), untouched_process():
+        with variables(gateway), restoring_process():
             if not user.has_account():
                 _log_in(pyspark.SparkContext)
             self._context = pyspark.SparkContext(conf=self._conf(pyspark.SparkContext))

@@ -114,7 +114,7 @@ class Launcher:
             if master.local:
                 cores = master.cores or len(os.sched_getaffinity(0))
                 properties["spark.master"] = master.with_slots(SLOTS * cores)
-            return sessions.launched(properties, python)
+            return sessions.launch_application(properties, python)
         java, jars = find_java(), spark_jars()
         more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
         return FastStart(
@@ -149,7 +149,7 @@ class Launcher:
                 raise PipelineError(f"spark.conf sets {name}, which belongs to the adapter: {reason}")
         reachable: dict[str, str] = {}
         if master.local or master.addresses:
-            host = "127.0.0.1" if master.local else sessions.reach(master)
+            host = "127.0.0.1" if master.local else sessions.driver_address(master)
             reachable = {
                 "spark.driver.host": host,
                 "spark.driver.bindAddress": host,

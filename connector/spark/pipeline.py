@@ -62,7 +62,7 @@ class SparkPipeline:
     Args:
         settings: the ``spark:`` section.
         deployment: directory of adapter.yaml.
-        application: name shown on a cluster, and the begin of each job's description.
+        application: name shown on a cluster, and the start of each job's description.
         session: a ``SparkSession`` of the user, which overrides ``spark.master`` and is never stopped.
         ship: paths sent to the workers of a cluster. None = ``*.py`` and ``datahandlers/``.
         output: called from a background thread with each line that workers of ``local`` print. None = lines
@@ -137,7 +137,7 @@ class SparkPipeline:
 
     def _start(self) -> None:
         self._stopping = False
-        with self._bounded(), self._explained("Spark did not start"):
+        with self._limit_time(), self._explain("Spark did not start"):
             if self._spark is None:
                 self._find()
             if FastStart is not None and isinstance(self._spark, FastStart):
@@ -149,11 +149,17 @@ class SparkPipeline:
         context, deployment = self._context, self._deployment
         if isinstance(self._spark, sessions.GivenSpark) or sessions.is_submitted() or not self._local:
             archive = "" if self._local else self._send_files()
-            return BatchJobs(context, self._group, self._application, deployment, archive, self._explained)
+            return BatchJobs(context, self._group, self._application, deployment, archive, self._explain)
         cores = parse_master(context.master).cores // SLOTS
         count = max(1, cores // int(context.getConf().get("spark.task.cpus", "1") or 1))
         return StayingTasks(
-            context, count, self._group, self._application, deployment, self._explained, lambda: self.alive
+            context,
+            count,
+            self._group,
+            self._application,
+            deployment,
+            self._explain,
+            lambda: self.alive,
         )
 
     def _find(self) -> None:
@@ -162,20 +168,22 @@ class SparkPipeline:
         if session is not None:
             self._use(sessions.GivenSpark(sessions.context_of(session)), "the process has a session")
         elif sessions.is_submitted():
-            self._use(sessions.submitted(self._application), "spark-submit has started the adapter")
+            self._use(
+                sessions.submitted_application(self._application), "spark-submit has started the adapter"
+            )
         else:
             self._launch(self._master())
 
     def _launch(self, master: Master) -> None:
         spark = self._spark = self._launcher.make(master)
         if FastStart is not None and isinstance(spark, FastStart):
-            self._spark = early_java.launched(spark)
+            self._spark = early_java.take_or_launch(spark)
 
     def _master(self) -> Master:
         return parse_master(str(self._settings.master or "local[*]"))
 
     @contextmanager
-    def _bounded(self) -> Iterator[None]:
+    def _limit_time(self) -> Iterator[None]:
         """Kills Java after a time limit, so that every call to Java fails instead of waiting for ever."""
         guard = threading.Timer(_START_SECONDS, self._kill)
         guard.daemon = True
@@ -283,7 +291,7 @@ class SparkPipeline:
             PipelineError: Spark died, there is no executor, or no worker can be started. A failure of a
                 worker is an answer and does not raise.
         """
-        with self._bounded():
+        with self._limit_time():
             answers = self._running().probe(function, task_settings)
         found: dict[str, ExecutorAnswer] = {}
         for one in answers:
@@ -299,7 +307,7 @@ class SparkPipeline:
         return self._tasks
 
     def _python_hint(self, answer: WorkerAnswer) -> str:
-        """Returns the begin of an error about modules if the workers run another Python than the adapter."""
+        """Returns the start of an error about modules if the workers run another Python than the adapter."""
         is_import = any(words in answer.error for words in _IMPORT_FAILED)
         if not is_import or answer.prefix == sys.prefix:
             return ""
@@ -311,7 +319,7 @@ class SparkPipeline:
         )
 
     @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
+    def _explain(self, what: str) -> Iterator[None]:
         """Turns any exception of py4j and Spark into a PipelineError with the reason."""
         try:
             yield

@@ -125,7 +125,7 @@ def present_session() -> Any:
     return SparkSession.getActiveSession()
 
 
-def submitted(application: str) -> OwnSpark:
+def submitted_application(application: str) -> OwnSpark:
     """Returns the application of ``spark-submit``, with the settings of ``spark-submit``.
 
     Args:
@@ -136,11 +136,11 @@ def submitted(application: str) -> OwnSpark:
     conf = SparkConf()
     if not conf.contains("spark.app.name"):
         conf.setAppName(application)
-    with untouched_process():
+    with restoring_process():
         return OwnSpark(SparkContext(conf=conf))
 
 
-def launched(properties: Mapping[str, str], python: str) -> OwnSpark:
+def launch_application(properties: Mapping[str, str], python: str) -> OwnSpark:
     """Returns the adapter's own application, started with Spark's own launcher.
 
     Args:
@@ -153,7 +153,7 @@ def launched(properties: Mapping[str, str], python: str) -> OwnSpark:
         path = Path(directory) / "spark.properties"
         write_properties(path, properties)
         submit = {"PYSPARK_SUBMIT_ARGS": f"--properties-file {path} pyspark-shell", "PYSPARK_PYTHON": python}
-        with variables(submit), untouched_process():
+        with variables(submit), restoring_process():
             return OwnSpark(SparkContext())
 
 
@@ -163,14 +163,14 @@ def write_properties(path: Path, properties: Mapping[str, str]) -> None:
     The properties may hold secrets, and everybody can see the arguments of a command.
     """
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in properties.items())
+        file.writelines(f"{_escape(name)}={_escape(value)}\n" for name, value in properties.items())
 
 
-def _escaped(text: str) -> str:
-    return "".join(_escaped_units(text))
+def _escape(text: str) -> str:
+    return "".join(_escape_units(text))
 
 
-def _escaped_units(text: str) -> Iterable[str]:
+def _escape_units(text: str) -> Iterable[str]:
     # All characters but letters, digits and a few marks become UTF-16 escapes, so that no syntax applies to
     # them.
     for character in text:
@@ -197,7 +197,7 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def untouched_process() -> Iterator[None]:
+def restoring_process() -> Iterator[None]:
     """Undoes the changes of a new SparkContext to the process: a SIGINT handler, and an entry in sys.path."""
     path = list(sys.path)
     handler = signal.getsignal(signal.SIGINT)
@@ -209,7 +209,7 @@ def untouched_process() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-def reach(master: Master) -> str:
+def driver_address(master: Master) -> str:
     """Returns the address of this machine that the masters of a standalone cluster see.
 
     Raises:

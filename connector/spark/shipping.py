@@ -79,7 +79,7 @@ def _package_directories(package: str) -> Iterator[Path]:
 
 def _add(members: dict[str, Path], name: str, path: Path) -> None:
     if path.is_dir():
-        files = (file for file in path.rglob("*") if file.is_file() and _wanted(file, path))
+        files = (file for file in path.rglob("*") if file.is_file() and _is_shipped(file, path))
         pairs: Iterable[tuple[str, Path]] = ((f"{name}/{file.relative_to(path)}", file) for file in files)
     elif path.is_file():
         pairs = [(name, path)]
@@ -93,6 +93,6 @@ def _add(members: dict[str, Path], name: str, path: Path) -> None:
             )
 
 
-def _wanted(file: Path, root: Path) -> bool:
+def _is_shipped(file: Path, root: Path) -> bool:
     parts = file.relative_to(root).parts
     return not any(part == "__pycache__" or part.startswith(".") for part in parts) and file.suffix != ".pyc"

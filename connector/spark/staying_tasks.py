@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connector.errors import PipelineError
 from connector.spark import shipping
-from connector.spark.event_tasks import POOL, EventTasks, Explained, WorkerAnswer
+from connector.spark.event_tasks import POOL, EventTasks, Explain, WorkerAnswer
 from connector.spark.task_links import TaskEnded, TaskLink, TaskListener
 from connector.spark.worker import staying
 
@@ -48,7 +48,7 @@ _STOP_SECONDS: Final = 5.0
 """Seconds to wait at the end for the jobs of all tasks."""
 _MOST_THREADS: Final = 64
 _ONLY_TASK: Final = "task 0: "
-"""The begin of an error that Spark tells about the only task of a job."""
+"""The start of an error that Spark tells about the only task of a job."""
 
 
 class StayingTasks(EventTasks):
@@ -57,10 +57,10 @@ class StayingTasks(EventTasks):
     Args:
         context: of the adapter's own local Spark, with twice as many slots as ``count``.
         count: number of tasks.
-        group: begin of the job groups. Each task has one.
+        group: start of the names of the job groups. Each task has one.
         application: begins the description of each job.
         deployment: directory of adapter.yaml.
-        explained: turns the exceptions of Spark into errors.
+        explain: turns the exceptions of Spark into errors.
         alive: whether Spark can run jobs.
     """
 
@@ -73,7 +73,7 @@ class StayingTasks(EventTasks):
         group: str,
         application: str,
         deployment: Path,
-        explained: Explained,
+        explain: Explain,
         alive: Callable[[], bool],
     ) -> None:
         self._context = context
@@ -81,7 +81,7 @@ class StayingTasks(EventTasks):
         self._group = group
         self._application = application
         self._deployment = str(deployment)
-        self._explained = explained
+        self._explain = explain
         self._alive = alive
         self._changed = threading.Condition()
         self._idle: list[TaskLink] = []
@@ -224,17 +224,17 @@ class StayingTasks(EventTasks):
         try:
             answer = link.call(function, key, task_settings, payload)
         except PipelineError as error:
-            self._answered(link)
+            self._take_answer(link)
             raise PipelineError(f"{description}: {error}") from None
         except BaseException as error:
             self._discard(link)  # its answer is unread
             if isinstance(error, TaskEnded):
                 raise self._reason(link, description) from None
             raise
-        self._answered(link)
+        self._take_answer(link)
         return answer
 
-    def _answered(self, link: TaskLink) -> None:
+    def _take_answer(self, link: TaskLink) -> None:
         self._last_answer = next(self._answers)
         self._release(link)
 
@@ -351,7 +351,7 @@ class StayingTasks(EventTasks):
     def _job(self, number: int, call: Callable[..., object]) -> PipelineError | None:
         """Runs the job of one task to its end. Returns the reason of a failure."""
         try:
-            with self._explained(""):
+            with self._explain(""):
                 what = f"{self._application}: task {number} of {self._count} takes events"
                 self._context.setJobGroup(self._group_of(number), what)
                 self._context.setLocalProperty(POOL, "connector")

@@ -30,7 +30,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rules import JMS_TYPE
 from connector.config.loading import check
 from connector.config.reference import reference
-from connector.config.resolved import as_yaml, resolved
+from connector.config.resolved import as_document, as_yaml
 from connector.config.schema import json_schema
 from connector.config.sinks import SINKS
 from connector.declare.reading import field_names
@@ -133,7 +133,7 @@ class _SinkSuite:
 
     def test_the_resolved_configuration_has_the_same_entry(self, deployment: Deployment) -> None:
         first = deployment.configuration
-        deployment.write("adapter.yaml", as_yaml(resolved(first)))
+        deployment.write("adapter.yaml", as_yaml(as_document(first)))
         assert deployment.configuration.subscriptions == first.subscriptions
 
     def test_the_default_name_does_not_depend_on_the_directory(self, deployment: Deployment) -> None:

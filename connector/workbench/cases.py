@@ -233,12 +233,12 @@ class _Reader:
                     node.position, f"{path}.{key}", f"{key} without object", "object: NAME too"
                 )
             else:
-                values = self._typed(node, name, f"{path}.{key}")
+                values = self._values_of(node, name, f"{path}.{key}")
         elif "values" in table.entries:
             values = {}
         return ExpectedObject(name, self._text(table, "verb", path), values, key != "contains")
 
-    def _typed(self, node: Node, name: str, path: str) -> dict[str, Any] | None:
+    def _values_of(self, node: Node, name: str, path: str) -> dict[str, Any] | None:
         try:
             schema = self._definitions.schema(name)
         except UnknownBusinessObject as error:

@@ -247,7 +247,7 @@ class Explainer:
             "" if choice is None else type(choice.handler).__name__,
             "" if choice is None else choice.mime_type,
             "" if choice is None else choice.config,
-            "" if choice is None else self._named_by(choice),
+            "" if choice is None else self._naming_part(choice),
             {} if choice is None else self._options(choice),
             findings,
             reason,
@@ -319,7 +319,7 @@ class Explainer:
         common = {option.name for option in COMMON_OPTIONS}
         return {name: value for name, value in options.items() if name in own or name not in common}
 
-    def _named_by(self, choice: Choice) -> str:
+    def _naming_part(self, choice: Choice) -> str:
         if choice.rule is None or not any(choice.rule.properties.get(key) for key in HANDLER_KEYS):
             return "the connector"
         return f"the rule {choice.rule.name}" if choice.rule.names_handler else "Default"

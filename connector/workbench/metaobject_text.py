@@ -45,32 +45,32 @@ class DocumentText:
         yield f"{self.kind}: {scalar(self.name)}"
         for key, value in self.entries.items():
             if isinstance(value, str):
-                yield self._commented(f"{key}: {scalar(value)}", (key,))
+                yield self._with_comment(f"{key}: {scalar(value)}", (key,))
                 continue
-            yield self._commented(f"{key}:", (key,))
+            yield self._with_comment(f"{key}:", (key,))
             for name, inner in value.items():
                 yield from self._entry(name, inner, (key, name))
 
     def _entry(self, name: str, value: str | Entries, path: Path) -> Iterator[str]:
         begin = f"  {scalar(name)}:"
         if isinstance(value, str):
-            yield self._commented(f"{begin} {scalar(value)}", path)
+            yield self._with_comment(f"{begin} {scalar(value)}", path)
             return
         texts = {key: inner for key, inner in value.items() if isinstance(inner, str)}
         if not texts:
-            yield self._commented(begin, path)
+            yield self._with_comment(begin, path)
         elif path[0] == "attributes" and list(texts) == [_TYPE]:
-            yield self._commented(f"{begin} {scalar(texts[_TYPE])}", path)
+            yield self._with_comment(f"{begin} {scalar(texts[_TYPE])}", path)
         else:
             flow = f"{begin} {{{', '.join(f'{scalar(key)}: {scalar(text)}' for key, text in texts.items())}}}"
             if len(flow) <= _WIDTH:
-                yield self._commented(flow, path)
+                yield self._with_comment(flow, path)
                 return
-            yield self._commented(begin, path)
+            yield self._with_comment(begin, path)
             for key, text in texts.items():
                 yield f"    {scalar(key)}: {scalar(text)}"
 
-    def _commented(self, line: str, path: Path) -> str:
+    def _with_comment(self, line: str, path: Path) -> str:
         comment = self.comments.get(path)
         return line if comment is None else f"{line}  # {one_line(comment)}"
 

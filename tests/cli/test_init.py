@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.cli.hints import typed
+from connector.cli.hints import command_line
 from connector.cli.summary import print_next
 from connector.config.loading import load
 from connector.events.outcome import Outcome
@@ -96,7 +96,7 @@ def test_at_a_terminal_a_command_names_the_next_one(tmp_path: Path) -> None:
     finally:
         os.close(theirs)
         os.close(ours)
-    assert sent.stderr == f"no adapter runs; next: {typed('run --drain')} -c shop/adapter.yaml\n"
+    assert sent.stderr == f"no adapter runs; next: {command_line('run --drain')} -c shop/adapter.yaml\n"
     assert call(tmp_path, *command[3:]).stderr == ""
 
 
@@ -119,7 +119,7 @@ def test_after_a_run_the_next_command_shows_what_went_wrong_first(
         summary.count_outcome("queue://orders", f"ID:{number}", Outcome(kind, reason=kind), discarded=False)
     file = str(tmp_path / "shop/adapter.yaml")
     print_next(summary, load(file).connector, file)
-    expected = "" if command is None else f"next: {typed(command, file)}\n"
+    expected = "" if command is None else f"next: {command_line(command, file)}\n"
     assert capsys.readouterr().err == expected
 
 

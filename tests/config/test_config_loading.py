@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connector.config.loading import load
-from connector.config.resolved import as_yaml, resolved
+from connector.config.resolved import as_document, as_yaml
 from connector.declare.masking import MASK
 from connector.errors import ConfigurationError
 from connector.messaging.destination import Destination
@@ -239,7 +239,7 @@ def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Depl
         one for one in configuration.metaobjects.static["MO_Config"].rules if one.object == "Customer"
     )
     assert rule.selector is None
-    assert as_yaml(resolved(configuration)).count("selector:") == 0
+    assert as_yaml(as_document(configuration)).count("selector:") == 0
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_the_resolved_configuration_is_itself_the_same_configuration(deployment:
         A, "- queue://customers", "- customers\n    - {destination: topic://t, subscription: s}"
     )
     first = deployment.load()
-    deployment.files[A] = as_yaml(resolved(first))
+    deployment.files[A] = as_yaml(as_document(first))
     second = deployment.load()
     assert second.connector == first.connector
     assert second.provider == first.provider
@@ -395,7 +395,7 @@ def test_secrets_are_masked_wherever_they_came_from(deployment: Deployment) -> N
         "    spark.url: http://user:${PW}@host/\n    spark.hadoop.fs.azure.account.key.a: written\n"
         "    spark.executor.extraJavaOptions: -Da=b -Djavax.net.ssl.keyStorePassword=written -Dc=d",
     )
-    shown = as_yaml(resolved(deployment.load(PW="hunter2")))
+    shown = as_yaml(as_document(deployment.load(PW="hunter2")))
     assert "hunter2" not in shown
     assert "written" not in shown
     assert "hunter2" not in repr(deployment.load(PW="hunter2"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connector.config.http_model import Address, is_loopback
-from connector.config.resolved import as_yaml, resolved
+from connector.config.resolved import as_document, as_yaml
 from connector.declare.masking import MASK
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_tokens_are_never_shown(deployment: Deployment) -> None:
     configuration = deployment.load(TOKEN=TOKEN)
     assert configuration.http is not None
     assert configuration.http.tokens == (TOKEN, other)
-    shown = as_yaml(resolved(configuration))
+    shown = as_yaml(as_document(configuration))
     assert shown.count(MASK) == 2
     for secret in (TOKEN, other):
         assert secret not in shown + repr(configuration) + str(configuration.http)

@@ -14,7 +14,7 @@ import yaml
 
 from connector.config.loading import check, load
 from connector.config.reference import reference
-from connector.config.resolved import resolved
+from connector.config.resolved import as_document
 from connector.config.schema import json_schema
 from connector.declare.masking import MASK
 from connector.errors import ConfigurationError, ConnectorError
@@ -200,7 +200,7 @@ def test_a_mistake_in_its_section_hides_no_mistake_in_another(install: Install, 
 def test_config_shows_its_section_and_hides_its_secrets(install: Install, write: Write) -> None:
     site = install()
     write("boards: ./boards", "boards: ./boards\n  key_password: sesame")
-    document = resolved(load("adapter.yaml"))
+    document = as_document(load("adapter.yaml"))
     assert document["provider"] == {
         "type": "shelf",
         "boards": f"{Path.cwd()}/boards",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connector.config.reference import reference
-from connector.config.resolved import resolved
+from connector.config.resolved import as_document
 from connector.config.schema import json_schema
 from connector.config.sinks import SINKS
 from connector.errors import ConfigurationError, Problem
@@ -115,7 +115,7 @@ def test_a_subscription_names_an_installed_sink_by_its_key(
     subscription = entry.subscription()
     assert (subscription.name, subscription.retries) == ("Customer customers", 2)
     assert type(subscription.sink).__module__ == "their_store"
-    written = resolved(deployment.load())["subscriptions"][0]
+    written = as_document(deployment.load())["subscriptions"][0]
     assert (written["store"], written["level"]) == ({"table": "customers", "schema_name": "main"}, "high")
 
 

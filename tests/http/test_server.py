@@ -140,10 +140,10 @@ def test_an_answer_that_is_there_is_given_also_when_nothing_is_waited_for_any_mo
     answered: Future[RequestResult] = Future()
     begun.set_result(answered)
     with pytest.raises(HttpProblem, match="may have been sent"):
-        calls._known(begun)
+        calls._final_answer(begun)
     result = RequestResult(ReturnCode.SUCCEED, BusinessObject(DEFINITIONS, "Order"))
     answered.set_result(result)
-    assert calls._known(begun) is result
+    assert calls._final_answer(begun) is result
 
 
 def test_a_stop_ends_its_threads_and_may_be_repeated() -> None:

@@ -32,7 +32,7 @@ ECHO = "connector.spark.worker:echo"
 def make(request: pytest.FixtureRequest, local: SparkPipeline) -> Iterator[Make]:
     """Makes further tasks in the Spark of the local pipeline. There is room for two that stay."""
     made: list[EventTasks] = []
-    context, place, explained = local._context, local._deployment, local._explained
+    context, place, explained = local._context, local._deployment, local._explain
 
     def make() -> EventTasks:
         group = f"test {request.node.name} {len(made)}"
@@ -49,7 +49,7 @@ def make(request: pytest.FixtureRequest, local: SparkPipeline) -> Iterator[Make]
 
 @pytest.fixture(scope="module")
 def batch_jobs(local: SparkPipeline) -> Iterator[EventTasks]:
-    tasks = BatchJobs(local._context, "batches", "test", local._deployment, "", local._explained)
+    tasks = BatchJobs(local._context, "batches", "test", local._deployment, "", local._explain)
     yield tasks
     tasks.close()
 

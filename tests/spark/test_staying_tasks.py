@@ -33,7 +33,7 @@ ECHO = "connector.spark.worker:echo"
 def make(request: pytest.FixtureRequest, local: SparkPipeline) -> Iterator[Make]:
     """Makes further tasks that stay, in free slots of the local pipeline."""
     made: list[StayingTasks] = []
-    context, place, explained = local._context, local._deployment, local._explained
+    context, place, explained = local._context, local._deployment, local._explain
 
     def make(count: int = 1) -> StayingTasks:
         group = f"test {request.node.name} {len(made)}"

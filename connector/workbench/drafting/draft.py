@@ -370,10 +370,10 @@ def _key_of(made: DraftObject) -> DraftAttribute | None:
     """Returns the most likely key: OrderId of an Order, else Id, else any ...Id, else the first attribute."""
     simple = [one for one in made.attributes.values() if one.type in SIMPLE_TYPES and not one.many]
     simple = [one for one in simple if one.member not in _NO_KEYS]
-    own = {_folded(name) + "id" for name in made.of}
+    own = {_fold(name) + "id" for name in made.of}
     for likely in (
-        lambda one: _folded(one.name) in own,
-        lambda one: _folded(one.name) == "id",
+        lambda one: _fold(one.name) in own,
+        lambda one: _fold(one.name) == "id",
         lambda one: _ID.fullmatch(one.name) is not None,
     ):
         found = next(filter(likely, simple), None)
@@ -382,5 +382,5 @@ def _key_of(made: DraftObject) -> DraftAttribute | None:
     return next(iter(simple), None)
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return re.sub(r"[_-]", "", name).lower()

@@ -85,7 +85,7 @@ class _Schema:
             described = definitions.get(top.name, self._document)
             if self._document.get("title") == top.name:
                 described = self._document
-            kind, schema, _, _ = self._resolved(described)
+            kind, schema, _, _ = self._resolve(described)
         except _Misfit as misfit:
             raise MalformedData(f"the schema describes no object: {misfit}{advice}") from None
         if kind != "object" or not self._has_properties(schema):
@@ -107,7 +107,7 @@ class _Schema:
         return found
 
     def _fill(self, holder: DraftObject, schema: Schema) -> None:
-        required = {name for part in self._merged(schema) for name in _names(part.get("required"))}
+        required = {name for part in self._all_parts(schema) for name in _names(part.get("required"))}
         for name, described in self._properties(schema):
             if key(name) in holder.members:
                 continue  # a part of allOf says more about it
@@ -118,7 +118,7 @@ class _Schema:
                 self._try(holder, name, described, False)
             elif self._type_of(described) != (known.type, known.many):
                 self._draft.leave_out(holder, name, "another type in another schema of a choice")
-        for part in self._merged(schema):
+        for part in self._all_parts(schema):
             if isinstance(part.get("additionalProperties"), dict) or part.get("patternProperties"):
                 word = "patternProperties" if part.get("patternProperties") else "additionalProperties"
                 self._draft.leave_out(holder, word, "members of any name")
@@ -137,12 +137,12 @@ class _Schema:
 
     def _alternatives(self, schema: Schema) -> Iterator[tuple[str, Any]]:
         """Yields the properties of the schemas of which an object fits one, or only sometimes."""
-        for part in self._merged(schema):
+        for part in self._all_parts(schema):
             choices = [one for word in ("oneOf", "anyOf") for one in _list(part.get(word))]
             choices += [part[word] for word in ("then", "else") if word in part]
             for choice in choices:
                 try:
-                    inner = self._followed(choice)
+                    inner = self._follow(choice)
                 except _Misfit:
                     continue  # named where the choice is resolved
                 if isinstance(inner, dict) and inner is not schema:
@@ -151,10 +151,10 @@ class _Schema:
     def _type_of(self, described: Any) -> tuple[str, bool]:
         """Returns the type of an attribute for a schema, and whether it is a list. Empty = there is none."""
         try:
-            kind, schema, _, _ = self._resolved(described)
+            kind, schema, _, _ = self._resolve(described)
             many = kind == "array"
             if many:
-                kind, schema, _, _ = self._resolved(_items(schema))
+                kind, schema, _, _ = self._resolve(_items(schema))
             if kind == "object":
                 return self._children.get(id(schema), ""), many
             return _simple(kind, schema)[0], many
@@ -162,10 +162,10 @@ class _Schema:
             return "", False
 
     def _add(self, holder: DraftObject, name: str, described: Any, required: bool) -> None:
-        kind, schema, reference, is_nullable = self._resolved(described)
+        kind, schema, reference, is_nullable = self._resolve(described)
         many = kind == "array"
         if many:
-            kind, schema, reference, has_gaps = self._resolved(_items(schema))
+            kind, schema, reference, has_gaps = self._resolve(_items(schema))
             if kind == "array" or has_gaps:
                 raise _Misfit("a list with null" if has_gaps else "a list of lists")
         if kind == "object":
@@ -195,7 +195,7 @@ class _Schema:
 
     # --- schemas -----------------------------------------------------------------------------
 
-    def _resolved(self, schema: Any) -> _Resolved:
+    def _resolve(self, schema: Any) -> _Resolved:
         """Returns the type that a schema describes, and the schema without references.
 
         Raises:
@@ -207,7 +207,7 @@ class _Schema:
                 raise _Misfit("any value fits")
             if isinstance(schema.get("$ref"), str):
                 name = _last(schema["$ref"])
-                schema = self._referred(schema["$ref"])
+                schema = self._schema_at(schema["$ref"])
                 continue
             choices = schema.get("oneOf") or schema.get("anyOf")
             if isinstance(choices, list) and "properties" not in schema:
@@ -233,18 +233,18 @@ class _Schema:
         for one in schemas:
             self._count()
             try:
-                followed = self._followed(one)
+                followed = self._follow(one)
                 if not isinstance(followed, dict) or _type(followed) != "object":
                     return False
             except _Misfit:
                 return False
         return True
 
-    def _referred(self, reference: str) -> Any:
+    def _schema_at(self, reference: str) -> Any:
         if not reference.startswith("#"):
             raise _Misfit(f"the reference {shown(reference)} leads out of the file")
         if not reference.startswith("#/") and reference != "#":
-            return self._anchored(reference[1:], reference)
+            return self._schema_with_anchor(reference[1:], reference)
         node: Any = self._document
         for step in reference[1:].split("/")[1:]:
             step = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -256,7 +256,7 @@ class _Schema:
                 raise _Misfit(f"the reference {shown(reference)} leads nowhere")
         return node
 
-    def _anchored(self, anchor: str, reference: str) -> Any:
+    def _schema_with_anchor(self, anchor: str, reference: str) -> Any:
         """Returns the schema that has an anchor."""
         waiting: list[Any] = [self._document]
         for node in waiting:  # grows
@@ -268,14 +268,14 @@ class _Schema:
                 waiting += node
         raise _Misfit(f"the reference {shown(reference)} leads nowhere")
 
-    def _merged(self, schema: Schema) -> Iterator[Schema]:
+    def _all_parts(self, schema: Schema) -> Iterator[Schema]:
         """Yields a schema and the schemas of its ``allOf``, those of these too."""
         waiting: list[Any] = [schema]
         seen: set[int] = set()
         while waiting:
             part = waiting.pop(0)
             try:
-                part = self._followed(part)
+                part = self._follow(part)
             except _Misfit as misfit:
                 text = f"a part of allOf: {misfit}"
                 self._draft.left_out += [] if text in self._draft.left_out else [text]
@@ -286,19 +286,19 @@ class _Schema:
                 parts = part.get("allOf")
                 waiting += parts if isinstance(parts, list) else []
 
-    def _followed(self, schema: Any) -> Any:
+    def _follow(self, schema: Any) -> Any:
         """Returns the schema that a schema of references means."""
         for _ in range(_MAX_STEPS):
             if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
                 return schema
-            schema = self._referred(schema["$ref"])
+            schema = self._schema_at(schema["$ref"])
         raise _Misfit("references in a circle")
 
     def _has_properties(self, schema: Schema) -> bool:
         return any(True for _ in self._properties(schema)) or any(True for _ in self._alternatives(schema))
 
     def _properties(self, schema: Schema) -> Iterator[tuple[str, Any]]:
-        for part in self._merged(schema):
+        for part in self._all_parts(schema):
             properties = part.get("properties")
             if isinstance(properties, dict):
                 yield from properties.items()

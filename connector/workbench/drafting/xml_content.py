@@ -111,13 +111,13 @@ class ContentReader:
             known = self._known[complex_type] = self._complex(complex_type, frozenset())
         return known
 
-    def _entered(self, node: etree._Element, around: frozenset[etree._Element]) -> frozenset[etree._Element]:
+    def _enter(self, node: etree._Element, around: frozenset[etree._Element]) -> frozenset[etree._Element]:
         if node in around:
             raise MalformedData(f"{kind_of(node)} {node.get('name')} contains itself: {line_of(node)}")
         return around | {node}
 
     def _complex(self, node: etree._Element, around: frozenset[etree._Element]) -> Content:
-        around = self._entered(node, around)
+        around = self._enter(node, around)
         step = derivation(node)
         if step is None:
             found = Content(is_mixed=is_true(node.get("mixed")))
@@ -156,15 +156,15 @@ class ContentReader:
             elif kind == ATTRIBUTE:
                 self._take_attribute(inner, found)
             elif kind == ATTRIBUTE_GROUP:
-                group = self._referred(inner, found)
+                group = self._declaration_of(inner, found)
                 if group is not None:
-                    self._take(group, found, self._entered(group, around))
+                    self._take(group, found, self._enter(group, around))
             elif kind == "anyAttribute":
                 found.has_any_attribute = True
 
     def _take_attribute(self, node: etree._Element, found: Content) -> None:
         self._count(node)
-        declared = self._referred(node, found) if node.get("ref") is not None else node
+        declared = self._declaration_of(node, found) if node.get("ref") is not None else node
         if declared is None:
             return
         name = Name(self._files.namespace_of(declared), declared.get("name", "").strip())
@@ -186,27 +186,27 @@ class ContentReader:
         elif kind == ELEMENT:
             return self._element(node, found, least, most)
         elif kind == GROUP:
-            group = self._referred(node, found)
+            group = self._declaration_of(node, found)
             if group is None:
                 return {}
-            around = self._entered(group, around)
+            around = self._enter(group, around)
             for inner in group:
                 if kind_of(inner) in ("sequence", "all", "choice", GROUP):
                     elements = self._group(inner, found, around)
         elif kind in ("sequence", "all"):
-            around = self._entered(node, around)
+            around = self._enter(node, around)
             for inner in node:
                 _append(elements, self._group(inner, found, around), found)
         elif kind == "choice":
-            around = self._entered(node, around)
+            around = self._enter(node, around)
             elements = _either([self._group(inner, found, around) for inner in node if kind_of(inner)])
             found.widest = max(found.widest, len(elements))
         if most > 1 and len(elements) > 1:
             _note_order(found, elements)
-        return _changed(elements, lambda one: _times(one, least, most))
+        return _change_each(elements, lambda one: _times(one, least, most))
 
     def _element(self, node: etree._Element, found: Content, least: int, most: int) -> Elements:
-        declared = self._referred(node, found) if node.get("ref") is not None else node
+        declared = self._declaration_of(node, found) if node.get("ref") is not None else node
         if declared is None:
             return {}
         substitutes = self._files.substitutes(declared)
@@ -222,7 +222,7 @@ class ContentReader:
             _note_order(found, elements)
         return elements
 
-    def _referred(self, node: etree._Element, found: Content) -> etree._Element | None:
+    def _declaration_of(self, node: etree._Element, found: Content) -> etree._Element | None:
         """Returns the global declaration that ``ref`` names."""
         kind = kind_of(node)
         declared = self._files.find(kind, node, node.get("ref", ""))
@@ -265,7 +265,7 @@ def _either(branches: list[Elements]) -> Elements:
     return elements
 
 
-def _changed(elements: Elements, change: Callable[[Particle], Particle]) -> Elements:
+def _change_each(elements: Elements, change: Callable[[Particle], Particle]) -> Elements:
     return {name: change(one) for name, one in elements.items()}
 
 

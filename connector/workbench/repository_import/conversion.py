@@ -34,7 +34,7 @@ HANDLERS: Final = "datahandler_metaobject"
 
 _SHIPPED_CLASSES: Final = "com.crossworlds.DataHandlers."
 _DUMMY: Final = "dummy"
-"""The beginning of the names of attributes that are only there because every object needs a key."""
+"""The start of the names of attributes that are only there because every object needs a key."""
 _MAX_RULE: Final = 161
 """Characters of two names with ``_`` between them."""
 _ROUNDS: Final = 20

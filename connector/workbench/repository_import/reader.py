@@ -12,7 +12,7 @@ are lines ``Name = value`` and other sections::
     [End]
 
 White space around lines, names and values does not count, nor does the case of names. Empty lines and lines
-that begin with ``#`` or ``;`` are passed over.
+that begin with ``#`` or ``;`` are skipped.
 """
 
 from __future__ import annotations
@@ -144,10 +144,10 @@ def parse_repository(
     content: bytes, problems: Problems, *, charset: str = "", display: str = "repository"
 ) -> dict[str, Section]:
     """Works like :func:`read_repository`, from the content of a file."""
-    return _Reader(display, problems).read(_decoded(content, charset, display))
+    return _Reader(display, problems).read(_decode(content, charset, display))
 
 
-def _decoded(content: bytes, charset: str, display: str) -> str:
+def _decode(content: bytes, charset: str, display: str) -> str:
     try:
         return decode(content, charset)
     except MalformedData as error:
@@ -217,12 +217,12 @@ class _Reader:
         outer_name, outer_position, outer_section = outer
         if outer_section is None:  # a section that is skipped, with everything in it
             if kind == OBJECT:
-                raise _unclosed(outer_name, outer_position, name, position)
+                raise _not_closed(outer_name, outer_position, name, position)
             self._open.append((name, position, None))
         elif kind in _INSIDE.get(outer_section.kind, ()):
             self._open.append((name, position, self._make(kind, position)))
         elif kind:
-            raise _unclosed(outer_name, outer_position, name, position)
+            raise _not_closed(outer_name, outer_position, name, position)
         else:
             inside = _INSIDE.get(outer_section.kind, ())
             self._warn(position, f"the section [{name}] in [{outer_section.kind}]", inside, name)
@@ -293,7 +293,7 @@ def _words(kind: str) -> str:
     return {OBJECT: "the business object", ATTRIBUTE: "the attribute", VERB: "the verb"}[kind]
 
 
-def _unclosed(outer: str, begun: Position, inner: str, position: Position) -> ConfigurationError:
+def _not_closed(outer: str, begun: Position, inner: str, position: Position) -> ConfigurationError:
     return _error(position, f"[{inner}] in the [{outer}] of line {begun.line}", "[End] before it")
 
 

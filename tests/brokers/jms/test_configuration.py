@@ -16,7 +16,7 @@ from connector.brokers.jms import jvm
 from connector.brokers.jms.urls import QPID, for_browsers, with_options, without_additions, without_secrets
 from connector.cli.app import run
 from connector.config.loading import check, load
-from connector.config.resolved import as_yaml, resolved
+from connector.config.resolved import as_document, as_yaml
 from connector.errors import CapabilityError, ProviderError
 from connector.service.assembly import make_provider
 
@@ -181,7 +181,7 @@ def test_no_secret_is_shown(write: Write) -> None:
         ApplicationUserName="me",
         ApplicationPassword="hush2",
     )
-    shown = as_yaml(resolved(load()))
+    shown = as_yaml(as_document(load()))
     assert "hush" not in shown
     assert "hush" not in without_secrets("refused hush2 at amqp://me:hush1@h", "hush2")
 

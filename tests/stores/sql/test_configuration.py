@@ -13,7 +13,7 @@ import pytest
 
 from connector.cli.app import run
 from connector.config.loading import load
-from connector.config.resolved import as_yaml, resolved
+from connector.config.resolved import as_document, as_yaml
 from connector.databases.urls import WrongUrl
 from connector.errors import ConfigurationError, ProviderError
 from connector.messaging import connect
@@ -111,7 +111,7 @@ def test_a_password_is_shown_by_nothing(
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "s3/cret")
     write(POSTGRESQL)
-    text = as_yaml(resolved(load("adapter.yaml")))
+    text = as_yaml(as_document(load("adapter.yaml")))
     assert "url: postgresql+psycopg://********@127.0.0.1:5432/messages" in text
     assert run(["config"]) == run(["check"]) == run(["schema"]) == 0
     settings = Settings(load("adapter.yaml").provider.url)
