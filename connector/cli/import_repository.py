@@ -33,7 +33,7 @@ from connector.workbench.repository_import.conversion import (
     convert,
     fit,
 )
-from connector.workbench.repository_import.reader import Section, read_repository
+from connector.workbench.repository_import.reader import FileSection, read_repository
 
 _WORDS: Final = {
     BUSINESS_OBJECT: "business object",
@@ -88,8 +88,8 @@ def import_repository(
     _show(imported, into, problems, as_json=json)
 
 
-def _read(files: Sequence[Path], charset: str, problems: Problems) -> dict[str, Section]:
-    objects: dict[str, Section] = {}
+def _read(files: Sequence[Path], charset: str, problems: Problems) -> dict[str, FileSection]:
+    objects: dict[str, FileSection] = {}
     for file in files:
         for name, section in read_repository(file, problems, charset=charset).items():
             first = objects.setdefault(name, section)

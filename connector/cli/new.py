@@ -11,7 +11,7 @@ import typer
 from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption
 
 
-class Draft(str, Enum):
+class DraftKind(str, Enum):
     """What is drafted."""
 
     BUSINESSOBJECT = "businessobject"
@@ -19,7 +19,7 @@ class Draft(str, Enum):
 
 
 def new(
-    kind: Annotated[Draft, typer.Argument(metavar="businessobject|datahandler", help="What is drafted.")],
+    kind: Annotated[DraftKind, typer.Argument(metavar="businessobject|datahandler", help="What is drafted.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
     from_sample: Annotated[
         Path | None,
@@ -59,7 +59,7 @@ def new(
     Prints the path of the file, and what a person has to look at. Overwrites nothing without --force.
     Exit status 2 when the sample cannot be read, or the name or the file exists already.
     """
-    if kind is Draft.BUSINESSOBJECT:
+    if kind is DraftKind.BUSINESSOBJECT:
         from connector.cli.new_businessobject import new_businessobject
 
         new_businessobject(

@@ -15,7 +15,7 @@ from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
 from connector.service.assembly import make_event_settings, make_provider
 
-Row = dict[str, Any]
+StatusRow = dict[str, Any]
 
 
 def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
@@ -61,7 +61,7 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
     }
 
 
-def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> list[Row]:
+def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> list[StatusRow]:
     """Returns a row for each instance.
 
     The row shows the living client of an instance. A running instance without one starts or reconnects. An
@@ -109,14 +109,14 @@ def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> 
     return rows
 
 
-def _running(batches: Sequence[BatchNote], workers: Sequence[Row]) -> list[BatchNote]:
+def _running(batches: Sequence[BatchNote], workers: Sequence[StatusRow]) -> list[BatchNote]:
     """Leaves out claims that wait behind others. Keeps all batches of a client without events in workers."""
     at_work = {(row["client"], row["batch"]) for row in workers}
     busy = {client for client, _ in at_work}
     return [one for one in batches if (one.client_id, one.number) in at_work or one.client_id not in busy]
 
 
-def _batch(batch: BatchNote, instance: str) -> Row:
+def _batch(batch: BatchNote, instance: str) -> StatusRow:
     return {
         "batch": batch.number,
         "instance": instance,
@@ -127,7 +127,9 @@ def _batch(batch: BatchNote, instance: str) -> Row:
     }
 
 
-def _workers(clients: Sequence[ClientNote], batches: Sequence[BatchNote], state: StateStore) -> Iterable[Row]:
+def _workers(
+    clients: Sequence[ClientNote], batches: Sequence[BatchNote], state: StateStore
+) -> Iterable[StatusRow]:
     claims = {(batch.client_id, batch.number): batch.claims for batch in batches}
     for client in clients:
         for task in state.journals(client.client_id, client.instance).running():
@@ -145,7 +147,7 @@ def _workers(clients: Sequence[ClientNote], batches: Sequence[BatchNote], state:
             }
 
 
-def _inputs(configuration: Configuration, provider: AdapterProvider, *, looks: bool) -> list[Row]:
+def _inputs(configuration: Configuration, provider: AdapterProvider, *, looks: bool) -> list[StatusRow]:
     rows = []
     for entry in make_event_settings(configuration, provider, "").inputs:
         waiting = provider.waiting(entry.source) if looks else None

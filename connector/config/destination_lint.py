@@ -21,7 +21,7 @@ _INPUTS = ("connector", "InputDestination")
 _OF_TOPICS = ("subscription", "shared", "no_local")
 _REPLY_TO = "ReplyToDestination"
 
-Taken = dict[Destination, tuple[str, Position]]
+Roles = dict[Destination, tuple[str, Position]]
 """The role of each destination, and the place that gives the destination this role."""
 
 
@@ -158,9 +158,9 @@ def _check_roles(
     inputs: list[tuple[int, InputEntry]],
     entries: Sequence[ReadEntry],
     reporter: ProblemReporter,
-) -> Taken:
+) -> Roles:
     """Reports destinations with two roles. The adapter would read the messages that it has written."""
-    taken: Taken = {}
+    taken: Roles = {}
     for index, entry in inputs:
         if entry.no_local:
             continue  # such an input leaves out the messages of this adapter
@@ -180,7 +180,7 @@ def _check_roles(
 
 
 def _take(
-    destination: Destination, role: str, location: Location, taken: Taken, reporter: ProblemReporter
+    destination: Destination, role: str, location: Location, taken: Roles, reporter: ProblemReporter
 ) -> None:
     other, place = taken.setdefault(destination, (role, reporter.position(*location)))
     if other == role:
@@ -196,7 +196,7 @@ def _take(
 
 
 def _check_replies(
-    static: StaticMetaObject, collected: Collected, taken: Taken, reporter: ProblemReporter
+    static: StaticMetaObject, collected: Collected, taken: Roles, reporter: ProblemReporter
 ) -> None:
     """Reports reply destinations with another role. If requests do not wait, replies may be events."""
     document = collected.documents[static.name]

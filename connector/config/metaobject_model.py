@@ -122,7 +122,7 @@ TIME_TO_LIVE: Final = _read_as(
 )
 
 
-Name = Annotated[str, ValueType(_read_name, str, {"type": "string"}, "name")]
+MetaObjectName = Annotated[str, ValueType(_read_name, str, {"type": "string"}, "name")]
 Info = Annotated[str, ValueType(_read_info, str, {"type": "string"}, "text")]
 AnyDestination = Annotated[str, ANY_DESTINATION]
 
@@ -180,7 +180,7 @@ class VerbEntry(Section):
 class BusinessObjectDocument(Section):
     """The definition of a business object."""
 
-    business_object: Name = Field(description="The name.")
+    business_object: MetaObjectName = Field(description="The name.")
     version: Text = Field(default="1.0.0", description="The version, for people.")
     app_specific_info: Info = Field(
         default="",
@@ -280,7 +280,7 @@ class RuleEntry(DefaultEntry):
 class StaticDocument(Section):
     """A static meta-object: rules for the business object of a message."""
 
-    static_metaobject: Name = Field(description="The name.")
+    static_metaobject: MetaObjectName = Field(description="The name.")
     default: DefaultEntry | None = Field(
         default=None, alias="Default", description="Fills in properties that a rule lacks. Never matches."
     )
@@ -290,7 +290,7 @@ class StaticDocument(Section):
 class HandlerDocument(Section):
     """A data-handler meta-object: the options of data handlers."""
 
-    datahandler_metaobject: Name = Field(description="The name.")
+    datahandler_metaobject: MetaObjectName = Field(description="The name.")
     handlers: dict[str, dict[str, Annotated[str, AS_WRITTEN]]] = Field(
         default={}, description="MIME type: options of its handler."
     )

@@ -51,7 +51,7 @@ from connector.declare.value_types import (
 from connector.messaging.destination import Destination
 from connector.text.names import shown
 
-Copies = Annotated[Destination, COPIES]
+CopiesName = Annotated[Destination, COPIES]
 
 
 def _right_form(destination: str, selector: Any) -> str:
@@ -216,17 +216,17 @@ class Connector(Section):
         alias="InDoubtEvents",
         description="Handling of messages found in the `InProgressDestination`.",
     )
-    archive_destination: Copies | None = Field(
+    archive_destination: CopiesName | None = Field(
         default=None,
         alias="ArchiveDestination",
         description="Queue for copies of published messages. None: no copies.",
     )
-    error_destination: Copies | None = Field(
+    error_destination: CopiesName | None = Field(
         default=None,
         alias="ErrorDestination",
         description="Queue for copies of failed messages. None: no copies.",
     )
-    unsubscribed_destination: Copies | None = Field(
+    unsubscribed_destination: CopiesName | None = Field(
         default=None,
         alias="UnsubscribedDestination",
         description="Queue for copies of messages without a subscription. None: no copies.",
@@ -396,7 +396,7 @@ class State(Section):
     )
 
 
-class Database(Section):
+class DatabaseSection(Section):
     """A database with business data, for subscriptions with `transaction` or `table`.
 
     Tested with SQLite and PostgreSQL. Any dialect of SQLAlchemy may work.
@@ -436,6 +436,6 @@ class AdapterFile(Section):
         default=None, description="Journals, published ids and locks. Left out: the provider decides."
     )
     http: Http | None = Field(default=None, description="Requests over HTTP. Left out: no server.")
-    databases: dict[str, Database] = Field(
+    databases: dict[str, DatabaseSection] = Field(
         default_factory=dict, description="Databases for `transaction` and `table`, each under a name."
     )

@@ -38,7 +38,7 @@ from connector.config.metaobject_model import (
 from connector.config.model import (
     AdapterFile,
     Connector,
-    Database,
+    DatabaseSection,
     InputEntry,
     Logging,
     ReplyMatching,
@@ -66,7 +66,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("logging", Logging),
     ("state", State),
     ("http", Http),
-    ("databases.NAME", Database),
+    ("databases.NAME", DatabaseSection),
 )
 
 _INTRODUCTION = """\

@@ -163,7 +163,7 @@ def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
     # libyaml refuses the escapes of JSON for a character beyond U+FFFF. The slow parser reads them.
     loader = yaml.SafeLoader if _SURROGATE_ESCAPE.search(text) else _LOADER
     try:
-        return _Builder(yaml.parse(text, Loader=loader), display, problems).build()
+        return _TreeBuilder(yaml.parse(text, Loader=loader), display, problems).build()
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
         position = Position(display, place.line + 1, place.column + 1) if place else Position(display)
@@ -230,7 +230,7 @@ class _TooMuch(Exception):
         self.position, self.found, self.expected = position, found, expected
 
 
-class _Builder:
+class _TreeBuilder:
     """Builds the tree from the events of the parser, one document after the other."""
 
     def __init__(self, events: Iterator[Any], display: str, problems: Problems) -> None:

@@ -27,7 +27,7 @@ _KEY: Final = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x
 _OVERHEAD: Final = 500
 """Bytes of memory that an answer costs beside its body, about."""
 
-Call = tuple[int, str]
+CallKey = tuple[int, str]
 """The caller's token and key. So callers do not get the answers of other callers."""
 
 
@@ -78,11 +78,11 @@ class KeptAnswers:
         self._most = most
         self._most_bytes = most_bytes
         self._clock = clock
-        self._begun: dict[Call, bytes] = {}
-        self._kept: OrderedDict[Call, _Kept] = OrderedDict()
+        self._begun: dict[CallKey, bytes] = {}
+        self._kept: OrderedDict[CallKey, _Kept] = OrderedDict()
         self._bytes = 0
 
-    def begin(self, call: Call, fingerprint: bytes) -> Response | None:
+    def begin(self, call: CallKey, fingerprint: bytes) -> Response | None:
         """Returns the earlier answer to this call. None = the call is new, and is noted as begun.
 
         Args:
@@ -106,7 +106,7 @@ class KeptAnswers:
         self._begun[call] = fingerprint
         return None
 
-    def finish(self, call: Call, answer: Response | None) -> None:
+    def finish(self, call: CallKey, answer: Response | None) -> None:
         """Notes the end of a call that has begun.
 
         Args:

@@ -9,7 +9,7 @@ from connector.businessobjects.metadata import MAX_TIMEOUT
 from connector.http import problems
 from connector.http.answers import STATUS
 from connector.http.idempotency import HEADER, REPLAYED
-from connector.http.schemas import Schema, object_schemas, reference, sample
+from connector.http.schemas import SchemaObject, object_schemas, reference, sample
 from connector.status import ReturnCode
 
 _PROBLEM: Final = "http.Problem"  # no business object can have a dot in its name
@@ -160,7 +160,7 @@ def _responses(name: str, with_tokens: bool) -> dict[str, Any]:
     return dict(sorted(responses.items()))
 
 
-def _answer(of: Schema) -> Schema:
+def _answer(of: SchemaObject) -> SchemaObject:
     return {
         "type": "object",
         "properties": {
@@ -173,7 +173,7 @@ def _answer(of: Schema) -> Schema:
     }
 
 
-def _problem() -> Schema:
+def _problem() -> SchemaObject:
     return {
         "type": "object",
         "description": "What is wrong with a call that made no request (RFC 9457).",

@@ -14,7 +14,7 @@ from connector.http.timeout_limits import TIMEOUT
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 from connector.messaging.numbers import MAX_LONG
 
-Schema = dict[str, Any]
+SchemaObject = dict[str, Any]
 
 _MAX_DOUBLE: Final = 1.7976931348623157e308
 _DATE: Final = (
@@ -46,14 +46,14 @@ _SAMPLES: Final = {
 }
 
 
-def reference(name: str) -> Schema:
+def reference(name: str) -> SchemaObject:
     """Returns the reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def object_schemas(
     definitions: Definitions, most_timeout: int = MAX_TIMEOUT, use_defaults: bool = False
-) -> dict[str, Schema]:
+) -> dict[str, SchemaObject]:
     """Returns the schemas of all business objects that have a verb, and of all their children.
 
     Args:
@@ -96,7 +96,7 @@ def _reachable(definitions: Definitions, having: Sequence[str], *, in_body: bool
     return found
 
 
-def _object(definition: Definition) -> Schema:
+def _object(definition: Definition) -> SchemaObject:
     metaobjects = definition.metaobject_attributes
     return {
         "type": "object",
@@ -109,7 +109,7 @@ def _object(definition: Definition) -> Schema:
     }
 
 
-def _require(schema: Schema, fields: Sequence[Field], use_defaults: bool) -> None:
+def _require(schema: SchemaObject, fields: Sequence[Field], use_defaults: bool) -> None:
     """Sets which attributes are required. A blank attribute satisfies this. Null and an empty list do not."""
     needed = [field for field in fields if not (use_defaults and field.attribute.default is not None)]
     for field in needed:
@@ -121,7 +121,7 @@ def _require(schema: Schema, fields: Sequence[Field], use_defaults: bool) -> Non
         schema["required"] = [field.name for field in needed]
 
 
-def _not_null(schema: Schema) -> Schema:
+def _not_null(schema: SchemaObject) -> SchemaObject:
     """Returns the schema of an attribute without null."""
     made = dict(schema)
     if "anyOf" in made:
@@ -134,7 +134,7 @@ def _not_null(schema: Schema) -> Schema:
     return made
 
 
-def _bound(schema: Schema, definition: Definition, most_timeout: int) -> None:
+def _bound(schema: SchemaObject, definition: Definition, most_timeout: int) -> None:
     """Bounds the numbers among the meta-data of a request."""
     bounds = {
         "Priority": (0, 9),
@@ -151,7 +151,7 @@ def _bound(schema: Schema, definition: Definition, most_timeout: int) -> None:
             schema["properties"][name]["anyOf"] = [number, *others]
 
 
-def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
+def _attribute(attribute: Attribute, is_metaobject: bool) -> SchemaObject:
     schema = _value(attribute)
     said = []
     if attribute.is_key:
@@ -171,7 +171,7 @@ def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
     return schema
 
 
-def _value(attribute: Attribute) -> Schema:
+def _value(attribute: Attribute) -> SchemaObject:
     """Returns the schema of a value. null leaves an attribute unset. "" is blank, for every simple type."""
     kind = attribute.type
     if attribute.is_list:
@@ -181,7 +181,7 @@ def _value(attribute: Attribute) -> Schema:
     if attribute.is_child:
         return {"anyOf": [reference(kind), {"type": "null"}]}
     if kind in TEXTS:
-        schema: Schema = {"type": ["string", "null"]}
+        schema: SchemaObject = {"type": ["string", "null"]}
         if kind == SECRET:
             schema["format"] = "password"
         if attribute.max_length:
@@ -196,7 +196,7 @@ def _value(attribute: Attribute) -> Schema:
     return {"anyOf": [dict(_NUMBERS[kind]), {"type": ["string", "null"], "maxLength": 0}]}
 
 
-def _decimal(attribute: Attribute) -> Schema:
+def _decimal(attribute: Attribute) -> SchemaObject:
     """Returns the schema of a Decimal that is a number.
 
     It has no ``multipleOf`` for the places, because validators compute that with floats. Without ``digits`` a
@@ -208,7 +208,7 @@ def _decimal(attribute: Attribute) -> Schema:
     return {"type": "number"}
 
 
-def _decimal_text(attribute: Attribute) -> Schema:
+def _decimal_text(attribute: Attribute) -> SchemaObject:
     """Returns the schema of a Decimal that is a text of digits, or blank."""
     number = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?"
     if attribute.scale is not None:

@@ -20,7 +20,7 @@ import orjson
 from connector.errors import PipelineError
 from connector.spark import shipping
 from connector.spark.event_tasks import POOL, EventTasks, Explain, WorkerAnswer
-from connector.spark.worker import ECHO, Task, probing, task
+from connector.spark.worker import ECHO, PartitionFunction, probing, task
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -63,7 +63,7 @@ class BatchJobs(EventTasks):
         self._archive = archive
         self._explain = explain
         self._lock = threading.Lock()
-        self._tasks: OrderedDict[tuple[str, bytes], tuple[Task, Any]] = OrderedDict()
+        self._tasks: OrderedDict[tuple[str, bytes], tuple[PartitionFunction, Any]] = OrderedDict()
         self._threads = ThreadPoolExecutor(_MOST_JOBS, thread_name_prefix="spark-job")
         self._running: list[object] = []
         self._parallelism = 0
@@ -114,12 +114,12 @@ class BatchJobs(EventTasks):
         self._tasks.clear()
         self._threads.shutdown(wait=False)
 
-    def _run(self, call: Task, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def _run(self, call: PartitionFunction, payloads: Sequence[bytes], description: str) -> list[bytes]:
         with self._explain(description):
             # A thread of the adapter: the caller's own jobs keep their group and their pool.
             return self._threads.submit(self._job, call, payloads, description).result()
 
-    def _job(self, call: Task, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def _job(self, call: PartitionFunction, payloads: Sequence[bytes], description: str) -> list[bytes]:
         context = self._context
         context.setJobGroup(self._group, f"{self._application}: {description}")
         context.setLocalProperty(POOL, "connector")
@@ -133,7 +133,7 @@ class BatchJobs(EventTasks):
             raise PipelineError(f"{len(payloads)} tasks gave {len(answers)} answers")
         return answers
 
-    def _task(self, function: str, task_settings: bytes) -> Task:
+    def _task(self, function: str, task_settings: bytes) -> PartitionFunction:
         """Returns the task that each partition of a job calls. An executor gets the settings only once."""
         key = (function, hashlib.sha256(task_settings).digest())
         with self._lock:

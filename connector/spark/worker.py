@@ -25,11 +25,11 @@ from connector.errors import ConnectorError
 STARTED_IN = os.getcwd()
 """The directory of the executor, before a task has entered the deployment's directory."""
 
-Function = Callable[[bytes, str, bytes], bytes]
+WorkerFunction = Callable[[bytes, str, bytes], bytes]
 """``f(task_settings, deployment, payload) -> answer``, a module-level function of an importable module."""
 
 
-Task = Callable[[Iterable[bytes]], Iterator[bytes]]
+PartitionFunction = Callable[[Iterable[bytes]], Iterator[bytes]]
 """A function that a partition of a Spark job calls with payloads."""
 
 ECHO: Final = "connector.spark.worker:echo"
@@ -43,7 +43,7 @@ _SETTINGS_KEPT: Final = 2
 _Value = TypeVar("_Value")
 
 
-def task(function: str, task_settings: Any, code: str, deployment: str, archive: str) -> Task:
+def task(function: str, task_settings: Any, code: str, deployment: str, archive: str) -> PartitionFunction:
     """Returns the function of a Spark partition that calls ``function`` for each payload.
 
     Args:
@@ -75,7 +75,7 @@ def task(function: str, task_settings: Any, code: str, deployment: str, archive:
     return on_worker
 
 
-def probing(call: Task) -> Task:
+def probing(call: PartitionFunction) -> PartitionFunction:
     """Returns a task that never fails.
 
     The task returns JSON with the answer or exception of ``call``, the host, the directory and the Python.
@@ -105,7 +105,7 @@ def probing(call: Task) -> Task:
     return on_worker
 
 
-def staying(address: str, secret: bytes, number: int, code: str, deployment: str) -> Task:
+def staying(address: str, secret: bytes, number: int, code: str, deployment: str) -> PartitionFunction:
     """Returns the function of a Spark partition that takes assignments until its connection is closed.
 
     Args:
@@ -194,14 +194,14 @@ def calls(function: str, task_settings: bytes, deployment: str, payloads: Iterab
 
 
 @functools.cache
-def resolve(function: str) -> Function:
+def resolve(function: str) -> WorkerFunction:
     """Returns the function named ``package.module:name``.
 
     Raises:
         ImportError, AttributeError: the function does not exist.
     """
     module, _, name = function.partition(":")
-    found: Function = getattr(importlib.import_module(module), name)
+    found: WorkerFunction = getattr(importlib.import_module(module), name)
     return found
 
 

@@ -23,7 +23,7 @@ from connector.formats.catalogue import Catalogue, discover
 
 SUFFIX = ".yaml"
 
-Source = tuple[Path, str]
+TypedPath = tuple[Path, str]
 """A file or directory, and the same as the user would type it."""
 
 
@@ -39,17 +39,17 @@ class Surroundings:
     """
 
     directory: Path
-    metaobjects: tuple[Source, ...] = ()
+    metaobjects: tuple[TypedPath, ...] = ()
     datahandlers: Path | None = None
     shown: str = ""
 
     @property
-    def home(self) -> Source:
+    def home(self) -> TypedPath:
         """The first directory of ``metaobjects:``, else ``metaobjects`` beside ``adapter.yaml``."""
         named = (one for one in self.metaobjects if one[0].is_dir() or not one[0].suffix)
         return next(named, self.beside("metaobjects"))
 
-    def beside(self, name: str) -> Source:
+    def beside(self, name: str) -> TypedPath:
         """Returns a file or directory in the directory of ``adapter.yaml``."""
         return self.directory / name, os.path.join(self.shown, name)
 
@@ -113,7 +113,7 @@ class Neighbours:
         replaced: the names of the files in ``target`` that are written, and so do not count.
     """
 
-    def __init__(self, surroundings: Surroundings, target: Source, replaced: Sequence[str] = ()) -> None:
+    def __init__(self, surroundings: Surroundings, target: TypedPath, replaced: Sequence[str] = ()) -> None:
         self._surroundings = surroundings
         self._target = target
         self._catalogue = surroundings.catalogue()
@@ -157,19 +157,19 @@ class Neighbours:
         """Returns a file of the target directory as the user would type it."""
         return os.path.join(self._target[1], name)
 
-    def _other_files(self, replaced: set[Path]) -> list[Source]:
-        found: dict[Path, Source] = {}
+    def _other_files(self, replaced: set[Path]) -> list[TypedPath]:
+        found: dict[Path, TypedPath] = {}
         for path, display in (*self._surroundings.metaobjects, self._target):
             for file, shown in _yaml_files(path, display):
                 if file.resolve() not in replaced:
                     found.setdefault(file.resolve(), (file, shown))
         return list(found.values())
 
-    def _collect(self, files: Sequence[Source], problems: Problems) -> Collected:
+    def _collect(self, files: Sequence[TypedPath], problems: Problems) -> Collected:
         return collect([(path, display, Position(display), "") for path, display in files], problems)
 
 
-def _yaml_files(path: Path, display: str) -> list[Source]:
+def _yaml_files(path: Path, display: str) -> list[TypedPath]:
     """Returns the files that ``metaobjects: PATH`` reads."""
     if not path.is_dir():
         return [(path, display)] if path.exists() else []

@@ -223,7 +223,7 @@ def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
         "Http",
         "TableEntry",
         "ChildTable",
-        "Database",
+        "DatabaseSection",
     )
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:

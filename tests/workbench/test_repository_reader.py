@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from connector.declare.problems import Problems
 from connector.errors import ConfigurationError
 from connector.workbench.repository_import import reader
-from connector.workbench.repository_import.reader import Section, parse_repository
+from connector.workbench.repository_import.reader import FileSection, parse_repository
 
 ORDER = "[BusinessObjectDefinition]\nName = Order\n[Attribute]\nName = Id\nType = String\n[End]\n[End]\n"
 
 
-def read(text: str | bytes, charset: str = "") -> tuple[dict[str, Section], list[str]]:
+def read(text: str | bytes, charset: str = "") -> tuple[dict[str, FileSection], list[str]]:
     problems = Problems()
     content = text.encode() if isinstance(text, str) else text
     found = parse_repository(content, problems, charset=charset, display="f")

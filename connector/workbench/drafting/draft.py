@@ -26,7 +26,7 @@ _TAGGED: Final = re.compile(r"[^\s;](?:[^;]*[^\s;])?")
 _ID: Final = re.compile(r".*(?:Id|ID|[_-]id|[_-]ID)")
 
 
-class Member(NamedTuple):
+class BodyPart(NamedTuple):
     """A named part of a body.
 
     Args:
@@ -43,30 +43,30 @@ class Member(NamedTuple):
     namespace: str | None = None
 
 
-def key(name: str) -> Member:
+def key(name: str) -> BodyPart:
     """Returns a member of a JSON object, or a column of a table."""
-    return Member(name, "name")
+    return BodyPart(name, "name")
 
 
-def element(name: str, namespace: str = "") -> Member:
+def element(name: str, namespace: str = "") -> BodyPart:
     """Returns an XML element."""
-    return Member(name, ELEMENT_TAG, namespace=namespace)
+    return BodyPart(name, ELEMENT_TAG, namespace=namespace)
 
 
-def attribute(name: str, namespace: str = "") -> Member:
+def attribute(name: str, namespace: str = "") -> BodyPart:
     """Returns an XML attribute."""
-    return Member(name, ATTRIBUTE_TAG, "type=attribute", namespace)
+    return BodyPart(name, ATTRIBUTE_TAG, "type=attribute", namespace)
 
 
-NO_MEMBER: Final = Member("", "")
-TEXT: Final = Member("Value", "", "type=pcdata;notag")
+NO_MEMBER: Final = BodyPart("", "")
+TEXT: Final = BodyPart("Value", "", "type=pcdata;notag")
 """The text of an element that has XML attributes."""
 
-XSI_TYPE: Final = Member("XsiType", "", "type=xsitype")
+XSI_TYPE: Final = BodyPart("XsiType", "", "type=xsitype")
 """The type that an element has in the place of the type of its declaration."""
 
-SCHEMA_LOCATION: Final = Member("schemaLocation", "", "type=xsischemalocation")
-NO_NAMESPACE_LOCATION: Final = Member("noNamespaceSchemaLocation", "", "type=xsinoNSlocation")
+SCHEMA_LOCATION: Final = BodyPart("schemaLocation", "", "type=xsischemalocation")
+NO_NAMESPACE_LOCATION: Final = BodyPart("noNamespaceSchemaLocation", "", "type=xsinoNSlocation")
 
 _NO_KEYS: Final = (XSI_TYPE, SCHEMA_LOCATION, NO_NAMESPACE_LOCATION)
 _RESERVED: Final = ("", XML_NAMESPACE, XSI)
@@ -89,7 +89,7 @@ class DraftAttribute:
     app_specific_info: str = ""
     comment: str = ""
     is_key: bool = False
-    member: Member = NO_MEMBER
+    member: BodyPart = NO_MEMBER
     digits: int = 0
     scale: int | None = None
 
@@ -134,7 +134,7 @@ class DraftObject:
     of: tuple[str, ...] = ()
     attributes: dict[str, DraftAttribute] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    members: dict[Member, DraftAttribute] = field(default_factory=dict)
+    members: dict[BodyPart, DraftAttribute] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
     namespace: str | None = None
 
@@ -226,7 +226,7 @@ class Draft:
     def add(
         self,
         holder: DraftObject,
-        member: Member,
+        member: BodyPart,
         type_name: str,
         *,
         many: bool = False,

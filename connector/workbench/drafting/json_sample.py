@@ -16,7 +16,7 @@ from connector.workbench.drafting.kinds import (
     kind_of_string,
     type_of_json,
 )
-from connector.workbench.drafting.shape import Shape, draft_shape
+from connector.workbench.drafting.shape import SampleShape, draft_shape
 
 _KEYS = ("BusinessObject", "Verb")
 """The members of the outermost object that name the business object and the verb."""
@@ -44,18 +44,18 @@ def draft_json(draft: Draft, body: bytes) -> None:
     verb = document.get(_KEYS[1])
     if isinstance(verb, str) and not isinstance(verb, _Number):
         draft.add_verb(verb)
-    shape = Shape()
+    shape = SampleShape()
     _observe_object(shape, {name: value for name, value in document.items() if name not in _KEYS})
     draft_shape(draft, draft.top, shape, type_of_json)
 
 
-def _observe_object(shape: Shape, value: dict[str, Any]) -> None:
+def _observe_object(shape: SampleShape, value: dict[str, Any]) -> None:
     shape.is_object = True
     for name, inner in value.items():
         _observe(shape.member(key(name)), inner)
 
 
-def _observe(shape: Shape, value: Any) -> None:
+def _observe(shape: SampleShape, value: Any) -> None:
     if isinstance(value, list):
         shape.is_list = True
         if shape.is_single:
@@ -74,7 +74,7 @@ def _observe(shape: Shape, value: Any) -> None:
         _observe_one(shape, value)
 
 
-def _observe_one(shape: Shape, value: Any) -> None:
+def _observe_one(shape: SampleShape, value: Any) -> None:
     """Notes a value that is no list."""
     if isinstance(value, dict):
         _observe_object(shape, value)

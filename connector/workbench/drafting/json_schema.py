@@ -33,7 +33,7 @@ _WORDS: Final = {
     "Date": "string",
 }
 
-Schema = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 def draft_json_schema(draft: Draft, body: bytes) -> None:
@@ -60,17 +60,17 @@ class _Resolved(NamedTuple):
     """
 
     kind: str
-    schema: Schema
+    schema: JsonObject
     name: str
     is_nullable: bool
 
 
 class _Schema:
-    def __init__(self, draft: Draft, document: Schema) -> None:
+    def __init__(self, draft: Draft, document: JsonObject) -> None:
         self._draft = draft
         self._document = document
         self._children: dict[int, str] = {}  # from the identity of a schema to its definition
-        self._waiting: list[tuple[DraftObject, Schema]] = []
+        self._waiting: list[tuple[DraftObject, JsonObject]] = []
         self._parts = 0
 
     def draft(self) -> None:
@@ -96,9 +96,9 @@ class _Schema:
             holder, described = self._waiting.pop(0)
             self._fill(holder, described)
 
-    def _definitions(self) -> Schema:
+    def _definitions(self) -> JsonObject:
         """Returns the definitions of the document by name: of JSON Schema, OpenAPI or Swagger."""
-        found: Schema = {}
+        found: JsonObject = {}
         for path in (("$defs",), ("definitions",), ("components", "schemas")):
             node: Any = self._document
             for step in path:
@@ -106,7 +106,7 @@ class _Schema:
             found = {**(node if isinstance(node, dict) else {}), **found}
         return found
 
-    def _fill(self, holder: DraftObject, schema: Schema) -> None:
+    def _fill(self, holder: DraftObject, schema: JsonObject) -> None:
         required = {name for part in self._all_parts(schema) for name in _names(part.get("required"))}
         for name, described in self._properties(schema):
             if key(name) in holder.members:
@@ -135,7 +135,7 @@ class _Schema:
         if self._parts > MAX_PARTS:
             raise MalformedData(f"more than {MAX_PARTS} properties")
 
-    def _alternatives(self, schema: Schema) -> Iterator[tuple[str, Any]]:
+    def _alternatives(self, schema: JsonObject) -> Iterator[tuple[str, Any]]:
         """Yields the properties of the schemas of which an object fits one, or only sometimes."""
         for part in self._all_parts(schema):
             choices = [one for word in ("oneOf", "anyOf") for one in _list(part.get(word))]
@@ -185,7 +185,7 @@ class _Schema:
             if required and is_nullable:
                 made.comment = _NULL if not made.comment else f"{made.comment}; {_NULL}"
 
-    def _child(self, holder: DraftObject, schema: Schema, name: str, is_shared: bool) -> str:
+    def _child(self, holder: DraftObject, schema: JsonObject, name: str, is_shared: bool) -> str:
         """Returns the definition of a schema, which is new at its first use."""
         if id(schema) not in self._children:
             child = self._draft.child(self._draft.top if is_shared else holder, name)
@@ -268,7 +268,7 @@ class _Schema:
                 waiting += node
         raise _Misfit(f"the reference {shown(reference)} leads nowhere")
 
-    def _all_parts(self, schema: Schema) -> Iterator[Schema]:
+    def _all_parts(self, schema: JsonObject) -> Iterator[JsonObject]:
         """Yields a schema and the schemas of its ``allOf``, those of these too."""
         waiting: list[Any] = [schema]
         seen: set[int] = set()
@@ -294,17 +294,17 @@ class _Schema:
             schema = self._schema_at(schema["$ref"])
         raise _Misfit("references in a circle")
 
-    def _has_properties(self, schema: Schema) -> bool:
+    def _has_properties(self, schema: JsonObject) -> bool:
         return any(True for _ in self._properties(schema)) or any(True for _ in self._alternatives(schema))
 
-    def _properties(self, schema: Schema) -> Iterator[tuple[str, Any]]:
+    def _properties(self, schema: JsonObject) -> Iterator[tuple[str, Any]]:
         for part in self._all_parts(schema):
             properties = part.get("properties")
             if isinstance(properties, dict):
                 yield from properties.items()
 
 
-def _allows_null(schema: Schema) -> bool:
+def _allows_null(schema: JsonObject) -> bool:
     named, values = schema.get("type"), schema.get("enum")
     return (
         schema.get("nullable") is True  # OpenAPI 3.0
@@ -313,7 +313,7 @@ def _allows_null(schema: Schema) -> bool:
     )
 
 
-def _type(schema: Schema) -> str:
+def _type(schema: JsonObject) -> str:
     """Returns the type that a schema names or means."""
     named = schema.get("type")
     types = [one for one in (named if isinstance(named, list) else [named]) if one != "null"]
@@ -343,7 +343,7 @@ def _kind(value: Any) -> str:
     return kind_of_string(value) if isinstance(value, str) else ""
 
 
-def _simple(kind: str, schema: Schema) -> tuple[str, int | None, str]:
+def _simple(kind: str, schema: JsonObject) -> tuple[str, int | None, str]:
     """Returns the type of an attribute, the scale of a Decimal, and a comment."""
     if kind == "string":
         return "Date" if schema.get("format") in ("date", "date-time") else "String", None, ""
@@ -360,14 +360,14 @@ def _simple(kind: str, schema: Schema) -> tuple[str, int | None, str]:
     raise _Misfit(f"the type {shown(kind)}")
 
 
-def _items(schema: Schema) -> Any:
+def _items(schema: JsonObject) -> Any:
     items = schema.get("items")
     if isinstance(items, list) or "prefixItems" in schema:
         raise _Misfit("a list whose elements differ by their place")
     return items
 
 
-def _length(schema: Schema) -> int:
+def _length(schema: JsonObject) -> int:
     length = schema.get("maxLength")
     return length if isinstance(length, int) and not isinstance(length, bool) and length > 0 else 0
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from connector.workbench.drafting.draft import ATTRIBUTE_TAG, Draft, DraftObject, Member
+from connector.workbench.drafting.draft import ATTRIBUTE_TAG, BodyPart, Draft, DraftObject
 
 TypeOf = Callable[[Collection[str]], tuple[str, str] | None]
 """Returns the attribute type for kinds of values, and a comment, or None if no type fits."""
@@ -21,7 +21,7 @@ _SHOWN: Final = 3
 
 
 @dataclass(slots=True)
-class Shape:
+class SampleShape:
     """What stands under one name.
 
     Attributes:
@@ -39,7 +39,7 @@ class Shape:
     """
 
     kinds: set[str] = field(default_factory=set)
-    members: dict[Member, Shape] = field(default_factory=dict)
+    members: dict[BodyPart, SampleShape] = field(default_factory=dict)
     is_object: bool = False
     is_list: bool = False
     is_single: bool = False
@@ -49,9 +49,9 @@ class Shape:
     unordered: list[str] = field(default_factory=list)
     object_name: str = ""
 
-    def member(self, member: Member) -> Shape:
+    def member(self, member: BodyPart) -> SampleShape:
         """Returns the shape of a part, which is new at its first occurrence."""
-        return self.members.setdefault(member, Shape())
+        return self.members.setdefault(member, SampleShape())
 
     @property
     def reason(self) -> str:
@@ -63,7 +63,7 @@ class Shape:
         return ""
 
 
-def draft_shape(draft: Draft, holder: DraftObject, shape: Shape, type_of: TypeOf) -> None:
+def draft_shape(draft: Draft, holder: DraftObject, shape: SampleShape, type_of: TypeOf) -> None:
     """Adds the parts of an object to a definition, and the definitions of children to the draft."""
     waiting = [(holder, shape)]
     named = {shape.object_name: holder}
@@ -87,7 +87,9 @@ def draft_shape(draft: Draft, holder: DraftObject, shape: Shape, type_of: TypeOf
                     draft.leave_out(owner, member.name, BESIDE_NIL)
 
 
-def _add_value(draft: Draft, owner: DraftObject, member: Member, part: Shape, type_of: TypeOf) -> None:
+def _add_value(
+    draft: Draft, owner: DraftObject, member: BodyPart, part: SampleShape, type_of: TypeOf
+) -> None:
     type_name, comment = "String", "an element as XML" if part.is_markup else "without a value in the sample"
     if part.kinds:
         found = type_of(part.kinds)

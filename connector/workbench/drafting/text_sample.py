@@ -13,7 +13,7 @@ from connector.text.encoding import decode
 from connector.text.names import shown
 from connector.workbench.drafting.draft import Draft, key
 from connector.workbench.drafting.kinds import INTEGER, kind_of_text, type_of_texts
-from connector.workbench.drafting.shape import Shape, draft_shape
+from connector.workbench.drafting.shape import SampleShape, draft_shape
 
 DELIMITER: Final = "~"
 """The delimiter of samples in the WBI Data Handler Guide."""
@@ -43,7 +43,7 @@ def draft_csv(draft: Draft, body: bytes) -> None:
     separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
     records = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     titles: list[str] = []
-    shape = Shape()
+    shape = SampleShape()
     try:
         for record in records:
             if not record:
@@ -103,7 +103,7 @@ def draft_delimited(draft: Draft, body: bytes) -> None:
         raise MalformedData(f"more than {MAX_COLUMNS} values")
     draft.name_in_sample(tokens[0].strip())
     draft.add_verb(tokens[1].strip())
-    shape = Shape()
+    shape = SampleShape()
     for number, value in enumerate(tokens[2:], 1):
         _observe_special(shape.member(key(f"Attribute{number}")), value)
     draft.checks.append("the format has no names of attributes: rename Attribute1 and the others")
@@ -123,13 +123,13 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-def _observe(shape: Shape, value: str) -> None:
+def _observe(shape: SampleShape, value: str) -> None:
     kind = kind_of_text(value)
     if kind is not None:
         shape.kinds.add(kind)
 
 
-def _observe_special(shape: Shape, value: str) -> None:
+def _observe_special(shape: SampleShape, value: str) -> None:
     if value not in _SPECIAL:
         _observe(shape, value)
 
@@ -151,8 +151,8 @@ class _NameValue:
 
     def __init__(self, text: str) -> None:
         self._next = 0
-        self._objects: dict[str, Shape] = {}
-        self._none: list[Shape] = []  # a number, or the count of no children
+        self._objects: dict[str, SampleShape] = {}
+        self._none: list[SampleShape] = []  # a number, or the count of no children
         self._lines: list[tuple[int, str, str]] = []
         for number, raw in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
             name, equals, value = raw.partition("=")
@@ -168,7 +168,7 @@ class _NameValue:
         draft.name_in_sample(name)
         if len(self._lines) > 1 and self._lines[1][1] == _VERB:
             draft.add_verb(self._lines[1][2].strip())
-        top = Shape(is_object=True, object_name=name)
+        top = SampleShape(is_object=True, object_name=name)
         self._objects[name] = top
         self._read(draft, 1)
         if self._next < len(self._lines):
@@ -185,7 +185,7 @@ class _NameValue:
         if depth > _MAX_DEPTH:
             raise MalformedData(f"nested deeper than {_MAX_DEPTH} levels: line {line}")
         object_name = value.strip()
-        shape = self._objects.setdefault(object_name, Shape(is_object=True, object_name=object_name))
+        shape = self._objects.setdefault(object_name, SampleShape(is_object=True, object_name=object_name))
         self._next += 1
         while self._next < len(self._lines) and not self._is_object():
             line, name, value = self._lines[self._next]
@@ -213,7 +213,7 @@ class _NameValue:
         """Notes what a person has to look at, once."""
         draft.checks += [] if text in draft.checks else [text]
 
-    def _read_children(self, draft: Draft, part: Shape, name: str, depth: int) -> None:
+    def _read_children(self, draft: Draft, part: SampleShape, name: str, depth: int) -> None:
         """Reads the objects of an attribute, whose line was the last one."""
         line, _, value = self._lines[self._next - 1]
         count = value.strip()

@@ -15,8 +15,8 @@ from connector.workbench.drafting.xml_schema_files import (
     COMPLEX,
     ELEMENT,
     GROUP,
-    Name,
-    SchemaFiles,
+    QualifiedName,
+    XmlSchemaFiles,
     derivation,
     is_true,
     kind_of,
@@ -62,8 +62,8 @@ class Content:
         notes: names and reasons of parts that cannot be found.
     """
 
-    elements: dict[Name, Particle] = field(default_factory=dict)
-    attributes: dict[Name, tuple[etree._Element, bool]] = field(default_factory=dict)
+    elements: dict[QualifiedName, Particle] = field(default_factory=dict)
+    attributes: dict[QualifiedName, tuple[etree._Element, bool]] = field(default_factory=dict)
     has_text: bool = False
     is_mixed: bool = False
     widest: int = 0
@@ -85,7 +85,7 @@ class Content:
         return (self.is_mixed and bool(self.elements or self.has_any)) or (self.has_any and not self.elements)
 
 
-Elements = dict[Name, Particle]
+Elements = dict[QualifiedName, Particle]
 
 
 class ContentReader:
@@ -95,7 +95,7 @@ class ContentReader:
         files: the declarations.
     """
 
-    def __init__(self, files: SchemaFiles) -> None:
+    def __init__(self, files: XmlSchemaFiles) -> None:
         self._files = files
         self._known: dict[etree._Element, Content] = {}
         self._parts = 0
@@ -167,7 +167,7 @@ class ContentReader:
         declared = self._declaration_of(node, found) if node.get("ref") is not None else node
         if declared is None:
             return
-        name = Name(self._files.namespace_of(declared), declared.get("name", "").strip())
+        name = QualifiedName(self._files.namespace_of(declared), declared.get("name", "").strip())
         if node.get("use", "").strip() == "prohibited":
             found.attributes.pop(name, None)
         else:
@@ -216,7 +216,7 @@ class ContentReader:
         elements: Elements = {}
         for one in substitutes:
             self._count(one)
-            name = Name(self._files.namespace_of(one), one.get("name", "").strip())
+            name = QualifiedName(self._files.namespace_of(one), one.get("name", "").strip())
             elements[name] = Particle(one, least if len(substitutes) == 1 else 0, most)
         if most > 1 and len(elements) > 1:
             _note_order(found, elements)
@@ -273,7 +273,7 @@ def _times(one: Particle, least: int, most: int) -> Particle:
     return replace(one, least=min(one.least * least, _MANY), most=min(one.most * most, _MANY))
 
 
-def _note_order(found: Content, names: Iterable[Name]) -> None:
+def _note_order(found: Content, names: Iterable[QualifiedName]) -> None:
     found.unordered += [name.local for name in names if name.local not in found.unordered]
 
 

@@ -20,7 +20,7 @@ from connector.workbench.drafting.draft import (
     element,
 )
 from connector.workbench.drafting.kinds import SPACE, kind_of_text, type_of_texts
-from connector.workbench.drafting.shape import Shape, draft_shape
+from connector.workbench.drafting.shape import SampleShape, draft_shape
 
 _VERB: Final = "verb"
 _NIL: Final = f"{{{XSI}}}nil"
@@ -41,7 +41,7 @@ def draft_xml(draft: Draft, body: bytes) -> None:
     """
     root = parse_xml(body)
     draft.root_element(local_name(root.tag), _namespace(root.tag))
-    shape = Shape()
+    shape = SampleShape()
     waiting = [(shape, root)]
     for _ in range(_MAX_DEPTH):  # level by level
         waiting = [below for held, part in waiting for below in _observe(held, part, is_root=part is root)]
@@ -65,7 +65,9 @@ def draft_xml(draft: Draft, body: bytes) -> None:
     draft.name_prefixes(prefixes, has_root_prefix=root.prefix is not None)
 
 
-def _observe(shape: Shape, part: etree._Element, *, is_root: bool) -> list[tuple[Shape, etree._Element]]:
+def _observe(
+    shape: SampleShape, part: etree._Element, *, is_root: bool
+) -> list[tuple[SampleShape, etree._Element]]:
     """Notes an element. Returns the elements in it, with their shapes."""
     for key in part.attrib:
         name = str(key)
@@ -81,7 +83,7 @@ def _observe(shape: Shape, part: etree._Element, *, is_root: bool) -> list[tuple
         shape.is_markup |= bool(text.strip())
     elif not shape.is_nil or text:
         shape.kinds |= _kinds(text)
-    found: dict[str, Shape] = {}
+    found: dict[str, SampleShape] = {}
     below = []
     before = ""
     for inner in part:
@@ -96,13 +98,13 @@ def _observe(shape: Shape, part: etree._Element, *, is_root: bool) -> list[tuple
     return below
 
 
-def _observe_attribute(shape: Shape, name: str, text: str) -> None:
+def _observe_attribute(shape: SampleShape, name: str, text: str) -> None:
     namespace, local = _namespace(name), local_name(name)
     member = _OF_XSI.get(local) if namespace == XSI else None
     shape.member(member or attribute(local, namespace)).kinds |= _kinds(text)
 
 
-def _settle(draft: Draft, top: Shape) -> None:
+def _settle(draft: Draft, top: SampleShape) -> None:
     """Decides for each element with text and more: the text is an attribute, or the element is XML."""
     waiting = [top]
     for shape in waiting:  # grows
@@ -116,7 +118,7 @@ def _settle(draft: Draft, top: Shape) -> None:
         elif shape.is_markup:
             shape.is_object, shape.members, shape.kinds = False, {}, set()
         elif shape.is_object and shape.kinds:
-            shape.members = {TEXT: Shape(shape.kinds), **shape.members}
+            shape.members = {TEXT: SampleShape(shape.kinds), **shape.members}
             shape.kinds = set()
         waiting += shape.members.values()
 

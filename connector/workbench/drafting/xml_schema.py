@@ -16,8 +16,8 @@ from connector.workbench.drafting.xml_content import Content, ContentReader, Par
 from connector.workbench.drafting.xml_schema_files import (
     COMPLEX,
     ELEMENT,
-    Name,
-    SchemaFiles,
+    QualifiedName,
+    XmlSchemaFiles,
     is_true,
     kind_of,
     line_of,
@@ -43,13 +43,13 @@ def draft_xml_schema(draft: Draft, body: bytes, path: Path, directory: Path) -> 
         MalformedData: the body is no schema, or has no element to begin with.
     """
     try:
-        _Schema(draft, SchemaFiles(body, path, directory)).draft()
+        _Schema(draft, XmlSchemaFiles(body, path, directory)).draft()
     except RecursionError:
         raise MalformedData("the groups or types of the schema are nested too deeply") from None
 
 
 class _Schema:
-    def __init__(self, draft: Draft, files: SchemaFiles) -> None:
+    def __init__(self, draft: Draft, files: XmlSchemaFiles) -> None:
         self._draft = draft
         self._files = files
         self._reader = ContentReader(files)
@@ -66,7 +66,7 @@ class _Schema:
             raise MalformedData(
                 f"{root.get('name')} holds a single value, expected elements: {line_of(root)}"
             )
-        if Name("", _VERB) not in self._content(complex_type).attributes:
+        if QualifiedName("", _VERB) not in self._content(complex_type).attributes:
             top.tags.append("verb=false")
         self._children[complex_type] = top.name
         self._waiting.append((top, complex_type))
@@ -154,7 +154,7 @@ class _Schema:
                 made.add_tag(f"ns={self._files.target(complex_type)}")
                 made.required = is_true(complex_type.get("abstract"))
 
-    def _add_element(self, holder: DraftObject, name: Name, particle: Particle) -> None:
+    def _add_element(self, holder: DraftObject, name: QualifiedName, particle: Particle) -> None:
         node, member = particle.node, element(name.local, name.namespace)
         is_many, is_required = particle.most > 1, particle.least > 0
         is_nillable = is_true(node.get("nillable"))

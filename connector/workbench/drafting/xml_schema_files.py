@@ -30,14 +30,14 @@ _REDEFINING: Final = ("redefine", "override")
 _XS: Final = f"{{{NAMESPACE}}}"
 
 
-class Name(NamedTuple):
+class QualifiedName(NamedTuple):
     """A name with its namespace. Empty = none."""
 
     namespace: str
     local: str
 
 
-class SchemaFiles:
+class XmlSchemaFiles:
     """The global declarations of a schema and of the files that the schema includes or imports.
 
     Args:
@@ -58,14 +58,14 @@ class SchemaFiles:
         documents = SchemaDocuments(path, directory, body)
         self.not_read = documents.not_found
         self.prefixes: dict[str, str] = {}
-        self._declared: dict[tuple[str, Name], etree._Element] = {}
+        self._declared: dict[tuple[str, QualifiedName], etree._Element] = {}
         self._redefined: dict[etree._Element, etree._Element] = {}
         self._targets: dict[etree._Element, str] = {}
         self._main = documents.main.root
         self._take_all(documents.main)
         self._take(parse_schema(XML_ATTRIBUTES), XML_NAMESPACE)  # every schema may refer to these
-        self._members: dict[Name, list[etree._Element]] = {}
-        self._derived: dict[Name, list[etree._Element]] = {}
+        self._members: dict[QualifiedName, list[etree._Element]] = {}
+        self._derived: dict[QualifiedName, list[etree._Element]] = {}
         for node in self.declared(ELEMENT):
             for head in node.get("substitutionGroup", "").split():  # several in XML Schema 1.1
                 self._members.setdefault(self.name_of(node, head), []).append(node)
@@ -102,7 +102,7 @@ class SchemaFiles:
             parts = part if kind_of(part) in _REDEFINING else (part,)
             for declared in parts:
                 if kind_of(declared) in _GLOBAL:
-                    name = Name(target, declared.get("name", "").strip())
+                    name = QualifiedName(target, declared.get("name", "").strip())
                     known = self._declared.setdefault((kind_of(declared), name), declared)
                     if known is not declared and kind_of(parent_of(known)) in _REDEFINING:
                         self._redefined[known] = declared
@@ -128,15 +128,15 @@ class SchemaFiles:
             return self._redefined[found]  # a type that is redefined is based on the type of its name
         return found
 
-    def name_of(self, node: etree._Element, name: str) -> Name:
+    def name_of(self, node: etree._Element, name: str) -> QualifiedName:
         """Returns the meaning of a qualified name that stands at ``node``."""
         prefix, _, local = name.strip().rpartition(":")
         if prefix == "xml":
-            return Name(XML_NAMESPACE, local)
+            return QualifiedName(XML_NAMESPACE, local)
         namespace = node.nsmap.get(prefix or None, "" if not prefix else "?")
         if not namespace and "targetNamespace" not in root_of(node).attrib:
             namespace = self.target(node)  # included by a schema with a target namespace
-        return Name(namespace, local)
+        return QualifiedName(namespace, local)
 
     def target(self, node: etree._Element) -> str:
         """Returns the target namespace of a declaration."""
@@ -170,7 +170,7 @@ class SchemaFiles:
             seen.add(node)
             node = declared
 
-    def type_name(self, node: etree._Element) -> Name | None:
+    def type_name(self, node: etree._Element) -> QualifiedName | None:
         """Returns the name of the type of an element, XML attribute or base. None = of any type."""
         name = node.get("type") or node.get("base")
         return self.name_of(node, name) if name else None
@@ -182,7 +182,7 @@ class SchemaFiles:
             if not is_true(one.get("abstract")):
                 found.append(one)
             if self.is_global(one):
-                members = self._members.get(Name(self.target(one), one.get("name", "").strip()), ())
+                members = self._members.get(QualifiedName(self.target(one), one.get("name", "").strip()), ())
                 waiting += [member for member in members if member not in waiting]
         return found
 
@@ -191,7 +191,7 @@ class SchemaFiles:
         found: list[etree._Element] = []
         waiting = [complex_type] if self.is_global(complex_type) else []
         for one in waiting:  # grows
-            for node in self._derived.get(Name(self.target(one), one.get("name", "").strip()), ()):
+            for node in self._derived.get(QualifiedName(self.target(one), one.get("name", "").strip()), ()):
                 if node not in waiting:
                     waiting.append(node)
                     found.append(node)

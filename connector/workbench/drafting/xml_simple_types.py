@@ -15,7 +15,7 @@ from connector.workbench.drafting.draft import DraftAttribute
 from connector.workbench.drafting.xml_schema_files import (
     COMPLEX,
     SIMPLE,
-    SchemaFiles,
+    XmlSchemaFiles,
     derivation,
     kind_of,
     line_of,
@@ -121,7 +121,7 @@ class SimpleType:
         attribute.max_length, attribute.digits, attribute.scale = self.max_length, self.digits, self.scale
 
 
-def simple_type_of(files: SchemaFiles, node: etree._Element) -> SimpleType:
+def simple_type_of(files: XmlSchemaFiles, node: etree._Element) -> SimpleType:
     """Returns the attribute type of an element, an XML attribute, or a complex type with simple content.
 
     Raises:

@@ -15,7 +15,7 @@ from connector.formats.catalogue import Catalogue
 from connector.text.names import nearest, shown
 from connector.workbench.metaobject_files import SUFFIX, Neighbours
 from connector.workbench.metaobject_text import DocumentText, Entries, Path, Places, file_text, remove
-from connector.workbench.repository_import.reader import Section
+from connector.workbench.repository_import.reader import FileSection
 from connector.workbench.repository_import.recognition import (
     CLASS_NAME,
     DEFAULT,
@@ -89,7 +89,7 @@ class Imported:
 
 
 def convert(
-    objects: Mapping[str, Section],
+    objects: Mapping[str, FileSection],
     problems: Problems,
     catalogue: Catalogue,
     *,
@@ -138,7 +138,7 @@ def convert(
     return found
 
 
-def _options_only(objects: Mapping[str, Section], tops: Collection[str]) -> set[str]:
+def _options_only(objects: Mapping[str, FileSection], tops: Collection[str]) -> set[str]:
     """Returns the objects that serve only as options of data handlers."""
     inside, elsewhere = set(), set()
     for name, section in objects.items():
@@ -153,7 +153,7 @@ def _options_only(objects: Mapping[str, Section], tops: Collection[str]) -> set[
 # --- business objects ------------------------------------------------------------------------
 
 
-def _convert_object(section: Section, objects: Mapping[str, Section]) -> Imported:
+def _convert_object(section: FileSection, objects: Mapping[str, FileSection]) -> Imported:
     found = Imported(DocumentText(BUSINESS_OBJECT, section.name), section.place("Name"))
     for key in ("Version", "AppSpecificInfo"):
         if section.get(key):
@@ -176,7 +176,9 @@ def _convert_object(section: Section, objects: Mapping[str, Section]) -> Importe
     return found
 
 
-def _attribute_entries(attribute: Section, objects: Mapping[str, Section]) -> Iterator[tuple[str, str, str]]:
+def _attribute_entries(
+    attribute: FileSection, objects: Mapping[str, FileSection]
+) -> Iterator[tuple[str, str, str]]:
     """Yields key, text and the key in the repository file, without the texts that are the defaults."""
     written = attribute.get("Type")
     simple = None if written in objects else simple_type(written)
@@ -204,7 +206,7 @@ def _attribute_entries(attribute: Section, objects: Mapping[str, Section]) -> It
 # --- static meta-objects ---------------------------------------------------------------------
 
 
-def _convert_static(section: Section, problems: Problems) -> Imported:
+def _convert_static(section: FileSection, problems: Problems) -> Imported:
     found = Imported(DocumentText(STATIC, section.name), section.place("Name"))
     for name, attribute in section.attributes.items():
         info = attribute.get("AppSpecificInfo")
@@ -238,7 +240,10 @@ def _convert_static(section: Section, problems: Problems) -> Imported:
 
 
 def _convert_handlers(
-    section: Section, objects: Mapping[str, Section], catalogue: Catalogue, problems: Problems
+    section: FileSection,
+    objects: Mapping[str, FileSection],
+    catalogue: Catalogue,
+    problems: Problems,
 ) -> Imported:
     found = Imported(DocumentText(HANDLERS, section.name), section.place("Name"))
     children = set(handler_children(section, objects))
@@ -267,7 +272,7 @@ def _convert_handlers(
     return found
 
 
-def _check_class(found: Imported, path: Path, child: Section, problems: Problems) -> None:
+def _check_class(found: Imported, path: Path, child: FileSection, problems: Problems) -> None:
     attribute = child.attributes[CLASS_NAME]
     name = attribute.get("DefaultValue")
     if name and not name.startswith(_SHIPPED_CLASSES):
@@ -368,14 +373,14 @@ def _twice(imported: Imported, file: str) -> Problem:
     return Problem(place.file, place.line, 0, name, f"defined already, in {file}", "one definition")
 
 
-def _bad_name(section: Section, what: str) -> ConfigurationError:
+def _bad_name(section: FileSection, what: str) -> ConfigurationError:
     place = section.place("Name")
     return ConfigurationError(
         [Problem(place.file, place.line, 0, "", f"{what} {shown(section.name)}", f"a name of {NAME_RULE}")]
     )
 
 
-def check_named(names: Collection[str], objects: Mapping[str, Section], option: str) -> None:
+def check_named(names: Collection[str], objects: Mapping[str, FileSection], option: str) -> None:
     """Checks the names that the user has given with an option.
 
     Raises:

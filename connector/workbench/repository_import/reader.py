@@ -75,7 +75,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SectionValue:
     """A value and the place of its line."""
 
     text: str
@@ -83,7 +83,7 @@ class Value:
 
 
 @dataclass(slots=True)
-class Section:
+class FileSection:
     """A section that is carried over: a business object, an attribute or a verb.
 
     Attributes:
@@ -95,9 +95,9 @@ class Section:
 
     kind: str
     position: Position
-    values: dict[str, Value] = field(default_factory=dict)
-    attributes: dict[str, Section] = field(default_factory=dict)
-    verbs: dict[str, Section] = field(default_factory=dict)
+    values: dict[str, SectionValue] = field(default_factory=dict)
+    attributes: dict[str, FileSection] = field(default_factory=dict)
+    verbs: dict[str, FileSection] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class Section:
 
 def read_repository(
     path: Path, problems: Problems, *, charset: str = "", display: str = ""
-) -> dict[str, Section]:
+) -> dict[str, FileSection]:
     """Returns the business objects of a repository file, by name.
 
     Args:
@@ -142,7 +142,7 @@ def read_repository(
 
 def parse_repository(
     content: bytes, problems: Problems, *, charset: str = "", display: str = "repository"
-) -> dict[str, Section]:
+) -> dict[str, FileSection]:
     """Works like :func:`read_repository`, from the content of a file."""
     return _Reader(display, problems).read(_decode(content, charset, display))
 
@@ -176,12 +176,12 @@ class _Reader:
     def __init__(self, display: str, problems: Problems) -> None:
         self._display = display
         self._problems = problems
-        self._open: list[tuple[str, Position, Section | None]] = []
-        self._objects: dict[str, Section] = {}
+        self._open: list[tuple[str, Position, FileSection | None]] = []
+        self._objects: dict[str, FileSection] = {}
         self._sections = 0
         self._warnings = 0
 
-    def read(self, text: str) -> dict[str, Section]:
+    def read(self, text: str) -> dict[str, FileSection]:
         for number, raw in enumerate(_lines(text), 1):
             line = raw.strip(" \t")
             if not line or line[0] in "#;":
@@ -228,11 +228,11 @@ class _Reader:
             self._warn(position, f"the section [{name}] in [{outer_section.kind}]", inside, name)
             self._open.append((name, position, None))
 
-    def _make(self, kind: str, position: Position) -> Section:
+    def _make(self, kind: str, position: Position) -> FileSection:
         self._sections += 1
         if self._sections > MAX_SECTIONS:
             raise _error(position, f"more than {MAX_SECTIONS} sections", "fewer in one file")
-        return Section(kind, position)
+        return FileSection(kind, position)
 
     def _close(self, position: Position) -> None:
         if not self._open:
@@ -277,7 +277,7 @@ class _Reader:
             first = section.values[key].position.line
             raise _error(position, f"{name} a second time, first in line {first}", "it once")
         else:
-            section.values[key] = Value(text.strip(), position)
+            section.values[key] = SectionValue(text.strip(), position)
 
     def _warn(self, position: Position, what: str, known: tuple[str, ...], name: str) -> None:
         self._warnings += 1

@@ -9,7 +9,7 @@ from typing import Final
 from connector.businessobjects.definition import SIMPLE_TYPES
 from connector.config.metaobject_model import RuleEntry
 from connector.formats.catalogue import Catalogue
-from connector.workbench.repository_import.reader import Section
+from connector.workbench.repository_import.reader import FileSection
 
 RULE_KEYS: Final = tuple(
     field.alias for field in RuleEntry.model_fields.values() if field.alias and field.alias[0].isupper()
@@ -41,7 +41,7 @@ def rule_key(name: str) -> str:
     return MQ_KEYS.get(known, known)
 
 
-def is_static(section: Section) -> bool:
+def is_static(section: FileSection) -> bool:
     """Tells whether an object looks like a static meta-object.
 
     All attributes are of type String, and the application-specific information of one of them has a property
@@ -56,19 +56,19 @@ def is_static(section: Section) -> bool:
     )
 
 
-def handler_children(section: Section, objects: Mapping[str, Section]) -> list[str]:
+def handler_children(section: FileSection, objects: Mapping[str, FileSection]) -> list[str]:
     """Returns the types of the attributes that hold options of a data handler: those with a ClassName."""
     types = [one.get("Type") for one in section.attributes.values()]
     return [name for name in types if name in objects and has_class_name(objects[name])]
 
 
-def is_handlers(section: Section, objects: Mapping[str, Section]) -> bool:
+def is_handlers(section: FileSection, objects: Mapping[str, FileSection]) -> bool:
     """Tells whether an object looks like a data-handler meta-object: its children hold options."""
     children = [one for one in section.attributes.values() if simple_type(one.get("Type")) is None]
     return bool(children) and len(handler_children(section, objects)) == len(children)
 
 
-def has_class_name(section: Section) -> bool:
+def has_class_name(section: FileSection) -> bool:
     """Tells whether an object looks like the options of a data handler."""
     attribute = section.attributes.get(CLASS_NAME)
     return attribute is not None and simple_type(attribute.get("Type")) == "String"
