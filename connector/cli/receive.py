@@ -29,9 +29,9 @@ from connector.cli.common import (
 )
 from connector.cli.destinations import warn_of_new_queue
 from connector.cli.messages import show
-from connector.cli.receive_lent import receive_lent
 from connector.config.loading import load
-from connector.core.connection import MessagingConnection
+from connector.core.session import sole_session
+from connector.core.takeover import try_take_over
 from connector.errors import MalformedData, SubscriptionError
 from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage, Session
 from connector.messaging.destination import Destination
@@ -42,7 +42,7 @@ from connector.service.assembly import make_provider, with_poll_quantity
 _MODES = {
     "auto": AcknowledgeMode.INDIVIDUAL,
     "client": AcknowledgeMode.CLIENT,
-    "none": AcknowledgeMode.INDIVIDUAL,
+    "none": AcknowledgeMode.CLIENT,
     "rollback": AcknowledgeMode.TRANSACTED,
 }
 
@@ -86,43 +86,25 @@ def receive(
         raise BadArgument("--shared: say which subscription with --subscription")
     configuration = load(config)
     provider = make_provider(with_poll_quantity(configuration, count))
-    if provider.capabilities.transactions:
-        source: Destination | TopicSubscription = target
-        if not target.is_queue:
-            source = TopicSubscription(
-                target,
-                subscription or "",
-                client_id,
-                durable=subscription is not None,
-                shared=shared,
-                selector=selector or "",
-            )
-        number, unreadable = receive_lent(
-            provider,
-            source,
-            client_id=client_id,
-            selector=(selector or "") if target.is_queue else "",
-            count=count,
-            wait=wait / 1000,
-            ack=ack,
-            as_json=json,
-        )
-        _end(number, unreadable, target, as_json=json)
-    read_selector(selector)
+    is_lent = provider.capabilities.transactions
+    if not is_lent:  # a selector at a broker is the broker's
+        read_selector(selector)
     number = unreadable = 0
     last: ReceivedMessage | None = None
-    with (
-        MessagingConnection(provider, client_id=client_id) as connection,
-        contextlib.closing(connection.session(_MODES[ack])) as session,
-    ):
-        warn_of_new_queue(target, configuration, provider)
+    connection = provider.connect(client_id=client_id)
+    with contextlib.closing(
+        sole_session(connection, _MODES[ack], provider.capabilities, client_id=client_id)
+    ) as session:
+        try_take_over(connection, at_start=True)
+        if not is_lent:
+            warn_of_new_queue(target, configuration, provider)
         if subscription is None:
             consumer: Consumer = session.consumer(target, selector or "")
         else:
             wanted = TopicSubscription(
                 target, subscription, client_id, durable=True, shared=shared, selector=selector or ""
             )
-            known = provider.existing().subscriptions()
+            known = connection.subscriptions()
             consumer = _attach(session, _as_it_is(wanted, known, any_selector=selector is None))
         while number + unreadable < count:
             try:

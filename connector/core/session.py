@@ -21,7 +21,7 @@ from connector.core.inbox import Inbox
 from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
 from connector.core.session_owner import SessionOwner
-from connector.core.subscriptions import check
+from connector.core.subscriptions import check_names
 from connector.core.transaction import Transaction
 from connector.errors import CapabilityError, SessionStateError, UnknownDestination
 from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage, Session
@@ -207,7 +207,7 @@ class CoreSession(Session):
 
     def _subscribe(self, wanted: TopicSubscription) -> SessionConsumer:
         self._require(self._owner.capabilities.topics, "topics")
-        check(wanted)
+        check_names(wanted)
         return self._consume(lambda: self.connection.poller(wanted), ends_with_it=not wanted.durable)
 
     def _consume(self, make: Callable[[], Poller], *, ends_with_it: bool = False) -> SessionConsumer:

@@ -46,8 +46,19 @@ def check(wanted: TopicSubscription) -> None:
     """Checks a subscription by itself.
 
     Raises:
-        DestinationError: the destination is no topic.
         SelectorError: the selector is not valid.
+        DestinationError, SubscriptionError: as :func:`check_names`.
+    """
+    check_names(wanted)
+    if wanted.selector:
+        compile_selector(wanted.selector)
+
+
+def check_names(wanted: TopicSubscription) -> None:
+    """Checks a subscription by itself, without the selector, which a broker may read in its own way.
+
+    Raises:
+        DestinationError: the destination is no topic.
         SubscriptionError: a necessary name or client id is missing, or a name is useless.
     """
     if wanted.topic.kind != "topic":
@@ -70,8 +81,6 @@ def check(wanted: TopicSubscription) -> None:
             f"the durable subscription {wanted.name!r} of {wanted.topic} is not shared, so it belongs to one "
             "client: give the connection a client id, or share the subscription"
         )
-    if wanted.selector:
-        compile_selector(wanted.selector)
 
 
 def decide(
