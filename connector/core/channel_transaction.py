@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from connector.core.ledger import Delivery, DeliveryState
 from connector.core.session import CoreSession
-from connector.core.transaction import Transaction
+from connector.core.transaction import SessionTransaction
 from connector.errors import SessionStateError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -14,7 +14,7 @@ from connector.messaging.message import Message
 Sent = Sequence[tuple[Destination, Message]]
 
 
-class ChannelTransaction(Transaction):
+class ChannelTransaction(SessionTransaction):
     """A transaction over any channels of one process, for one thread (JBoss Messaging Core, 2.2 and 6.2.1).
 
     Messages sent in the transaction are NOT_COMMITTED: stored, but invisible. Acknowledgements are logged.
@@ -73,7 +73,7 @@ class ChannelTransaction(Transaction):
             super().acknowledge(delivery)
 
     def commit(self, *, sends_expired: bool = False) -> None:
-        """Commits, and attempts delivery of the new messages. Raises as :meth:`Transaction.commit`.
+        """Commits, and attempts delivery of the new messages. Raises as :meth:`SessionTransaction.commit`.
 
         Raises:
             SessionStateError: the transaction has ended.
@@ -88,7 +88,7 @@ class ChannelTransaction(Transaction):
         self._on_commit(sent)
 
     def rollback(self) -> None:
-        """Rolls back. Raises as :meth:`Transaction.rollback`.
+        """Rolls back. Raises as :meth:`SessionTransaction.rollback`.
 
         Raises:
             SessionStateError: the transaction has ended.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TypeVar
 
@@ -48,12 +49,12 @@ class Channels(ChannelOwner):
         self.transactions: list[ChannelTransaction] = []
         self._channels: dict[Destination, QueueChannel | TopicChannel] = {}
         self._keys = itertools.count(1)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.session.abandon)
             self._sender = sole_session(provider.connect(), AcknowledgeMode.AUTO, capabilities)
+            undo.callback(self._sender.abandon)
             take_over(self.session.connection, at_start=True)
-        except BaseException:
-            self.session.abandon()
-            raise
+            undo.pop_all()
 
     def queue(self, name: str) -> QueueChannel:
         """Returns the queue of this name, the same at every call until the queue is closed.

@@ -11,7 +11,7 @@ from connector.core.consumer import SessionConsumer
 from connector.core.ledger import MAX_BODY, Delivery, Ledger, load
 from connector.core.session_owner import SessionOwner
 from connector.core.takeover import try_take_over
-from connector.core.transaction import Transaction
+from connector.core.transaction import SessionTransaction
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.access import MessageAccess
 from connector.messaging.client import AcknowledgeMode
@@ -161,8 +161,8 @@ class Inbox:
         self._policy.acknowledge(delivery)
         self._close_settled()
 
-    def commit(self, transaction: Transaction, *, sends_expired: bool) -> None:
-        """Commits, and begins the next transaction. Raises as :meth:`Transaction.commit`."""
+    def commit(self, transaction: SessionTransaction, *, sends_expired: bool) -> None:
+        """Commits, and begins the next transaction. Raises as :meth:`SessionTransaction.commit`."""
         try:
             transaction.commit(sends_expired=sends_expired)
         finally:
@@ -206,14 +206,14 @@ class Inbox:
                 self.ledger.give_back_later(delivery)
             raise
 
-    def _roll_back(self, transaction: Transaction) -> None:
+    def _roll_back(self, transaction: SessionTransaction) -> None:
         transaction.rollback()
         self.transaction = self._begin()
 
-    def _begin(self) -> Transaction:
+    def _begin(self) -> SessionTransaction:
         self._transactions += 1
         key = f"{self._connection.client_id}|{self._transactions}|"
-        return Transaction(self._access, self.ledger, key, gives_back=True)
+        return SessionTransaction(self._access, self.ledger, key, gives_back=True)
 
     def _give_back_unseen(self, delivery: Delivery) -> None:
         delivery.begun = 0

@@ -19,6 +19,7 @@ from connector.messaging.message import (
     check_text,
     expiration_after,
 )
+from connector.messaging.provider import Capabilities
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
 
 
@@ -26,8 +27,8 @@ class ProducerOwner(Protocol):
     """The part of a session that a producer needs."""
 
     @property
-    def reliable(self) -> bool:
-        """Whether the provider keeps persistent messages."""
+    def capabilities(self) -> Capabilities:
+        """The capabilities of the provider."""
 
     def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
         """Sends prepared messages, all or none. Returns their ids."""
@@ -128,7 +129,7 @@ class SessionProducer(Producer):
 
     def _make(self, value: Value) -> Message:
         message_class, body = encode_body(value)
-        mode = PERSISTENT if self._session.reliable else NON_PERSISTENT
+        mode = PERSISTENT if self._session.capabilities.reliable else NON_PERSISTENT
         return Message(body, message_class, delivery_mode=mode)
 
 

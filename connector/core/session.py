@@ -22,7 +22,7 @@ from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
 from connector.core.session_owner import SessionOwner
 from connector.core.subscriptions import check_names
-from connector.core.transaction import Transaction
+from connector.core.transaction import SessionTransaction
 from connector.errors import CapabilityError, SessionStateError, UnknownDestination
 from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage, Session
 from connector.messaging.destination import Destination, parse_destination
@@ -67,11 +67,6 @@ class CoreSession(Session):
     def capabilities(self) -> Capabilities:
         """The capabilities of the provider."""
         return self._owner.capabilities
-
-    @property
-    def reliable(self) -> bool:
-        """Whether the provider keeps persistent messages."""
-        return self._owner.capabilities.reliable
 
     # -- destinations ------------------------------------------------------------------------------
 
@@ -132,10 +127,7 @@ class CoreSession(Session):
     ) -> SessionConsumer:
         source = as_destination(destination)
         if not source.is_queue:
-            wanted = TopicSubscription(
-                source, client_id=self._owner.client_id, selector=selector, no_local=no_local
-            )
-            return self._subscribe(wanted)
+            return self._subscribe(source, "", selector, no_local=no_local)
         if no_local:
             raise CapabilityError(
                 f"no_local: {source} is a queue, expected a topic: only a topic can leave out messages that "
@@ -147,37 +139,15 @@ class CoreSession(Session):
     def durable_consumer(
         self, topic: Destination | str, name: str, selector: str = "", *, no_local: bool = False
     ) -> SessionConsumer:
-        return self._subscribe(
-            TopicSubscription(
-                as_destination(topic),
-                name,
-                self._owner.client_id,
-                durable=True,
-                selector=selector,
-                no_local=no_local,
-            )
-        )
+        return self._subscribe(topic, name, selector, durable=True, no_local=no_local)
 
     def shared_durable_consumer(
         self, topic: Destination | str, name: str, selector: str = ""
     ) -> SessionConsumer:
-        return self._subscribe(
-            TopicSubscription(
-                as_destination(topic),
-                name,
-                self._owner.client_id,
-                durable=True,
-                shared=True,
-                selector=selector,
-            )
-        )
+        return self._subscribe(topic, name, selector, durable=True, shared=True)
 
     def shared_consumer(self, topic: Destination | str, name: str, selector: str = "") -> SessionConsumer:
-        return self._subscribe(
-            TopicSubscription(
-                as_destination(topic), name, self._owner.client_id, shared=True, selector=selector
-            )
-        )
+        return self._subscribe(topic, name, selector, shared=True)
 
     def unsubscribe(self, name: str) -> None:
         self._require(self._owner.capabilities.topics, "topics")
@@ -205,7 +175,17 @@ class CoreSession(Session):
         except UnknownDestination:
             return iter(())  # a broker makes the queue with its first message
 
-    def _subscribe(self, wanted: TopicSubscription) -> SessionConsumer:
+    def _subscribe(
+        self, topic: Destination | str, name: str, selector: str, **details: bool
+    ) -> SessionConsumer:
+        """Returns a consumer of a subscription.
+
+        Args:
+            details: durable, shared and no_local, as :class:`TopicSubscription` has them.
+        """
+        wanted = TopicSubscription(
+            as_destination(topic), name, self._owner.client_id, selector=selector, **details
+        )
         self._require(self._owner.capabilities.topics, "topics")
         check_names(wanted)
         return self._consume(lambda: self.connection.poller(wanted), ends_with_it=not wanted.durable)
@@ -291,7 +271,7 @@ class CoreSession(Session):
                 raise SessionStateError("a transacted session has no recover(): call rollback()")
             self.inbox.give_back()
 
-    def _transaction(self, what: str) -> Transaction:
+    def _transaction(self, what: str) -> SessionTransaction:
         self._check_open()
         if self.inbox.transaction is None:
             raise SessionStateError(
@@ -323,6 +303,8 @@ class CoreSession(Session):
     def abandon(self) -> None:
         """Ends the session as a crash would. Its messages wait for a client that takes over. Repeatable."""
         self._closing = True
+        if self._dispatcher is not None:
+            self._dispatcher.stop()
         if not self._closed:
             self._closed = True
             self._owner.remove_session(self, self.connection, broken=True)

@@ -13,7 +13,7 @@ from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 
 
-class Transaction:
+class SessionTransaction:
     """One transaction of a session or of channels, which ends with a commit or a rollback.
 
     Messages sent in the transaction are prepared (NOT_COMMITTED). Deliveries acknowledged in the transaction
