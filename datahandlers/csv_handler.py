@@ -8,7 +8,7 @@ from typing import Any, Final
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.columns import MAX_COLUMNS, TYPE, Columns, Layout
+from connector.formats.columns import MAX_COLUMNS, TYPE, BodyColumns, Columns
 from connector.formats.datahandler import Hint, Option, SplittingHandler, charset
 from connector.formats.plan import Plans
 from connector.formats.separated_values import FieldError, Records, SeparatedValues
@@ -84,14 +84,14 @@ class CsvHandler(SplittingHandler):
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._charset: str = options["charset"]
         self._columns = Plans(definitions, Columns)
-        self._layouts: dict[str, Layout] = {}
+        self._body_columns: dict[str, BodyColumns] = {}
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        reading = _Reading(self._text(body), hint, self)
+        reading = _BodyReader(self._text(body), hint, self)
         return read_one(reading.objects(), reading.rest)
 
     def to_business_objects(self, body: bytes | str, hint: Hint | None) -> Iterator[BusinessObject]:
-        return _Reading(self._text(body), hint, self).objects()
+        return _BodyReader(self._text(body), hint, self).objects()
 
     def to_body(self, bo: BusinessObject) -> bytes:
         return self._body(bo.type, [self._record(bo)], [bo])
@@ -113,18 +113,18 @@ class CsvHandler(SplittingHandler):
             raise MalformedData(f"found the character NUL, which CSV does not allow: line {line}")
         return records
 
-    def layout(self, name: str, header: list[str] | None) -> Layout:
+    def columns_of_body(self, name: str, header: list[str] | None) -> BodyColumns:
         """Returns the places of the attributes of an object in a record. None = there is no header."""
-        columns = self._columns.named(name)
+        columns = self._columns.get(name)
         if header is None:
             header = columns.names
-        layout = self._layouts.get(name)
-        if layout is None or layout.header != header:
-            layout = self._layouts[name] = Layout(columns, header, self._ignore_undefined)
-        return layout
+        found = self._body_columns.get(name)
+        if found is None or found.header != header:
+            found = self._body_columns[name] = BodyColumns(columns, header, self._ignore_undefined)
+        return found
 
     def _record(self, bo: BusinessObject) -> str:
-        columns = self._columns.named(bo.type)
+        columns = self._columns.get(bo.type)
         fields = columns.texts(bo)
         if self._write_type:
             fields[:0] = columns.type_and_verb(bo)
@@ -136,7 +136,7 @@ class CsvHandler(SplittingHandler):
         return record
 
     def _body(self, name: str, records: list[str], bos: Sequence[BusinessObject]) -> bytes:
-        columns = self._columns.named(name)
+        columns = self._columns.get(name)
         if self._write_header:
             names = columns.type_names + columns.names if self._write_type else columns.names
             records.insert(0, self.form.line(names))
@@ -165,7 +165,7 @@ class CsvHandler(SplittingHandler):
         return "\0" not in text
 
 
-class _Reading:
+class _BodyReader:
     """Reads the records of one body.
 
     Args:
@@ -193,13 +193,13 @@ class _Reading:
         if self._handler.has_header:
             self._header = self._read_header()
         hint, header, records = self._hint, self._header, self._records
-        layout = None
+        columns = None
         if hint is not None:
-            layout = self._layout(hint.object)
+            columns = self._columns_of_body(hint.object)
         elif header is None or TYPE not in header:
             raise UnknownBusinessObject(f"neither a rule nor a column {TYPE} names a business object")
-        names = layout.header if layout is not None else header or []
-        type_index = -1 if layout is not None else names.index(TYPE)
+        names = columns.header if columns is not None else header or []
+        type_index = -1 if columns is not None else names.index(TYPE)
         hint_verb = hint.verb if hint is not None else None
         records.limit = len(names)
         for record in self.rest:
@@ -215,14 +215,14 @@ class _Reading:
                     f"record {self._number}: found {found} fields, expected {len(names)}: line {line}"
                 )
             if type_index >= 0:
-                layout = self._named_layout(fields[type_index])
-            assert layout is not None
+                columns = self._columns_of_record(fields[type_index])
+            assert columns is not None
             try:
-                bo = layout.object_of(fields, records.has_unset)
+                bo = columns.object_of(fields, records.has_unset)
             except ValueError:
-                index, reason = layout.misfit(records.fields(record))
+                index, reason = columns.misfit(records.fields(record))
                 raise self._error(names, index, reason, records.offset_of(record, index)) from None
-            bo.verb = hint_verb or (fields[layout.verb] if layout.verb >= 0 else None) or None
+            bo.verb = hint_verb or (fields[columns.verb] if columns.verb >= 0 else None) or None
             yield bo
         if not self._number:
             found = "the body is empty" if header is None else "the body holds no record, only a header"
@@ -243,21 +243,21 @@ class _Reading:
         null = self._handler.form.null
         return [null if field is None else field for field in fields]
 
-    def _layout(self, name: str) -> Layout:
+    def _columns_of_body(self, name: str) -> BodyColumns:
         try:
-            return self._handler.layout(name, self._header)
+            return self._handler.columns_of_body(name, self._header)
         except UnknownBusinessObject:
             raise
         except MalformedData as error:
             place = f": line {self._header_line}" if self._header is not None else ""
             raise MalformedData(f"{error}{place}") from None
 
-    def _named_layout(self, name: str | None) -> Layout:
-        """Returns the layout for the type that a record names."""
+    def _columns_of_record(self, name: str | None) -> BodyColumns:
+        """Returns the columns for the type that a record names."""
         try:
             if not name:
                 raise UnknownBusinessObject(f"neither a rule nor the column {TYPE} names a business object")
-            return self._layout(name)
+            return self._columns_of_body(name)
         except UnknownBusinessObject as error:
             line = self._records.line_of(self._records.start)
             raise UnknownBusinessObject(f"record {self._number}: {error}: line {line}") from None

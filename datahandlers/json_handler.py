@@ -104,10 +104,10 @@ class JsonHandler(DataHandler):
             document = _parse_exactly(body)
             with self._at_schema:
                 self._schema.check(document, "the body")
-        bo = self._decoded(body, hint)
-        return self._parsed(body, hint) if bo is None else bo
+        bo = self._decode_body(body, hint)
+        return self._parse_body(body, hint) if bo is None else bo
 
-    def _decoded(self, body: bytes, hint: Hint | None) -> BusinessObject | None:
+    def _decode_body(self, body: bytes, hint: Hint | None) -> BusinessObject | None:
         """Returns the object of a body that the decoder accepts, else None."""
         try:
             name = hint.object if hint is not None else _decode_name(body).name
@@ -120,7 +120,7 @@ class JsonHandler(DataHandler):
         bo.verb = (hint is not None and hint.verb) or said.get(_VERB_KEY) or None
         return bo
 
-    def _parsed(self, body: bytes, hint: Hint | None) -> BusinessObject:
+    def _parse_body(self, body: bytes, hint: Hint | None) -> BusinessObject:
         """Returns the object of any body, with errors that name the mistake."""
         document = _parse(body)
         if hint is not None:
@@ -141,7 +141,7 @@ class JsonHandler(DataHandler):
             bo.verb = verb or None
         else:
             raise MalformedData(f"{bo.type}: {_VERB_KEY}: found {describe(verb)}, expected a text")
-        plan = self._plans.named(bo.type)
+        plan = self._plans.get(bo.type)
         for key in (_TYPE_KEY, _VERB_KEY):
             if key not in plan.by_name:
                 document.pop(key, None)
@@ -159,7 +159,7 @@ class JsonHandler(DataHandler):
             document[_TYPE_KEY] = bo.type
             if bo.verb:
                 document[_VERB_KEY] = bo.verb
-        plan = self._plans.named(bo.type)
+        plan = self._plans.get(bo.type)
         try:
             values = bo.as_dict(body_only=True)
             document.update(values if plan.is_plain else plan.to_members(values))

@@ -56,12 +56,12 @@ class JsonLinesHandler(SplittingHandler):
         return self._objects(self._lines(body), hint)
 
     def to_body(self, bo: BusinessObject) -> bytes:
-        return self._encoded(self._json.to_body(bo) + b"\n")
+        return self._encode(self._json.to_body(bo) + b"\n")
 
     def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
-        return self._encoded(b"\n".join([*write_each(bos, self._json.to_body), b""]))
+        return self._encode(b"\n".join([*write_each(bos, self._json.to_body), b""]))
 
-    def _encoded(self, body: bytes) -> bytes:
+    def _encode(self, body: bytes) -> bytes:
         return encode(body.decode(), self._charset) if self._charset else body
 
     def _lines(self, body: bytes | str) -> _Lines:

@@ -139,7 +139,7 @@ class NameValueHandler(RecordHandler):
         if name not in plan.schema.fields:
             guess = did_you_mean(name, plan.by_name)
             self.fail(cursor.place, f"{plan.name} has no attribute {shown(name)}{guess}")
-        reason = "stands twice" if name in plan.by_name else plan.undefined(name)
+        reason = "stands twice" if name in plan.by_name else plan.unknown_name(name)
         self.fail(cursor.place, f"{plan.name}: {name} {reason}")
 
     def check_end(self, cursor: Cursor, plan: Plan[Item]) -> None:

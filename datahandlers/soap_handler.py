@@ -141,7 +141,7 @@ class SoapHandler(DataHandler):
         fields = {field.name: field for field in self._header_fields(self._definitions.schema(bo.type))}
         by_tag = {
             part.name: fields[part.field.name]
-            for part in self._plans.named(bo.type).items
+            for part in self._plans.get(bo.type).items
             if part.field.name in fields
         }
         role, ours = _ROLES[version]
@@ -226,10 +226,10 @@ class SoapHandler(DataHandler):
         declaration = f"<?xml version='1.0' encoding='{self._charset or 'UTF-8'}'?>"
         body = f"<soap:Body>{content}</soap:Body>"
         text = f'{declaration}\n<soap:Envelope xmlns:soap="{uri}">{header}{body}</soap:Envelope>'
-        return self._writer.encoded(bo, text, self._charset)
+        return self._writer.encode(bo, text, self._charset)
 
     def _element(self, bo: BusinessObject, without: set[str]) -> str:
-        if not bo.type.startswith(self._prefix) and not self._plans.named(bo.type).element_name:
+        if not bo.type.startswith(self._prefix) and not self._plans.get(bo.type).element_name:
             raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
         if without & set(bo):
             body = BusinessObject(bo.definitions, bo.type, bo.verb)
@@ -237,11 +237,11 @@ class SoapHandler(DataHandler):
                 if name not in without:
                     body[name] = bo[name]
             bo = body
-        given = self._plans.named(bo.type).element_name
+        given = self._plans.get(bo.type).element_name
         return self._writer.element(bo, given or bo.type.removeprefix(self._prefix))
 
     def _headers(self, bo: BusinessObject, fields: list[Field]) -> str:
-        names = {part.field.name: part.name for part in self._plans.named(bo.type).items}
+        names = {part.field.name: part.name for part in self._plans.get(bo.type).items}
         blocks = []
         for field in fields:
             value = bo[field.name]
@@ -258,18 +258,18 @@ class SoapHandler(DataHandler):
             try:
                 parse_xml(f"<d>{detail}</d>")
             except MalformedData:
-                detail = _escaped(detail)
+                detail = _escape(detail)
         if self._version == "1.1":
-            parts = [f"<faultcode>{_escaped(code or 'soap:Server')}</faultcode>"]
-            parts.append(f"<faultstring>{_escaped(reason or '')}</faultstring>")
-            parts.append(f"<faultactor>{_escaped(actor)}</faultactor>" if actor else "")
+            parts = [f"<faultcode>{_escape(code or 'soap:Server')}</faultcode>"]
+            parts.append(f"<faultstring>{_escape(reason or '')}</faultstring>")
+            parts.append(f"<faultactor>{_escape(actor)}</faultactor>" if actor else "")
             parts.append(f"<detail>{detail}</detail>" if detail else "")
         else:
-            parts = [f"<soap:Code><soap:Value>{_escaped(code or 'soap:Receiver')}</soap:Value></soap:Code>"]
+            parts = [f"<soap:Code><soap:Value>{_escape(code or 'soap:Receiver')}</soap:Value></soap:Code>"]
             parts.append(
-                f'<soap:Reason><soap:Text xml:lang="en">{_escaped(reason or "")}</soap:Text></soap:Reason>'
+                f'<soap:Reason><soap:Text xml:lang="en">{_escape(reason or "")}</soap:Text></soap:Reason>'
             )
-            parts.append(f"<soap:Role>{_escaped(actor)}</soap:Role>" if actor else "")
+            parts.append(f"<soap:Role>{_escape(actor)}</soap:Role>" if actor else "")
             parts.append(f"<soap:Detail>{detail}</soap:Detail>" if detail else "")
         return f"<soap:Fault>{''.join(parts)}</soap:Fault>"
 
@@ -281,7 +281,7 @@ def _may_have_instructions(body: bytes | str) -> bool:
     return body[:1] != b"<" or b"\0" in body[:4] or body.count(b"<?") > body.startswith(b"<?xml ")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
 
 

@@ -116,16 +116,16 @@ class XmlHandler(SplittingHandler):
         return bo
 
     def to_body(self, bo: BusinessObject) -> bytes:
-        return self._validated(self._writer.document(bo, self._name(bo), self._charset))
+        return self._validate(self._writer.document(bo, self._name(bo), self._charset))
 
     def _name(self, bo: BusinessObject) -> str:
-        if name := self._plans.named(bo.type).element_name:
+        if name := self._plans.get(bo.type).element_name:
             return name
         if not bo.type.startswith(self._prefix):
             raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
         return bo.type[len(self._prefix) :]
 
-    def _validated(self, body: bytes) -> bytes:
+    def _validate(self, body: bytes) -> bytes:
         if self._schema is not None:
             with self._at_schema:
                 self._schema.check(parse_xml(body))
@@ -147,4 +147,4 @@ class XmlHandler(SplittingHandler):
         parts = write_each(bos, lambda bo: self._writer.element(bo, self._name(bo)))
         container = self._container
         text = f"<?xml version='1.0' encoding='{name}'?>\n<{container}>{''.join(parts)}</{container}>"
-        return self._validated(self._writer.encoded(bos[0], text, self._charset))
+        return self._validate(self._writer.encode(bos[0], text, self._charset))

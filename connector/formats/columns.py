@@ -92,11 +92,11 @@ class Columns(Plan[Column]):
             self._unheld[name] = group.unheld[field.name] = f"{reason}, which CSV cannot hold"
         return columns
 
-    def undefined(self, name: str, format: str = "CSV") -> str:
+    def unknown_name(self, name: str, format: str = "CSV") -> str:
         for unheld, reason in self._unheld.items():
             if name == unheld or name.startswith(f"{unheld}."):
                 return f"{unheld} is {reason}"
-        return super().undefined(name, format)
+        return super().unknown_name(name, format)
 
     def type_and_verb(self, bo: BusinessObject) -> list[str | None]:
         return [bo.type if name == TYPE else bo.verb for name in self.type_names]
@@ -187,7 +187,7 @@ class _Group:
         return is_set
 
 
-class Layout:
+class BodyColumns:
     """The columns of the records of a body, for objects of one type.
 
     Args:
@@ -216,7 +216,7 @@ class Layout:
                         f"the header names no attribute of {self.schema.name}; "
                         "set the option header to false if the first record is no header"
                     )
-                raise MalformedData(f"the header: column {shown(name)}: {columns.undefined(name)}")
+                raise MalformedData(f"the header: column {shown(name)}: {columns.unknown_name(name)}")
             if name in seen:
                 raise MalformedData(f"the header: column {shown(name)} stands twice")
             seen.add(name)

@@ -96,14 +96,14 @@ class _Translation:
             self._out[place] = f"(?:\\{self._groups.index(name) + 1})"
         return "".join(self._out)
 
-    def _found(self, expression: re.Pattern[str]) -> re.Match[str] | None:
+    def _match(self, expression: re.Pattern[str]) -> re.Match[str] | None:
         found = expression.match(self._pattern, self._next)
         if found is not None:
             self._next = found.end()
         return found
 
     def _group(self) -> None:
-        found = self._found(_GROUP)
+        found = self._match(_GROUP)
         assert found is not None  # a parenthesis fits
         name = found["name"]
         if found.group() == "(":
@@ -120,7 +120,7 @@ class _Translation:
         self._out.append("(" if name is not None else found.group())
 
     def _quantifier(self) -> None:
-        found = self._found(_QUANTIFIER)
+        found = self._match(_QUANTIFIER)
         if found is None:
             self._next += 1
             self._out.append("\\{")
@@ -142,7 +142,7 @@ class _Translation:
             assert number is not None
             self._next = number.end()
             return f"(?:\\{number.group()})"
-        reference = self._found(_REFERENCE)
+        reference = self._match(_REFERENCE)
         if reference is not None:
             self._references.append((len(self._out), reference[1]))
             return ""
@@ -157,10 +157,10 @@ class _Translation:
         if character.lower() in _SETS:
             self._next += 1
             return _set(character)
-        found = self._found(_PROPERTY)
+        found = self._match(_PROPERTY)
         if found is not None:
             return f"\\{found.group()}"
-        found = self._found(_CODE)
+        found = self._match(_CODE)
         if found is not None:
             byte, unit, point, letter = found.groups()
             if letter:
@@ -169,7 +169,7 @@ class _Translation:
             if code > _LAST:
                 raise ValueError(f"\\{found.group()} is no character")
             if unit and 0xD800 <= code < 0xDC00:
-                low = self._found(_LOW)
+                low = self._match(_LOW)
                 if low is not None:
                     return 0x10000 + ((code - 0xD800) << 10) + int(low[1], 16) - 0xDC00
             return code
@@ -204,7 +204,7 @@ class _Translation:
                 parts += (one if isinstance(one, str) else _characters(one, one) for one in (first, 45, last))
                 continue
             if first > last:
-                raise ValueError("a range of a class ends before its begin")
+                raise ValueError("a range of a class ends before its start")
             parts.append(_characters(first, last))
         members = "".join(parts)
         if not members:

@@ -160,7 +160,7 @@ class Handlers:
             try:
                 handler.use_handlers(lambda inner: self.get(inner, config), name)
             except ValueError as error:
-                raise _refused(spec, str(error)) from error
+                raise _refusal(spec, str(error)) from error
         return handler
 
 
@@ -205,16 +205,16 @@ def load_class(spec: HandlerSpec, base: Path) -> type[DataHandler]:
     try:
         module = load_file(base / spec.path) if spec.path else importlib.import_module(spec.module)
     except (Exception, SystemExit) as error:  # a user's module may raise any exception
-        raise _broken(spec, f"cannot be loaded: {failure_text(error, None, str(base))}") from error
+        raise _load_failure(spec, f"cannot be loaded: {failure_text(error, None, str(base))}") from error
     handler_class = getattr(module, spec.class_name, None)
     if handler_class is None:
         classes = [name for name, value in vars(module).items() if isinstance(value, type)]
-        raise _broken(spec, f"has no {spec.class_name}{did_you_mean(spec.class_name, classes)}")
+        raise _load_failure(spec, f"has no {spec.class_name}{did_you_mean(spec.class_name, classes)}")
     if not isinstance(handler_class, type):
-        raise _broken(spec, f"{spec.class_name} is no class")
+        raise _load_failure(spec, f"{spec.class_name} is no class")
     for name in HANDLER_METHODS:
         if not callable(getattr(handler_class, name, None)):
-            raise _broken(spec, f"{spec.class_name} has no method {name}")
+            raise _load_failure(spec, f"{spec.class_name} has no method {name}")
     return handler_class
 
 
@@ -228,16 +228,16 @@ def _instantiate(
     try:
         return handler_class(options, definitions)
     except ValueError as error:  # the form of a constructor for options that it cannot use
-        raise _refused(spec, failure_text(error, None, str(base)).removeprefix("ValueError: ")) from error
+        raise _refusal(spec, failure_text(error, None, str(base)).removeprefix("ValueError: ")) from error
     except (Exception, SystemExit) as error:  # a user's constructor may raise any exception
-        raise _refused(spec, f"cannot be made: {failure_text(error, None, str(base))}") from error
+        raise _refusal(spec, f"cannot be made: {failure_text(error, None, str(base))}") from error
 
 
-def _refused(spec: HandlerSpec, reason: str) -> ConfigurationError:
+def _refusal(spec: HandlerSpec, reason: str) -> ConfigurationError:
     """Returns the error for a handler that cannot be made with its options."""
     where = f"{spec.config}.handlers.{spec.mime_type}" if spec.config else ""
     return ConfigurationError([Problem(f"data handler {spec.reference}", 0, 0, where, reason, "")])
 
 
-def _broken(spec: HandlerSpec, found: str) -> ConfigurationError:
+def _load_failure(spec: HandlerSpec, found: str) -> ConfigurationError:
     return ConfigurationError([Problem(f"data handler {spec.reference}", 0, 0, "", found, HANDLER_CLASS)])

@@ -77,7 +77,7 @@ class JsonDecoder:
     def _prepare(self, name: str) -> None:
         """Prepares the decoder of an object. Without a definition of that name nothing is prepared."""
         try:
-            plan = self._plans.named(name)
+            plan = self._plans.get(name)
         except UnknownBusinessObject:
             return
         self._prepared[name] = None

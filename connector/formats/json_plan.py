@@ -123,7 +123,7 @@ class JsonPlan(Plan[Item]):
             if attribute is None:
                 if ignore_undefined:
                     continue
-                raise MalformedData(f"{path}{name[:80]}: {self.undefined(name, 'JSON')}")
+                raise MalformedData(f"{path}{name[:80]}: {self.unknown_name(name, 'JSON')}")
             child = self.children.get(attribute)
             if child is not None and not child.is_plain:
                 place = f"{path}{attribute}"
@@ -143,7 +143,7 @@ class JsonPlan(Plan[Item]):
         """Returns the values of an object by the names in JSON, also in children.
 
         Args:
-            values: as :meth:`BusinessObject.as_dict` returns them, with ``body_only``.
+            values: as an object returns them as a dict, with ``body_only``.
         """
         members = {}
         for attribute, value in values.items():
@@ -166,14 +166,14 @@ class JsonPlans(Plans[JsonPlan]):
         super().__init__(definitions, JsonPlan)
         self._linked: dict[str, JsonPlan] = {}
 
-    def named(self, name: str) -> JsonPlan:
+    def get(self, name: str) -> JsonPlan:
         """Returns the plan of the business object ``name``, with the plans of all descendants.
 
         Raises:
             UnknownBusinessObject: there is no such object.
             MalformedData: two attributes of the object or of a descendant have one name.
         """
-        return self._linked.get(name) or self._link(super().named(name))
+        return self._linked.get(name) or self._link(super().get(name))
 
     def _link(self, plan: JsonPlan) -> JsonPlan:
         plans = self.reachable(plan)

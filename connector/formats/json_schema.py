@@ -84,8 +84,8 @@ class JsonSchema:
             (self._brief if _is_large(document) else self._validator).validate(document)
         except jsonschema_rs.ValidationError as error:
             best = _best(error)
-            names, value = _found(document, best.instance_path)
-            return f"{_shortened(json_path(names))}: {self._mistake(best, value)}"
+            names, value = _find(document, best.instance_path)
+            return f"{_shorten(json_path(names))}: {self._mistake(best, value)}"
         raise AssertionError("the document is valid after all")
 
     def _mistake(self, error: Any, value: Any) -> str:
@@ -127,7 +127,7 @@ class JsonSchema:
         if wanted is None:
             return f"found {found}, expected {rule}"
         text = json.dumps(wanted, ensure_ascii=False, default=str)
-        return f"found {found}, expected {rule}: {_shortened(text)}"
+        return f"found {found}, expected {rule}: {_shorten(text)}"
 
 
 def _is_large(document: Any) -> bool:
@@ -160,7 +160,7 @@ def _best(error: Any) -> Any:
     return error
 
 
-def _found(document: Any, path: list[str | int]) -> tuple[list[str | int], Any]:
+def _find(document: Any, path: list[str | int]) -> tuple[list[str | int], Any]:
     """Returns a path and the value there. The engine tells a name of digits as a number."""
     names: list[str | int] = []
     value = document
@@ -186,5 +186,5 @@ def _kind_of(value: Any) -> str:
     return "a list" if isinstance(value, list) else "a number"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -119,7 +119,7 @@ class SchemaFiles:
             if path is not None:
                 return self._schema(path, self._read(path), brief, uri)
             if self._embedded is None:
-                self._embedded = dict(self._all_identified())
+                self._embedded = dict(self._all_ids())
             if uri not in self._embedded:
                 raise ValueError(
                     "expected a file in the directory of the schema or its $id, because nothing is fetched"
@@ -189,7 +189,7 @@ class SchemaFiles:
             self._bases.setdefault(address.rpartition("/")[0] + "/", path.parent)
         return contents
 
-    def _all_identified(self) -> Iterator[tuple[str, tuple[Path, Any]]]:
+    def _all_ids(self) -> Iterator[tuple[str, tuple[Path, Any]]]:
         """Returns each schema below the directory that has an ``$id``, with its address and file."""
         directory = self._path.parent
         for number, file in enumerate(sorted(directory.rglob("*.json"))):
@@ -202,9 +202,9 @@ class SchemaFiles:
                 contents = self._read(path)
             except ValueError:
                 continue  # a file of another kind
-            yield from ((uri, (path, schema)) for uri, schema in self._identified(contents, path))
+            yield from ((uri, (path, schema)) for uri, schema in self._ids(contents, path))
 
-    def _identified(self, contents: Any, path: Path) -> Iterator[tuple[str, Any]]:
+    def _ids(self, contents: Any, path: Path) -> Iterator[tuple[str, Any]]:
         """Returns each schema with an ``$id`` within a file, with its address."""
         draft = contents.get("$schema", self._draft) if isinstance(contents, dict) else self._draft
         waiting = [(contents, path.as_uri())]

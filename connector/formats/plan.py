@@ -76,7 +76,7 @@ class Plan(Generic[ItemT]):
         self.parts = _parts(self.items)
         """The items in their order: runs of attributes with single values, children and lists of values."""
 
-    def undefined(self, name: str, format: str = "") -> str:
+    def unknown_name(self, name: str, format: str = "") -> str:
         """Returns the mistake of a name in a body that is no item.
 
         Args:
@@ -127,7 +127,7 @@ class Plans(Generic[PlanT]):
             plan = self._plans[schema.name] = self._make(schema)
         return plan
 
-    def named(self, name: str) -> PlanT:
+    def get(self, name: str) -> PlanT:
         """Returns the plan of the business object ``name``.
 
         Raises:

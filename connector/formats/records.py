@@ -130,7 +130,7 @@ class RecordHandler(DataHandler):
             self.fail(cursor.place, f"{missing} the name of a business object")
         if hint is None and not name:
             raise UnknownBusinessObject(f"{self.unit} 1 names no business object, and no rule does")
-        plan = self.plans.named(hint.object if hint is not None else name)
+        plan = self.plans.get(hint.object if hint is not None else name)
         bo = self.read_object(cursor, plan, 1)
         self.check_end(cursor, plan)
         if hint is not None and hint.verb:
@@ -256,7 +256,7 @@ class RecordHandler(DataHandler):
     def _write(self, texts: list[str], bo: BusinessObject, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise MalformedData(f"{bo.type} is nested deeper than {MAX_DEPTH} levels")
-        plan = self.plans.named(bo.type)
+        plan = self.plans.get(bo.type)
         self.put_head(texts, bo, plan)
         for part in plan.parts:
             if isinstance(part, AttributeRun):

@@ -189,7 +189,7 @@ class Records:
 
     def offset_of(self, record: str, index: int) -> int:
         """Returns the offset of a field in the text. The last record must be right up to that field."""
-        return self.start + next(begin for n, (begin, _) in enumerate(self._walk(record)) if n == index)
+        return self.start + next(start for n, (start, _) in enumerate(self._walk(record)) if n == index)
 
     def _split(self, text: str) -> list[str | None]:
         """Returns fields without quotes and escapes."""
@@ -234,41 +234,41 @@ class Records:
     def _walk(self, record: str) -> Iterator[tuple[int, str | None]]:
         """Iterates over the fields of a record. Before each field stands its offset in the record."""
         form = self._form
-        begin, size = 0, len(record)
-        while begin <= size:
-            quoted = form.quoted.match(record, begin)
+        start, size = 0, len(record)
+        while start <= size:
+            quoted = form.quoted.match(record, start)
             if quoted is not None:
                 end = quoted.end()
-                yield begin, form.plain(quoted[1])
+                yield start, form.plain(quoted[1])
             else:
-                unquoted = form.unquoted.match(record, begin)
+                unquoted = form.unquoted.match(record, start)
                 assert unquoted is not None  # the pattern matches the empty text, too
                 text, end = unquoted.group(), unquoted.end()
-                yield begin, None if text == form.null else form.plain(text)
+                yield start, None if text == form.null else form.plain(text)
             if end < size and record[end] != form.delimiter:
-                raise _Misplaced(self._mistake(record, begin, end, quoted is not None))
-            begin = end + 1
+                raise _Misplaced(self._mistake(record, start, end, quoted is not None))
+            start = end + 1
 
     def _scan(self, record: str) -> list[str | None]:
         fields: list[str | None] = []
-        begin = 0
+        start = 0
         self.has_unset = True
         try:
-            for begin, field in self._walk(record):  # noqa: B007  # the error needs it
+            for start, field in self._walk(record):  # noqa: B007  # the error needs it
                 fields.append(field)
                 if len(fields) > self.limit:
                     break
         except _Misplaced as mistake:
-            raise FieldError(str(mistake), len(fields) - 1, self.start + begin) from None
+            raise FieldError(str(mistake), len(fields) - 1, self.start + start) from None
         return fields
 
-    def _mistake(self, record: str, begin: int, end: int, is_quoted: bool) -> str:
+    def _mistake(self, record: str, start: int, end: int, is_quoted: bool) -> str:
         quote, escape = self._form.quote, self._form.escape
         if is_quoted:
             expected = f"{self._form.delimiter!r} or the end of the line"
             return f"found text after the closing quote, expected {expected}"
         if record[end] == escape:
             return f"found {escape!r} at the end of the body, expected a character after it"
-        if begin == end:
+        if start == end:
             return f"the quote {quote} is not closed"
         return f"found the quote {quote} within a field without quotes, expected quotes around the field"

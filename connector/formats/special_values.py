@@ -99,7 +99,8 @@ class SpecialValues:
         if not text or text == self.ignore:
             return None
         if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise ValueError(f"found {shown(text)}, expected a number of {_counted(field)}")
+            counted = "values" if field.is_list else "objects"
+            raise ValueError(f"found {shown(text)}, expected a number of {counted}")
         count = int(text)
         if count > 1 and not field.many:
             raise ValueError(f"found {count} objects, expected at most one")
@@ -154,7 +155,3 @@ class SpecialValues:
         if text in self._special:
             raise MalformedData(f"{place} is the text of a special value ({text})")
         return text
-
-
-def _counted(field: Field) -> str:
-    return "values" if field.is_list else "objects"

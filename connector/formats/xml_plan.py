@@ -256,7 +256,7 @@ class XmlPlans(Plans[XmlPlan]):
         """Whether an object or a descendant has a comment, a processing instruction or a document type."""
         found = self._special.get(name)
         if found is None:
-            plans = self.reachable(self.named(name)) if name in self.definitions else []
+            plans = self.reachable(self.get(name)) if name in self.definitions else []
             found = self._special[name] = any(any(plan.specials.values()) for plan in plans)
         return found
 

@@ -120,7 +120,7 @@ class XmlReader:
                     continue
                 item = by_tag.get(local_name(tag))
                 if item is None:
-                    self._undefined(plan, inner, path, depth)
+                    self._skip_or_refuse(plan, inner, path, depth)
                     continue
             field = item.field
             name = field.name
@@ -308,14 +308,14 @@ class XmlReader:
         if free is not None:
             self._text(free, text, inner, values, path)
 
-    def _undefined(self, plan: XmlPlan, element: etree._Element, path: str, depth: int) -> None:
+    def _skip_or_refuse(self, plan: XmlPlan, element: etree._Element, path: str, depth: int) -> None:
         if self._ignore_undefined:
             check_depth(element, depth + 1)
             return
         name = local_name(str(element.tag))
         field = plan.schema.fields.get(name)
         if field is not None and not field.in_body:
-            raise error_at(plan.undefined(name), element, f"{path}{name}")
+            raise error_at(plan.unknown_name(name), element, f"{path}{name}")
         if field is not None:
             raise error_at(
                 "is another element or XML attribute by its elem_name, attr_name, type or ns",

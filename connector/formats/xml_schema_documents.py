@@ -97,7 +97,7 @@ class SchemaDocuments:
             self._follow(self._waiting.pop(0))
         self._join_imports()
 
-    def serialised(self, url: str) -> bytes | None:
+    def serialise(self, url: str) -> bytes | None:
         """Returns a document without its document type. References have URLs. None = no such document."""
         document = self.documents.get(url)
         return None if document is None else etree.tostring(document.root)
@@ -123,7 +123,7 @@ class SchemaDocuments:
             place = f"{document.file.name}:{element.sourceline}: "
             found: SchemaDocument | None = None
             if location is not None:
-                found = self._referred(document.file, location.strip(), place)
+                found = self._document(document.file, location.strip(), place)
             if found is None and element.get("namespace") == XML_NAMESPACE:
                 found = self._add(Path("xml.xsd"), place, XML_ATTRIBUTES)
             elif found is None and location is not None:
@@ -158,7 +158,7 @@ class SchemaDocuments:
                 if url and element.get("namespace", "") == namespace:
                     element.set("schemaLocation", url)
 
-    def _referred(self, file: Path, location: str, place: str) -> SchemaDocument | None:
+    def _document(self, file: Path, location: str, place: str) -> SchemaDocument | None:
         """Returns the document of a location. None = the location is an address without a local file."""
         if _ADDRESS.match(location):
             name = unquote(urlsplit(location).path).rpartition("/")[2]

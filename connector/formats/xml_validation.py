@@ -38,10 +38,10 @@ class SchemaValidator:
                 "put a file of that name beside the schema"
             )
         parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
-        parser.resolvers.add(OnlyThese(documents.serialised))
+        parser.resolvers.add(OnlyThese(documents.serialise))
         main = documents.main
         try:
-            text = documents.serialised(main.url) or b""
+            text = documents.serialise(main.url) or b""
             self._schema = etree.XMLSchema(etree.fromstring(text, parser, base_url=main.url))
         except etree.XMLSchemaParseError as error:
             wrong = next((entry.filename for entry in error.error_log or ()), "")
@@ -51,7 +51,7 @@ class SchemaValidator:
     def check(self, root: etree._Element) -> None:
         """Raises MalformedData with the first mistakes, each with its line, if the document is not valid."""
         if not self._schema.validate(root):
-            raise _invalid(self._schema.error_log)
+            raise _refusal(self._schema.error_log)
 
 
 class DtdValidator:
@@ -79,7 +79,7 @@ class DtdValidator:
         if dtd is None:
             dtd = self._made[name] = self._load(name, system)
         if not dtd.validate(root):
-            raise _invalid(dtd.error_log)
+            raise _refusal(dtd.error_log)
 
     def _load(self, name: str, system: str) -> etree.DTD:
         file = self._directory / name
@@ -95,7 +95,7 @@ class DtdValidator:
             raise MalformedData(f"the DTD {name} cannot be read: {_words(error)}") from None
 
 
-def _invalid(log: Any) -> MalformedData:
+def _refusal(log: Any) -> MalformedData:
     mistakes = [f"line {entry.line} column {entry.column}: {_words(entry.message)}" for entry in log]
     more = f"; and {len(mistakes) - _MOST} more" if len(mistakes) > _MOST else ""
     return MalformedData(f"the body is not valid: {'; '.join(mistakes[:_MOST])}{more}")

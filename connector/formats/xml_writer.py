@@ -63,11 +63,11 @@ class XmlWriter:
         Raises:
             MalformedData: XML cannot hold the object.
         """
-        plan = self._plans.named(bo.type)
+        plan = self._plans.get(bo.type)
         inner = plan.document_child
         if inner is None:
             text = f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>\n{self.element(bo, name)}"
-            return self.encoded(bo, text, charset)
+            return self.encode(bo, text, charset)
         child = bo[inner.field.name]
         if child is None:
             raise MalformedData(f"{bo.type}: {inner.field.name} is not set, so there is no root element")
@@ -81,7 +81,7 @@ class XmlWriter:
         declared = _DECLARED.search(texts[0]) if texts and texts[0].startswith("<?xml ") else None
         if not (texts and texts[0].startswith("<?xml ")):
             texts.insert(0, f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>")
-        return self.encoded(bo, "\n".join([*texts, root]), declared.group(1) if declared else charset)
+        return self.encode(bo, "\n".join([*texts, root]), declared.group(1) if declared else charset)
 
     def element(self, bo: BusinessObject, name: str) -> str:
         """Returns an element with its namespaces and its verb.
@@ -89,7 +89,7 @@ class XmlWriter:
         Raises:
             MalformedData: XML cannot hold the object.
         """
-        plan = self._plans.named(bo.type)
+        plan = self._plans.get(bo.type)
         names = self._prepared.get(bo.type)
         if names is None:
             names = self._prepared[bo.type] = _Names(self._plans.reachable(plan))
@@ -105,7 +105,7 @@ class XmlWriter:
         out[0] = f"<{tag}{names.declarations(out)}{out[0][len(tag) + 1 :]}"
         return "".join(out)
 
-    def encoded(self, bo: BusinessObject, text: str, charset: str) -> bytes:
+    def encode(self, bo: BusinessObject, text: str, charset: str) -> bytes:
         """Returns the bytes of a document. Characters that the character set lacks become references.
 
         Raises:
@@ -170,7 +170,7 @@ class XmlWriter:
                         out.append(declaration)
                     out.append(f" {name}={quoteattr(text, _IN_ATTRIBUTES)}")
         out.append(">")
-        begin, tags = len(out), names.tags
+        start, tags = len(out), names.tags
         for item, value in zip(plan.items, bo.values_of(plan.names), strict=True):
             if value is None:
                 if item.nil == UNSET and not item.field.many:
@@ -208,7 +208,7 @@ class XmlWriter:
                         out.append(names.nil(item))
                     else:
                         out.append(f"<{inner}>{_content(item, one, bo)}</{inner}>")
-        if len(out) == begin:
+        if len(out) == start:
             out[-1] = "/>"
         else:
             out.append(f"</{tag}>")

@@ -63,8 +63,8 @@ KNOWN = {
     "formats/datahandler.py resolve_options": ("option", "number of an option"),
     "formats/handlers.py Handlers._make": ("part of a pair",),
     "formats/handlers.py Handlers.load_all": ("schema that is missing",),
-    "formats/handlers.py _broken": ("class without methods",),
-    "formats/handlers.py _refused": (
+    "formats/handlers.py _load_failure": ("class without methods",),
+    "formats/handlers.py _refusal": (
         *("schema that is missing", "schema that is no JSON", "template that is missing", "wrong template"),
         *("DTD that is missing", "XML Schema that is missing", "wrong XML Schema", "no schema at all"),
         *("two delimiters", "fault of nothing", "pair of itself"),

@@ -227,7 +227,7 @@ def test_objects_nested_without_end_are_named() -> None:
     count = 3000
     chain = [(f"N{n}", [attribute("c", f"N{n + 1}"), attribute("x")]) for n in range(count)]
     definitions = define(*chain, (f"N{count}", [attribute("x", info="name=y")]))
-    assert not JsonPlans(definitions).named("N0").is_plain
+    assert not JsonPlans(definitions).get("N0").is_plain
     found = handler(definitions).to_business_object(b'{"c": {"x": "a"}}', Hint("N0"))
     assert found.as_dict() == {"c": {"x": "a"}}
     found = handler(definitions).to_business_object(b'{"c": {"y": "a"}}', Hint(f"N{count - 1}"))
