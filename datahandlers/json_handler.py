@@ -20,6 +20,7 @@ from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import DataHandler, Hint, Option, charset
 from connector.formats.json_decoder import JsonDecoder, count_members
 from connector.formats.json_plan import JsonPlans
+from connector.formats.plan import MAX_DEPTH, TOO_DEEP
 from connector.limits import stages
 from connector.text.encoding import decode, encode
 from connector.text.json_text import from_json, to_json
@@ -28,8 +29,7 @@ from connector.text.names import shown
 if TYPE_CHECKING:
     from connector.formats.json_schema import JsonSchema
 
-MAX_DEPTH: Final = 200
-_TOO_DEEP: Final = "depth limit exceeded"
+_PARSER_LIMIT: Final = "depth limit exceeded"
 """The text by which the parser refuses nesting beyond 1,024 levels, which may be valid JSON."""
 _TYPE_KEY: Final = "BusinessObject"
 _VERB_KEY: Final = "Verb"
@@ -187,7 +187,7 @@ def _parse(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise _not_json(body, error) from None
     except RecursionError:
-        raise MalformedData(f"the body is nested deeper than {MAX_DEPTH} levels") from None
+        raise MalformedData(f"the body is {TOO_DEEP}") from None
     if type(document) is not dict:
         raise MalformedData(f"the body is {describe(document)}, expected a JSON object")
     keys = _count_keys(document, 1)
@@ -237,15 +237,15 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:
     except UnicodeDecodeError as undecodable:
         line = body.count(b"\n", 0, undecodable.start) + 1
         return MalformedData(f"the body is not UTF-8: byte {undecodable.start}, line {line}")
-    if error.msg == _TOO_DEEP:
-        return MalformedData(f"the body is nested deeper than {MAX_DEPTH} levels")
+    if error.msg == _PARSER_LIMIT:
+        return MalformedData(f"the body is {TOO_DEEP}")
     return MalformedData(f"the body is no JSON: {error.msg}: line {error.lineno} column {error.colno}")
 
 
 def _count_keys(value: Any, depth: int) -> int:
     """Returns the number of keys at all levels. Refuses values that are nested too deeply."""
     if depth > MAX_DEPTH:
-        raise MalformedData(f"the body is nested deeper than {MAX_DEPTH} levels")
+        raise MalformedData(f"the body is {TOO_DEEP}")
     if type(value) is dict:
         count = len(value)
         value = value.values()

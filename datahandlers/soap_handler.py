@@ -8,14 +8,14 @@ from typing import Any, Final
 from lxml import etree
 
 from connector.businessobjects.app_specific_info import tags
-from connector.businessobjects.definition import Definitions, Field, Schema
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData
 from connector.formats.datahandler import DataHandler, Hint, Option, charset
-from connector.formats.xml_plan import XmlPlans
+from connector.formats.xml_plan import XmlItem, XmlPlans
 from connector.formats.xml_reader import XmlReader, error_at, refuse_text_within
-from connector.formats.xml_writer import XmlWriter
+from connector.formats.xml_writer import XmlWriter, escape
 from connector.text.names import shown
 from connector.text.xml_parser import local_name, parse_xml
 
@@ -62,7 +62,6 @@ class SoapHandler(DataHandler):
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self._definitions = definitions
         self._version: str = options["version"]
-        self._prefix = f"{options['BOPrefix']}_" if options["BOPrefix"] else ""
         self._fault: str = options["FaultObject"]
         self._charset: str = options["charset"]
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
@@ -72,7 +71,7 @@ class SoapHandler(DataHandler):
             attribute = definitions[self._fault].attributes.get(name)
             if attribute is not None and (attribute.is_child or attribute.is_many):
                 raise ValueError(f"FaultObject: {self._fault}.{name} is no single value of a simple type")
-        plans = XmlPlans(definitions)
+        plans = XmlPlans(definitions, options["BOPrefix"])
         self._plans = plans
         self._reader = XmlReader(
             plans,
@@ -95,7 +94,7 @@ class SoapHandler(DataHandler):
         if len(elements) > 1 and not self._ignore_undefined:
             name = shown(local_name(elements[1].tag))
             raise error_at(f"found a second element {name} in the Body, expected one", elements[1], "")
-        name = hint.object if hint is not None else self._plans.object_of(elements[0].tag, self._prefix)
+        name = hint.object if hint is not None else self._plans.object_of(elements[0].tag)
         bo = self._reader.read(self._definitions.schema(name), elements[0])
         if hint is not None and hint.verb:
             bo.verb = hint.verb
@@ -138,19 +137,14 @@ class SoapHandler(DataHandler):
         return found_parts.get("Header"), found_parts["Body"], version
 
     def _read_headers(self, bo: BusinessObject, header: etree._Element | None, version: str) -> None:
-        fields = {field.name: field for field in self._header_fields(self._definitions.schema(bo.type))}
-        by_tag = {
-            part.name: fields[part.field.name]
-            for part in self._plans.get(bo.type).items
-            if part.field.name in fields
-        }
+        blocks = {item.name: item.field for item in self._header_items(bo.type)}
         role, ours = _ROLES[version]
         uri = f"{{{_NAMESPACES[version]}}}"
         for block in header if header is not None else ():
             name = local_name(str(block.tag))
             if block.get(f"{uri}{role}", "").strip(_SPACE) not in ours:
                 continue
-            field = by_tag.get(name)
+            field = blocks.get(name)
             if field is None or field.child is None:
                 must = block.get(f"{uri}mustUnderstand", "false").strip(_SPACE)
                 if must not in ("0", "1", "false", "true"):
@@ -176,12 +170,11 @@ class SoapHandler(DataHandler):
             else:
                 bo[field.name] = child
 
-    @staticmethod
-    def _header_fields(schema: Schema) -> list[Field]:
+    def _header_items(self, name: str) -> list[XmlItem]:
+        """Returns the children of an object that are header blocks."""
+        children = [item for item in self._plans.get(name).items if item.field.child is not None]
         return [
-            field
-            for field in schema.children
-            if tags(field.attribute.app_specific_info).get("soap") == "header"
+            item for item in children if tags(item.field.attribute.app_specific_info).get("soap") == "header"
         ]
 
     def _read_fault(self, fault: etree._Element, version: str, hint: Hint | None) -> BusinessObject:
@@ -221,32 +214,29 @@ class SoapHandler(DataHandler):
         if bo.type == self._fault:
             content = self._fault_text(bo)
         else:
-            fields = self._header_fields(self._definitions.schema(bo.type))
-            content, header = self._element(bo, {field.name for field in fields}), self._headers(bo, fields)
+            items = self._header_items(bo.type)
+            content = self._element(bo, {item.field.name for item in items})
+            header = self._headers(bo, items)
         declaration = f"<?xml version='1.0' encoding='{self._charset or 'UTF-8'}'?>"
         body = f"<soap:Body>{content}</soap:Body>"
         text = f'{declaration}\n<soap:Envelope xmlns:soap="{uri}">{header}{body}</soap:Envelope>'
         return self._writer.encode(bo, text, self._charset)
 
     def _element(self, bo: BusinessObject, without: set[str]) -> str:
-        if not bo.type.startswith(self._prefix) and not self._plans.get(bo.type).element_name:
-            raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
         if without & set(bo):
             body = BusinessObject(bo.definitions, bo.type, bo.verb)
             for name in bo:
                 if name not in without:
                     body[name] = bo[name]
             bo = body
-        given = self._plans.get(bo.type).element_name
-        return self._writer.element(bo, given or bo.type.removeprefix(self._prefix))
+        return self._writer.element(bo)
 
-    def _headers(self, bo: BusinessObject, fields: list[Field]) -> str:
-        names = {part.field.name: part.name for part in self._plans.get(bo.type).items}
+    def _headers(self, bo: BusinessObject, items: list[XmlItem]) -> str:
         blocks = []
-        for field in fields:
-            value = bo[field.name]
-            children = [] if value is None else value if field.many else [value]
-            blocks += [self._writer.element(child, names[field.name]) for child in children]
+        for item in items:
+            value = bo[item.field.name]
+            children = [] if value is None else value if item.field.many else [value]
+            blocks += [self._writer.element(child, item.name) for child in children]
         return f"<soap:Header>{''.join(blocks)}</soap:Header>" if blocks else ""
 
     def _fault_text(self, bo: BusinessObject) -> str:
@@ -258,18 +248,18 @@ class SoapHandler(DataHandler):
             try:
                 parse_xml(f"<d>{detail}</d>")
             except MalformedData:
-                detail = _escape(detail)
+                detail = escape(detail)
         if self._version == "1.1":
-            parts = [f"<faultcode>{_escape(code or 'soap:Server')}</faultcode>"]
-            parts.append(f"<faultstring>{_escape(reason or '')}</faultstring>")
-            parts.append(f"<faultactor>{_escape(actor)}</faultactor>" if actor else "")
+            parts = [f"<faultcode>{escape(code or 'soap:Server')}</faultcode>"]
+            parts.append(f"<faultstring>{escape(reason or '')}</faultstring>")
+            parts.append(f"<faultactor>{escape(actor)}</faultactor>" if actor else "")
             parts.append(f"<detail>{detail}</detail>" if detail else "")
         else:
-            parts = [f"<soap:Code><soap:Value>{_escape(code or 'soap:Receiver')}</soap:Value></soap:Code>"]
+            parts = [f"<soap:Code><soap:Value>{escape(code or 'soap:Receiver')}</soap:Value></soap:Code>"]
             parts.append(
-                f'<soap:Reason><soap:Text xml:lang="en">{_escape(reason or "")}</soap:Text></soap:Reason>'
+                f'<soap:Reason><soap:Text xml:lang="en">{escape(reason or "")}</soap:Text></soap:Reason>'
             )
-            parts.append(f"<soap:Role>{_escape(actor)}</soap:Role>" if actor else "")
+            parts.append(f"<soap:Role>{escape(actor)}</soap:Role>" if actor else "")
             parts.append(f"<soap:Detail>{detail}</soap:Detail>" if detail else "")
         return f"<soap:Fault>{''.join(parts)}</soap:Fault>"
 
@@ -279,10 +269,6 @@ def _may_have_instructions(body: bytes | str) -> bool:
     if isinstance(body, str):
         return body.count("<?") > body.startswith("<?xml ")
     return body[:1] != b"<" or b"\0" in body[:4] or body.count(b"<?") > body.startswith(b"<?xml ")
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
 
 
 def _as_text(element: etree._Element) -> str:

@@ -68,11 +68,10 @@ class XmlHandler(SplittingHandler):
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self._definitions = definitions
-        self._prefix = f"{options['BOPrefix']}_" if options["BOPrefix"] else ""
         self._charset: str = options["charset"]
         self._container: str = options["container"]
         self.splits: bool = options["split"]
-        plans = XmlPlans(definitions, options["DefaultEscapeBehavior"])
+        plans = XmlPlans(definitions, options["BOPrefix"], options["DefaultEscapeBehavior"])
         self._plans = plans
         self._reader = XmlReader(plans, ignore_undefined=options["IgnoreUndefinedAttributes"])
         self._writer = XmlWriter(plans)
@@ -106,7 +105,7 @@ class XmlHandler(SplittingHandler):
         return root
 
     def _object_name(self, root: etree._Element, hint: Hint | None) -> str:
-        return hint.object if hint is not None else self._plans.object_of(str(root.tag), self._prefix)
+        return hint.object if hint is not None else self._plans.object_of(str(root.tag))
 
     def _object(self, root: etree._Element, hint: Hint | None) -> BusinessObject:
         name = self._object_name(root, hint)
@@ -116,14 +115,7 @@ class XmlHandler(SplittingHandler):
         return bo
 
     def to_body(self, bo: BusinessObject) -> bytes:
-        return self._validate(self._writer.document(bo, self._name(bo), self._charset))
-
-    def _name(self, bo: BusinessObject) -> str:
-        if name := self._plans.get(bo.type).element_name:
-            return name
-        if not bo.type.startswith(self._prefix):
-            raise MalformedData(f"{bo.type} does not begin with the BOPrefix {self._prefix[:-1]!r}")
-        return bo.type[len(self._prefix) :]
+        return self._validate(self._writer.document(bo, self._charset))
 
     def _validate(self, body: bytes) -> bytes:
         if self._schema is not None:
@@ -144,7 +136,7 @@ class XmlHandler(SplittingHandler):
 
     def to_joint_body(self, bos: Sequence[BusinessObject]) -> bytes:
         name = self._charset or "UTF-8"
-        parts = write_each(bos, lambda bo: self._writer.element(bo, self._name(bo)))
+        parts = write_each(bos, self._writer.element)
         container = self._container
         text = f"<?xml version='1.0' encoding='{name}'?>\n<{container}>{''.join(parts)}</{container}>"
         return self._validate(self._writer.encode(bos[0], text, self._charset))

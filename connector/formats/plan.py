@@ -10,11 +10,15 @@ A format may add to both: its items derive from :class:`Item`, and its plans fro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from connector.businessobjects.definition import Definitions, Field, Schema
 from connector.businessobjects.types import HELD_AS_TEXT, TEXTS
 from connector.text.names import did_you_mean, shown
+
+MAX_DEPTH: Final = 200
+"""Levels of objects in a body."""
+TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 
 
 class Item:

@@ -15,13 +15,10 @@ from connector.businessobjects.definition import OBJECT_EVENT_ID, Definitions, S
 from connector.businessobjects.instance import BusinessObject, object_of
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import DataHandler, Hint
-from connector.formats.plan import AttributeRun, Item, Plan, Plans, body_fields
+from connector.formats.plan import MAX_DEPTH, TOO_DEEP, AttributeRun, Item, Plan, Plans, body_fields
 from connector.formats.special_values import Misfit, SpecialValues
 from connector.text.encoding import decode, encode
 from connector.text.names import shown
-
-MAX_DEPTH: Final = 200
-"""Levels of objects in a body."""
 
 NAME: Final = "BusinessObject"
 VERB: Final = "Verb"
@@ -195,7 +192,7 @@ class RecordHandler(DataHandler):
                 while len(found) < count:
                     start = cursor.place
                     if depth == MAX_DEPTH:
-                        self.fail(start, f"nested deeper than {MAX_DEPTH} levels")
+                        self.fail(start, TOO_DEEP)
                     name = self.take(cursor, NAME)
                     if name != child.name:
                         expected = f"expected the object {child.name}"
@@ -255,7 +252,7 @@ class RecordHandler(DataHandler):
 
     def _write(self, texts: list[str], bo: BusinessObject, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise MalformedData(f"{bo.type} is nested deeper than {MAX_DEPTH} levels")
+            raise MalformedData(f"{bo.type} is {TOO_DEEP}")
         plan = self.plans.get(bo.type)
         self.put_head(texts, bo, plan)
         for part in plan.parts:

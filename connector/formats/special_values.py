@@ -86,7 +86,8 @@ class SpecialValues:
                 texts[index] = text_of(value)
         if self._not_a_value.isdisjoint(texts):
             return texts
-        return [self.write(bo.type, item.field, bo[item.field.name]) for item in run.items]
+        values = zip(run.names, bo.values_of(run.names), strict=True)
+        return [self.ignore if v is None else self._write(f"{bo.type}: {n}", v) for n, v in values]
 
     def count(self, field: Field, text: str) -> int | None:
         """Returns the number of objects of a child, or of values of a list, from its text.
@@ -127,14 +128,6 @@ class SpecialValues:
             raise ValueError("found a value that is not set, expected each value of a list to be set")
         assert field.value_from_text is not None
         return "" if text == self._blank else field.value_from_text(text)
-
-    def write(self, object_name: str, field: Field, value: SimpleValue | None) -> str:
-        """Returns the text of a simple attribute.
-
-        Raises:
-            MalformedData: the text would be read as another value.
-        """
-        return self.ignore if value is None else self._write(f"{object_name}: {field.name}", value)
 
     def write_list(self, object_name: str, field: Field, values: Sequence[SimpleValue]) -> list[str]:
         """Returns the texts of the values of a list.

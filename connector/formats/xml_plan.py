@@ -244,11 +244,13 @@ class XmlPlans(Plans[XmlPlan]):
 
     Args:
         definitions: the business objects.
+        prefix: BOPrefix. Stands before the name of an element, and ``_``, in the name of the object.
         escapes: DefaultEscapeBehavior.
     """
 
-    def __init__(self, definitions: Definitions, escapes: bool = True) -> None:
+    def __init__(self, definitions: Definitions, prefix: str = "", escapes: bool = True) -> None:
         super().__init__(definitions, lambda schema: XmlPlan(schema, escapes))
+        self._prefix = f"{prefix}_" if prefix else ""
         self._special: dict[str, bool] = {}
         self._roots: dict[str, str] | None = None
 
@@ -260,12 +262,11 @@ class XmlPlans(Plans[XmlPlan]):
             found = self._special[name] = any(any(plan.specials.values()) for plan in plans)
         return found
 
-    def object_of(self, tag: str, prefix: str = "") -> str:
+    def object_of(self, tag: str) -> str:
         """Returns the name of the object whose element a root element is.
 
         Args:
             tag: of the root element, as lxml writes it.
-            prefix: stands before the name of the element, where no object has a tag with that name.
         """
         if self._roots is None:
             self._roots = {}
@@ -274,4 +275,16 @@ class XmlPlans(Plans[XmlPlan]):
                 if element := info.get("elem_name", ""):
                     namespace = info.get("ns", "")
                     self._roots.setdefault(f"{{{namespace}}}{element}" if namespace else element, name)
-        return self._roots.get(tag) or prefix + local_name(tag)
+        return self._roots.get(tag) or self._prefix + local_name(tag)
+
+    def element_of(self, name: str) -> str:
+        """Returns the name of the root element of an object: the opposite of :meth:`object_of`.
+
+        Raises:
+            MalformedData: the name of the object does not begin with the prefix.
+        """
+        if given := self.get(name).element_name:
+            return given
+        if not name.startswith(self._prefix):
+            raise MalformedData(f"{name} does not begin with the BOPrefix {self._prefix[:-1]!r}")
+        return name[len(self._prefix) :]

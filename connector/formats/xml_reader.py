@@ -12,6 +12,7 @@ from connector.businessobjects.definition import Schema
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, object_of
 from connector.businessobjects.types import Converter, SimpleValue
 from connector.errors import MalformedData
+from connector.formats.plan import MAX_DEPTH, TOO_DEEP
 from connector.formats.xml_plan import (
     BLANK,
     COMMENT,
@@ -28,7 +29,6 @@ from connector.formats.xml_schema_documents import XML_NAMESPACE
 from connector.text.names import shown
 from connector.text.xml_parser import has_no_namespace, local_name
 
-MAX_DEPTH: Final = 200
 VERB: Final = "verb"
 _LAST_LINE: Final = 65535
 """The last line that the parser tells of an element without a text in it."""
@@ -100,7 +100,7 @@ class XmlReader:
     ) -> None:
         """Reads the elements within ``element``. ``path`` is that of the object and ends with a dot."""
         if depth > MAX_DEPTH:
-            raise error_at(f"nested deeper than {MAX_DEPTH} levels", element, "")
+            raise error_at(TOO_DEEP, element, "")
         if element.attrib:
             self._attributes(plan, element, values, path, depth)
         if plan.text is not None:
@@ -352,7 +352,7 @@ def check_depth(element: etree._Element, depth: int) -> None:
     while level:
         depth += 1
         if depth > MAX_DEPTH + 1:
-            raise error_at(f"nested deeper than {MAX_DEPTH} levels", level[0], "")
+            raise error_at(TOO_DEEP, level[0], "")
         level = [item for parent in level for item in parent]
 
 

@@ -11,6 +11,7 @@ from lxml import etree
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import SimpleValue, text_of
 from connector.errors import MalformedData
+from connector.formats.plan import MAX_DEPTH, TOO_DEEP
 from connector.formats.xml_plan import (
     BLANK,
     CDATA,
@@ -28,7 +29,7 @@ from connector.formats.xml_plan import (
     XmlPlan,
     XmlPlans,
 )
-from connector.formats.xml_reader import MAX_DEPTH, VERB
+from connector.formats.xml_reader import VERB
 from connector.formats.xml_schema_documents import XML_NAMESPACE
 from connector.text.names import shown
 from connector.text.xml_parser import has_no_namespace, local_name, parse_xml
@@ -52,18 +53,17 @@ class XmlWriter:
         self._plans = plans
         self._prepared: dict[str, _Names] = {}
 
-    def document(self, bo: BusinessObject, name: str, charset: str) -> bytes:
+    def document(self, bo: BusinessObject, charset: str) -> bytes:
         """Returns a whole document.
 
         Args:
             bo: the root element, or the whole document (:attr:`XmlPlan.document_child`).
-            name: the name of the root element. That of a whole document comes from its child.
             charset: the character set. Empty = UTF-8.
 
         Raises:
             MalformedData: XML cannot hold the object.
         """
-        plan = self._plans.get(bo.type)
+        plan, name = self._plans.get(bo.type), self._plans.element_of(bo.type)
         inner = plan.document_child
         if inner is None:
             text = f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>\n{self.element(bo, name)}"
@@ -83,8 +83,12 @@ class XmlWriter:
             texts.insert(0, f"<?xml version='1.0' encoding='{charset or 'UTF-8'}'?>")
         return self.encode(bo, "\n".join([*texts, root]), declared.group(1) if declared else charset)
 
-    def element(self, bo: BusinessObject, name: str) -> str:
+    def element(self, bo: BusinessObject, name: str = "") -> str:
         """Returns an element with its namespaces and its verb.
+
+        Args:
+            bo: the object.
+            name: of the element. Empty = as the plans say.
 
         Raises:
             MalformedData: XML cannot hold the object.
@@ -97,7 +101,7 @@ class XmlWriter:
         verb = ""
         if bo.verb and plan.has_verb and VERB not in plan.attributes:
             verb = f" {VERB}={quoteattr(bo.verb)}"
-        tag = names.tag(plan.namespace, name)
+        tag = names.tag(plan.namespace, name or self._plans.element_of(bo.type))
         try:
             self._write(bo, plan, names, tag, verb, out, 1)
         except RecursionError:
@@ -157,7 +161,7 @@ class XmlWriter:
         depth: int,
     ) -> None:
         if depth > MAX_DEPTH:
-            raise MalformedData(f"{bo.type} is nested deeper than {MAX_DEPTH} levels")
+            raise MalformedData(f"{bo.type} is {TOO_DEEP}")
         out.append(f"<{tag}{more}")
         if plan.attributes:
             for item in plan.attributes.values():
@@ -288,6 +292,11 @@ class _Names:
         return (f"{prefix}:{name}", "") if prefix else (f"type:{name}", f" xmlns:type={quoteattr(uri)}")
 
 
+def escape(text: str) -> str:
+    """Returns a text as it stands in an element."""
+    return text.translate(_ESCAPES) if _SPECIAL.search(text) else text
+
+
 def _markup(item: XmlItem, value: SimpleValue, bo: BusinessObject, default: str) -> str:
     """Returns the text of an element with all that is in it, as it stands below a default namespace."""
     if value == "":
@@ -338,7 +347,7 @@ def _content(item: XmlItem, value: SimpleValue, bo: BusinessObject) -> str:
                     f"{bo.type}: {item.field.name} has escape=false, and is no XML: {error}"
                 ) from None
         return value
-    return value.translate(_ESCAPES) if _SPECIAL.search(value) else value
+    return escape(value)
 
 
 def _special(item: XmlItem, value: SimpleValue | None) -> str:

@@ -6,7 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
-from connector.datahandlers.json_handler import MAX_DEPTH
+from connector.formats.plan import MAX_DEPTH
 from connector.http import connections, throttled_log
 from connector.http.answers import STATUS
 from connector.http.calls import ServerLimits

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.metadata import MAX_TIMEOUT
-from connector.datahandlers.json_handler import MAX_DEPTH
+from connector.formats.plan import MAX_DEPTH
 from connector.http.bodies import parse
 from connector.http.problems import HttpProblem
 from connector.http.server import Server
