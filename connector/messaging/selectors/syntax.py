@@ -79,14 +79,14 @@ def parse(text: str) -> Node:
     except UnexpectedToken as error:
         found = error.token
         at_end = found.type == "$END"
-        accepted = _accepted(error)
+        accepted = _terminals_at(error)
         _fail(
             "the end" if at_end else _shown(found),
             _expected(accepted) + _hint(found.type, accepted),
             len(text) if at_end else _start(found),
         )
     except UnexpectedCharacters as error:
-        accepted = _accepted(error)
+        accepted = _terminals_at(error)
         _fail(f"{error.char!r}", _expected(accepted) + _hint(error.char, accepted), error.pos_in_stream or 0)
     _require_kind(node, Kind.CONDITION, "a condition")
     return node
@@ -97,7 +97,7 @@ def identifiers(text: str) -> frozenset[str]:
     return frozenset(str(token) for token in _parser().lex(text) if token.type == "NAME")
 
 
-def _accepted(error: UnexpectedToken | UnexpectedCharacters) -> set[str]:
+def _terminals_at(error: UnexpectedToken | UnexpectedCharacters) -> set[str]:
     """Returns the terminals that the parser would have accepted at the error."""
     parser: Any = error.interactive_parser  # lark's annotations stop here
     return set(parser.accepts())
@@ -263,7 +263,7 @@ class _Builder(Transformer[Token, Node]):
                     Kind.NUMBER,
                     f"a number beside '{operator}' (strings and booleans have only = and <>)",
                 )
-        return _compared(str(operator), left, right)
+        return _compare(str(operator), left, right)
 
     def between(self, operand: Node, *rest: Any) -> Node:
         low, high = rest[-3], rest[-1]
@@ -271,16 +271,16 @@ class _Builder(Transformer[Token, Node]):
             _require_kind(value, Kind.NUMBER, "a number with BETWEEN")
             _check_range(value)
         if len(rest) == 5:  # NOT BETWEEN, which is not NOT of the other
-            return _combined(Or, "OR", (_compared("<", operand, low), _compared(">", operand, high)))
+            return _combine(Or, "OR", (_compare("<", operand, low), _compare(">", operand, high)))
         return Node(operand.position, Kind.CONDITION, logic.between(operand, low, high))
 
     def member(self, operand: Node, *rest: Token) -> Node:
         keywords = [token for token in rest if token.type != "STRING"]
         values = frozenset(parse_string(string) for string in rest[len(keywords) :])
-        identifier = _identified(operand, "IN")
+        identifier = _require_identifier(operand, "IN")
         function = logic.member(identifier, values)
         node = Member(operand.position, Kind.CONDITION, function, identifier, values)
-        return _negated(node) if len(keywords) == 2 else node
+        return _negate(node) if len(keywords) == 2 else node
 
     def like(self, operand: Node, *rest: Token) -> Node:
         negated = rest[0].type == "NOT"
@@ -288,32 +288,32 @@ class _Builder(Transformer[Token, Node]):
         escape = parse_string(more[1]) if more else None
         if escape is not None and len(escape) != 1:
             _fail(_shown(more[1]), "a string of one character after ESCAPE", _start(more[1]))
-        identifier = _identified(operand, "LIKE")
+        identifier = _require_identifier(operand, "LIKE")
         try:
             pattern = like_pattern(parse_string(text), escape)
         except ValueError as error:
             _fail(f"{error} of {_shown(text)}", f"'%', '_' or {escape!r} after it", _start(text))
         function = logic.like(identifier, pattern.matches)
         node = Like(operand.position, Kind.CONDITION, function, identifier, pattern.prefix)
-        return _negated(node) if negated else node
+        return _negate(node) if negated else node
 
     def missing(self, operand: Node, *rest: Token) -> Node:
-        read = _identified(operand, "IS NULL").function
+        read = _require_identifier(operand, "IS NULL").function
         node = Node(operand.position, Kind.CONDITION, lambda message: read(message) is None)
-        return _negated(node) if len(rest) == 3 else node
+        return _negate(node) if len(rest) == 3 else node
 
     def not_condition(self, token: Token, operand: Node) -> Node:
         (function,) = _conditions("a condition after NOT", operand)
         return Node(_start(token), Kind.CONDITION, logic.negation(function))
 
     def conjunction(self, *operands: Any) -> Node:
-        return _combined(And, "AND", operands[::2])
+        return _combine(And, "AND", operands[::2])
 
     def disjunction(self, *operands: Any) -> Node:
-        return _combined(Or, "OR", operands[::2])
+        return _combine(Or, "OR", operands[::2])
 
 
-def _combined(kind: type[And | Or], keyword: str, operands: tuple[Node, ...]) -> Node:
+def _combine(kind: type[And | Or], keyword: str, operands: tuple[Node, ...]) -> Node:
     functions = _conditions(f"a condition beside {keyword}", *operands)
     function = logic.combination(functions, decisive=kind is Or)
     return kind(operands[0].position, Kind.CONDITION, function, operands)
@@ -323,7 +323,7 @@ def _literal(token: Token, kind: Kind, value: bool | int | float | str) -> Liter
     return Literal(_start(token), kind, lambda message: value, value)
 
 
-def _compared(sign: str, left: Node, right: Node) -> Comparison:
+def _compare(sign: str, left: Node, right: Node) -> Comparison:
     position = left.position
     if isinstance(left, Literal):
         left, right, sign = right, left, _MIRRORED[sign]
@@ -338,11 +338,11 @@ def _check_range(operand: Node) -> None:
         _fail(f"'{operand.value}'", "a number within the range of a long (64 bits)", operand.position)
 
 
-def _negated(node: Node) -> Node:
+def _negate(node: Node) -> Node:
     return Node(node.position, Kind.CONDITION, logic.negation(node.function))
 
 
-def _identified(operand: Node, keyword: str) -> Identifier:
+def _require_identifier(operand: Node, keyword: str) -> Identifier:
     if not isinstance(operand, Identifier):
         _fail(operand.kind.value, f"the name of a header or property before {keyword}", operand.position)
     return operand

@@ -53,8 +53,8 @@ class QueueFolders:
         view: letter of a virtual destination, in the tags of its claims. Empty for others.
         requeues: a message settled without a copy always goes to ``processed`` as a new message.
         copy_tag: property that tells a copy from copies of other subscriptions, which may be the same file.
-        whole: only the owner makes these folders, all at once. If they are missing, the subscription or the
-            temporary destination has ended.
+        owner_created: only the owner makes these folders, all at once. If they are missing, the subscription
+            or the temporary destination has ended.
     """
 
     destination: Destination
@@ -72,7 +72,7 @@ class QueueFolders:
     view: str = ""
     requeues: bool = False
     copy_tag: str = ""
-    whole: bool = False
+    owner_created: bool = False
 
 
 class RootLayout:
@@ -183,7 +183,7 @@ class RootLayout:
                 self._folders(topic, base),
                 text=f"{topic}|{name}",
                 copy_tag=f"{OWN}copyS={digest.hexdigest()}",
-                whole=True,
+                owner_created=True,
             )
             self._subscriptions[base] = folders
         return folders
@@ -218,7 +218,7 @@ class RootLayout:
             relative_working=self.relative(working),
             relative_target=self.relative(target),
             relative_processed=self.relative(processed),
-            whole=owner_in(destination.name) is not None,
+            owner_created=owner_in(destination.name) is not None,
         )
 
     # -- making them -------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class RootLayout:
         folders = self.queue(destination)
         if destination not in self._ensured:
             self.make(folders)
-            if not folders.whole:
+            if not folders.owner_created:
                 self._ensured.add(destination)
         return folders
 
@@ -258,7 +258,7 @@ class RootLayout:
             ProviderError: the folders cannot be made.
         """
         self._require_root()
-        if folders.whole and not os.path.isdir(folders.base):
+        if folders.owner_created and not os.path.isdir(folders.base):
             what = "the subscription" if folders.copy_tag else "the temporary destination"
             raise UnknownDestination(f"{what} {folders.text} has ended")
         self.make_new(folders)

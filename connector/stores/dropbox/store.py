@@ -88,7 +88,7 @@ class DropboxStore(Store):
 
     def create(self, channel: Channel) -> None:
         folders = self.layout.queue(channel.destination)
-        if not folders.whole:
+        if not folders.owner_created:
             self.layout.ensure(channel.destination)
             return
         self.layout.make_new(folders)

@@ -21,7 +21,7 @@ READ_ONLY: Final = "connector_read_only"
 """Option of a connection whose transaction only reads."""
 
 
-class Rows:
+class RowsParameter:
     """A list of rows as one parameter of a statement. The parameter is ``rows``, or ``rows_<column>``.
 
     Args:

@@ -105,13 +105,15 @@ class PostgresJournal(TaskJournal):
     def __init__(self, handle: PostgresHandle) -> None:
         self._connection = handle.journals.connection
         self._client = handle.journals.client
-        self._patience = handle.journals.settings.lease
+        self._retry_seconds = handle.journals.settings.lease
         self._opened = secrets.token_hex(8)
         self._event: int | None = None
         self._is_begun = False
         self._is_closing = False
         self._outcomes: dict[int, bytes | None] = {}
-        self._id = self._connection.call(lambda one: self._open(one, handle), patience=self._patience)
+        self._id = self._connection.call(
+            lambda one: self._open(one, handle), retry_seconds=self._retry_seconds
+        )
         self._connection.hold(self, self._restore)
 
     def _open(self, connection: Connection, handle: PostgresHandle) -> int:
@@ -147,7 +149,7 @@ class PostgresJournal(TaskJournal):
 
     def check(self) -> None:
         if not self._connection.call(
-            lambda one: _MAY.rows(one, {"task_id": self._id}), patience=self._patience
+            lambda one: _MAY.rows(one, {"task_id": self._id}), retry_seconds=self._retry_seconds
         ):
             raise FileNotFoundError(errno.ENOENT, _TAKEN_OVER, self._client)
 
@@ -163,7 +165,9 @@ class PostgresJournal(TaskJournal):
 
     def _write(self, statement: Statement, *, is_begun: bool = False, **values: object) -> bool:
         values = {"task_id": self._id, "at": self._event, "is_begun": is_begun, **values}
-        rows = self._connection.call(lambda one: statement.rows(one, values), patience=self._patience)
+        rows = self._connection.call(
+            lambda one: statement.rows(one, values), retry_seconds=self._retry_seconds
+        )
         return bool(rows)
 
     def _restore(self, connection: Connection) -> None:

@@ -94,17 +94,17 @@ class SharedConnection:
                 found = _shared[settings] = cls(settings)
         return found
 
-    def call(self, work: Callable[[Connection], T], *, patience: float = 0.0) -> T:
+    def call(self, work: Callable[[Connection], T], *, retry_seconds: float = 0.0) -> T:
         """Returns the result of ``work``, which must be repeatable: it runs again after a lost connection.
 
         Args:
             work: called with the connection.
-            patience: seconds to wait for a server that cannot be reached.
+            retry_seconds: to wait for a server that cannot be reached.
 
         Raises:
             OSError: the work may be done or not.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + retry_seconds
         with self._lock:
             self._used = time.monotonic()
             while True:

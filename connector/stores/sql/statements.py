@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy import literal_column as literal
 from sqlalchemy.types import BigInteger, Integer, LargeBinary, Text
 
-from connector.stores.sql.dialects import Dialect, Rows, dialect_of, same_version
+from connector.stores.sql.dialects import Dialect, RowsParameter, dialect_of, same_version
 from connector.stores.sql.schema import (
     DELIVERED,
     NEW,
@@ -85,7 +85,7 @@ def select_claims(*where: ColumnElement[bool]) -> Select[Any]:
     return select(*_OF_CLAIM, *columns).select_from(JOINED).where(*where)
 
 
-def _claim(dialect: Dialect, candidates: Rows | None = None, *, by_group: bool = False) -> Any:
+def _claim(dialect: Dialect, candidates: RowsParameter | None = None, *, by_group: bool = False) -> Any:
     """Claims up to ``limit`` messages, best first. Claims nothing for a client that was taken over from.
 
     Args:
@@ -126,7 +126,9 @@ def _claim(dialect: Dialect, candidates: Rows | None = None, *, by_group: bool =
     return statement.returning(*_OF_CLAIM, *columns, dialect.now.label("now"))
 
 
-def _candidates(dialect: Dialect, candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
+def _candidates(
+    dialect: Dialect, candidates: RowsParameter | None, is_known: ColumnElement[bool]
+) -> FromClause:
     """The references to claim, locked, with their ``place``.
 
     A reference whose message another program has removed is left out on PostgreSQL, where the claim would not
@@ -142,7 +144,7 @@ def _candidates(dialect: Dialect, candidates: Rows | None, is_known: ColumnEleme
     return select(picked.c.id, place.label("place")).subquery("numbered")
 
 
-def _candidates_by_group(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
+def _candidates_by_group(candidates: RowsParameter | None, is_known: ColumnElement[bool]) -> FromClause:
     """The same, without groups that other clients hold.
 
     A message stays if an earlier message of its group was locked or has changed, and so was not picked.
@@ -207,9 +209,9 @@ class Statements:
         self._made = partial(Statement, dialect.name)
         self.now = select(dialect.now)
         self.mark = select(dialect.mark)
-        self.pairs = Rows(dialect, id=BigInteger, version=BigInteger)
+        self.pairs = RowsParameter(dialect, id=BigInteger, version=BigInteger)
         """References by ``id`` and ``version``."""
-        self.names = Rows(dialect, name=Text)
+        self.names = RowsParameter(dialect, name=Text)
         """Channels by name."""
         self._write_channels(dialect)
         self._write_readers(dialect)
@@ -304,14 +306,14 @@ class Statements:
         if dialect.name == "sqlite":  # which has no DELETE with another table
             is_gone = reference.c.id.in_(select(reference.c.id).where(is_gone))
         self._remove = self._made(delete(reference).where(is_gone).returning(*columns))
-        self._numbers = Rows(dialect, id=BigInteger)
+        self._numbers = RowsParameter(dialect, id=BigInteger)
         is_used = exists().where(reference.c.message == message.c.id)
         gone = message.c.id.in_(select(self._numbers.source.c.id))
         self._remove_messages = self._made(delete(message).where(gone, ~is_used))
         self._is_array = dialect.name == "postgresql"
         values: Any = {"application": bindparam("application_", type_=Text), "changed": dialect.transaction}
         if self._is_array:
-            values["key"] = Rows(dialect, key=LargeBinary).source.c.key
+            values["key"] = RowsParameter(dialect, key=LargeBinary).source.c.key
             published_ = insert(published).inline().from_select(list(values), select(*values.values()))
         else:
             published_ = insert(published).inline().values(**values, key=bindparam("key_"))
@@ -320,7 +322,7 @@ class Statements:
     def _write_sends(self, dialect: Dialect) -> None:
         self.send = insert(reference).values(changed=dialect.transaction)
         self.prepare = self.send.values(state=NOT_COMMITTED)
-        self.handles = Rows(dialect, owner=Text, key=Text)
+        self.handles = RowsParameter(dialect, owner=Text, key=Text)
         """Prepared messages by ``owner`` and ``key``."""
         given = self.handles.source.c
         owned = (reference.c.owner == given.owner, reference.c.key == given.key, IS_PREPARED)
