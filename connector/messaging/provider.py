@@ -111,6 +111,8 @@ class Connection(Protocol):
             CapabilityError: the capability ``transactions``: the client library of a broker chooses the ids.
         """
 
+    # -- take ----------------------------------------------------------------------------------------
+
     def poller(
         self,
         source: Destination | TopicSubscription,
@@ -148,52 +150,6 @@ class Connection(Protocol):
             ProviderError: the poller or the subscription cannot be made.
         """
 
-    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
-        """Removes a durable subscription, shared or not, with all messages, also those put aside.
-
-        Returns:
-            the subscription as it was at its end. A warning in the log gives the numbers of messages.
-
-        Raises:
-            SubscriptionError: there is no subscription of this name, or it has a consumer or an
-                unacknowledged message.
-        """
-
-    def subscriptions(self) -> Sequence[SubscriptionInfo]:
-        """Returns all subscriptions of every client, by topic, name and client id.
-
-        Returns none if a broker does not tell. The same holds for :meth:`names` and :meth:`destinations`.
-        """
-
-    def names(self) -> Sequence[Destination]:
-        """Returns all queues and topics, also temporary ones, by kind and name. No virtual destinations."""
-
-    def destinations(self) -> Sequence[DestinationInfo]:
-        """Returns queues and topics, by kind and name: no virtual ones, temporary ones of this client."""
-
-    def temporary(self, kind: str) -> Destination:
-        """Makes a temporary ``queue`` or ``topic``, which ends with this connection.
-
-        Any client may send to the destination.
-
-        After a crash of this client no client sends to the destination or consumes from it any more. The
-        destination stays visible until a client takes over.
-
-        Raises:
-            CapabilityError: the provider has no temporary destinations.
-        """
-
-    def delete_temporary(self, destination: Destination) -> None:
-        """Ends a temporary destination of this connection, with all messages in it.
-
-        Claimed messages of the destination go, too: they cannot be read or settled any more. A poller of
-        another connection raises ProviderError from then on. The end of the connection has the same effect.
-
-        Raises:
-            DestinationError: the destination is not temporary, belongs to another connection, or has ended.
-            SubscriptionError: the destination has a consumer, of this connection or another of its origin.
-        """
-
     def wait(self, seconds: float) -> None:
         """Waits ``seconds`` at most until a message may have arrived for a poller of this connection."""
 
@@ -208,38 +164,7 @@ class Connection(Protocol):
         Does nothing after :meth:`close`.
         """
 
-    def check(self) -> None:
-        """Checks that the provider is still there. Cheap, called whenever no message waits.
-
-        Raises:
-            ProviderError: the provider is out of reach.
-        """
-
-    def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
-        """Claims a message that lies in an in-progress destination without a living owner.
-
-        Returns None if the message is gone.
-
-        Without the capability ``in_progress``, this method, :meth:`leave_unowned` and :meth:`unowned` find
-        nothing.
-
-        The message counts as delivered once more, because it may have been delivered. A message that waits
-        (:attr:`Claim.waits`), or that :meth:`leave_unowned` has counted, is not counted again.
-
-        Raises:
-            ProviderError: the message cannot be taken.
-        """
-
-    def leave_unowned(self, claim: Claim) -> None:
-        """Leaves a dead client's message in an in-progress destination, without an owner.
-
-        The message counts as delivered once more, because it may have been delivered. A client that moves the
-        message back sees this count. A message that waits, or was left before, does not count again. A
-        message that is gone is skipped.
-
-        Raises:
-            ProviderError: the message cannot be renamed.
-        """
+    # -- settle and send -----------------------------------------------------------------------------
 
     def settle(
         self,
@@ -294,6 +219,18 @@ class Connection(Protocol):
             ProviderError: nothing was sent.
         """
 
+    def access(self) -> AccessSpec:
+        """Returns the recipe by which a task reads the claims of this client and prepares messages."""
+
+    # -- look ----------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Checks that the provider is still there. Cheap, called whenever no message waits.
+
+        Raises:
+            ProviderError: the provider is out of reach.
+        """
+
     def browse(
         self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
@@ -312,8 +249,55 @@ class Connection(Protocol):
             UnknownDestination: there is no such destination. Raised by the call, not by the first message.
         """
 
-    def access(self) -> AccessSpec:
-        """Returns the recipe by which a task reads the claims of this client and prepares messages."""
+    def names(self) -> Sequence[Destination]:
+        """Returns all queues and topics, also temporary ones, by kind and name. No virtual destinations."""
+
+    def destinations(self) -> Sequence[DestinationInfo]:
+        """Returns queues and topics, by kind and name: no virtual ones, temporary ones of this client."""
+
+    def subscriptions(self) -> Sequence[SubscriptionInfo]:
+        """Returns all subscriptions of every client, by topic, name and client id.
+
+        Returns none if a broker does not tell. The same holds for :meth:`names` and :meth:`destinations`.
+        """
+
+    # -- subscriptions and destinations that end -----------------------------------------------------
+
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
+        """Removes a durable subscription, shared or not, with all messages, also those put aside.
+
+        Returns:
+            the subscription as it was at its end. A warning in the log gives the numbers of messages.
+
+        Raises:
+            SubscriptionError: there is no subscription of this name, or it has a consumer or an
+                unacknowledged message.
+        """
+
+    def temporary(self, kind: str) -> Destination:
+        """Makes a temporary ``queue`` or ``topic``, which ends with this connection.
+
+        Any client may send to the destination.
+
+        After a crash of this client no client sends to the destination or consumes from it any more. The
+        destination stays visible until a client takes over.
+
+        Raises:
+            CapabilityError: the provider has no temporary destinations.
+        """
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """Ends a temporary destination of this connection, with all messages in it.
+
+        Claimed messages of the destination go, too: they cannot be read or settled any more. A poller of
+        another connection raises ProviderError from then on. The end of the connection has the same effect.
+
+        Raises:
+            DestinationError: the destination is not temporary, belongs to another connection, or has ended.
+            SubscriptionError: the destination has a consumer, of this connection or another of its origin.
+        """
+
+    # -- recover -------------------------------------------------------------------------------------
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
         """Yields the dead clients that this client takes over from, after finishing their committed records.
@@ -337,6 +321,32 @@ class Connection(Protocol):
         A message that does not name its original queue belongs to the in-progress destination itself.
         """
 
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
+        """Claims a message that lies in an in-progress destination without a living owner.
+
+        Returns None if the message is gone.
+
+        Without the capability ``in_progress``, this method, :meth:`leave_unowned` and :meth:`unowned` find
+        nothing.
+
+        The message counts as delivered once more, because it may have been delivered. A message that waits
+        (:attr:`Claim.waits`), or that :meth:`leave_unowned` has counted, is not counted again.
+
+        Raises:
+            ProviderError: the message cannot be taken.
+        """
+
+    def leave_unowned(self, claim: Claim) -> None:
+        """Leaves a dead client's message in an in-progress destination, without an owner.
+
+        The message counts as delivered once more, because it may have been delivered. A client that moves the
+        message back sees this count. A message that waits, or was left before, does not count again. A
+        message that is gone is skipped.
+
+        Raises:
+            ProviderError: the message cannot be renamed.
+        """
+
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         """Removes messages whose retention is over. A copy that a client has claimed stays.
 
@@ -346,6 +356,8 @@ class Connection(Protocol):
             retentions: of queues that have copies of an adapter. A client that is no adapter removes none.
             seconds: time limit, approximate.
         """
+
+    # -- end -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Ends the connection with all its pollers and temporary destinations.

@@ -30,7 +30,10 @@ class AdapterProvider(Provider, Protocol):
     This is a separate contract, because a program that only uses messages does not need these operations.
     :class:`ProviderKind` makes this provider from adapter.yaml, and a :class:`Provider` from a URL. All these
     operations look without a connection. So an operator can look while adapters work, and when no adapter can
-    start. A remote provider asks the broker.
+    start.
+
+    A class of a provider that other processes cannot see, or whose broker does not tell, inherits the answers
+    below: there is nothing to see, and nobody to be declared dead.
     """
 
     def check(self) -> bool:
@@ -45,6 +48,7 @@ class AdapterProvider(Provider, Protocol):
 
     def clients(self) -> Sequence[ClientNote]:
         """Returns the clients that live, or are dead and not taken over. Connects nothing. Never raises."""
+        return []
 
     def batches(self, in_progress: Destination | None) -> Sequence[BatchNote]:
         """Returns the open claims of all clients, by client and batch. Connects nothing.
@@ -52,6 +56,7 @@ class AdapterProvider(Provider, Protocol):
         Raises:
             ProviderError: this user may not look.
         """
+        return []
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
         """Returns the number of messages that wait in a queue or a subscription, and the time of the oldest.
@@ -61,9 +66,11 @@ class AdapterProvider(Provider, Protocol):
         Raises:
             ProviderError: this user may not look.
         """
+        return WaitingNote(0, None)
 
     def existing_state(self, application: str) -> StateStore:
         """Returns the same store as :meth:`Provider.state`, for looking only. Makes nothing."""
+        return self.state(application)
 
     def declare_dead(self, client_id: str) -> ClientState | None:
         """Marks a client as dead whose lock never comes free, on an operator's word.
@@ -77,6 +84,7 @@ class AdapterProvider(Provider, Protocol):
         Raises:
             ProviderError: the client cannot be marked.
         """
+        return {one.client_id: one.state for one in self.clients()}.get(client_id)
 
     def existing(self) -> Connection:
         """Opens a connection that only looks and makes nothing.
@@ -84,6 +92,7 @@ class AdapterProvider(Provider, Protocol):
         Raises:
             ProviderError: the provider does not exist yet.
         """
+        return self.connect()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Final
 
 from connector.brokers.engine.broker import ASSUMED_DELIVERIES, BrokerClient
@@ -13,10 +12,8 @@ from connector.brokers.engine.held import HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.state import RemoteState
 from connector.messaging.destination import Destination
-from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
-from connector.messaging.subscription import TopicSubscription
 
 COMMIT_QUEUE: Final = "connector.{application}.commits"
 HELD_QUEUE: Final = "connector.{application}.held"
@@ -78,9 +75,6 @@ class RemoteProvider(AdapterProvider):
     def state(self, application: str) -> RemoteState:
         return RemoteState(self._state_directory, application)
 
-    def existing_state(self, application: str) -> RemoteState:
-        return self.state(application)
-
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> RemoteConnection:
@@ -112,22 +106,3 @@ class RemoteProvider(AdapterProvider):
         if self._commit_queue_name is None:
             return None
         return Destination("queue", self._commit_queue_name.replace("{application}", application))
-
-    def existing(self) -> RemoteConnection:
-        return self.connect()
-
-    def clients(self) -> Sequence[ClientNote]:
-        """Returns no clients: a broker does not tell."""
-        return []
-
-    def declare_dead(self, client_id: str) -> ClientState | None:
-        """Returns None: the broker itself finds out that a client is dead."""
-        return None
-
-    def batches(self, in_progress: Destination | None) -> Sequence[BatchNote]:
-        """Returns no batches: a broker does not show claimed messages."""
-        return []
-
-    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """Returns 0: a broker does not count messages for its clients."""
-        return WaitingNote(0, None)

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.notes import ClientNote, ClientState
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
-from connector.messaging.subscription import TopicSubscription
 from connector.state.directory import StateDirectory
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.registry import ClientInfo
@@ -126,30 +125,9 @@ class MemoryProvider(AdapterProvider):
                 for one in self._memory.clients.values()
             ]
 
-    def declare_dead(self, client_id: str) -> ClientState | None:
-        """Returns the state of the client and changes nothing: within a process, dead clients are known."""
-        states = {one.client_id: one.state for one in self.clients()}
-        return states.get(client_id)
-
-    def batches(self, in_progress: Destination | None) -> list[BatchNote]:
-        """Returns no batches, because only this process can see these messages."""
-        return []
-
-    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """Returns 0, because only this process can see these messages."""
-        return WaitingNote(0, None)
-
-    def existing_state(self, application: str) -> StateDirectory:
-        """Returns the same as :meth:`state`."""
-        return self.state(application)
-
     def check(self) -> bool:
         """Returns True: nothing needs to be made."""
         return True
-
-    def existing(self) -> LocalConnection:
-        """Opens a connection like any other."""
-        return self.connect()
 
     def refuse(self, destination: Destination, reason: str = "refused by a test") -> None:
         """Refuses all messages to a destination, so that a test sees the failure."""
