@@ -1,4 +1,9 @@
-"""The declarations in the files of an XML Schema (W3C XML Schema 1.0), by their namespaces and names."""
+"""The declarations in the files of an XML Schema (W3C XML Schema 1.0), by their namespaces and names.
+
+The package xmlschema reads schemas, too. It is not used, because its time and memory grow with the square of
+a choice: 4,000 elements take 10 s and 865 MB there, and 0.03 s here. A draft also needs the parts of a schema
+that has mistakes.
+"""
 
 from __future__ import annotations
 
