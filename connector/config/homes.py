@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -12,6 +11,7 @@ from connector.config.metaobject_model import BusinessObjectDocument, HandlerDoc
 from connector.config.model import AdapterFile
 from connector.config.provider_section import provider_sections
 from connector.config.sinks import SINKS
+from connector.declare.reading import fields_by_key, section_in
 from connector.declare.section import ProviderSection
 
 _MOST = 4
@@ -78,21 +78,8 @@ def _by_key(found: list[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _fields(model: type[BaseModel], place: str) -> Iterator[tuple[str, str, type[BaseModel]]]:
     """Yields each key of a section and of the sections in it, with its place and the model of the place."""
-    for name, info in model.model_fields.items():
-        key = info.alias or name
+    for key, field in fields_by_key(model).items():
         yield key, place, model
-        inner, repeated = _section_in(info.annotation)
+        inner, repeated = section_in(field.annotation)
         if inner is not None:
             yield from _fields(inner, f"{place}.{key}{repeated}".lstrip("."))
-
-
-def _section_in(annotation: Any) -> tuple[type[BaseModel] | None, str]:
-    """Returns the section that an annotation means, and the words for a section that is one of several."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation, ""
-    repeated = {dict: ".NAME", list: "[]", tuple: "[]"}.get(get_origin(annotation), "")
-    for argument in get_args(annotation):
-        inner, more = _section_in(argument)
-        if inner is not None:
-            return inner, repeated + more
-    return None, ""

@@ -15,7 +15,7 @@ from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
 from connector.config.subscription_reading import ReadEntry
 from connector.declare.problem_reporter import ProblemReporter
-from connector.declare.reading import Reading, find, node_at
+from connector.declare.reading import Reading, find, is_misspelt, node_at
 from connector.declare.tree import Items, Table
 from connector.formats.catalogue import Catalogue
 from connector.formats.checks import check_single_attribute
@@ -245,9 +245,8 @@ class Lint:
         # A wrong URL leaves out its database, which is there all the same.
         node = node_at(self.reporter.tree, ("databases",))
         known = list(node.entries) if isinstance(node, Table) else []
-        others = [key for key in self.reporter.tree.entries if key not in AdapterFile.model_fields]
-        if any(nearest(key, ["databases"]) for key in others):
-            return  # a misspelt section is reported as an unknown key already
+        if is_misspelt("databases", self.reporter.tree, AdapterFile.model_fields):
+            return
         if name is None or name in self.file.databases or name in known:
             return
         self.reporter.add(

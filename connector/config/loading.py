@@ -25,7 +25,7 @@ from connector.declare.environment import fill_in
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position, Problems
-from connector.declare.reading import Location, field_names, find, read_section, report_missing
+from connector.declare.reading import Location, field_names, find, is_misspelt, read_section, report_missing
 from connector.declare.section import ProviderSection
 from connector.declare.tree import Items, Leaf, Table, is_absent, kind_of, read_file
 from connector.declare.value_types import resolve
@@ -35,7 +35,6 @@ from connector.java import find_java
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
-from connector.text.names import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +204,7 @@ def _read(
         return None
     collected = collect(_metaobject_sources(complete, directory, display), problems, home_of)
     # A misspelt key may hold the definitions that other sections refer to.
-    misspelt = any(nearest(key, ["metaobjects"]) for key in filled.entries if key not in _SECTIONS)
-    collected.incomplete |= misspelt
+    collected.incomplete |= is_misspelt("metaobjects", filled, _SECTIONS)
     catalogue = _catalogue(complete, read, directory, problems)
     quoting = read.connector.response_selector_quoting
     metaobjects = check_metaobjects(collected, catalogue, directory, quoting)
@@ -285,7 +283,7 @@ def _complete(root: Table, problems: Problems) -> Table:
                 report_missing(key, node, known, f"{section}.{key}", position, problems)
         elif node is None or is_absent(node):
             # A misspelt section is reported as an unknown key already.
-            if not any(nearest(key, [section]) for key in complete.entries if key not in _SECTIONS):
+            if not is_misspelt(section, complete, _SECTIONS):
                 position = complete.keys[section].position if section in complete.keys else root.position
                 problems.add(position, section, f"{section} is missing", f"the section {section}")
             node, missing = (

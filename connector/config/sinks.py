@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
+from connector.declare.reading import fields_by_key
 from connector.plugins import Registry
 from connector.sinks.contract import ENTRY_POINTS
 from connector.sinks.subscription_model import ExternalEntry, PreparedEntry, SinkEntry, TransactionalEntry
@@ -20,7 +21,7 @@ def _mistake(key: str, entry: Any) -> str:
         )
     if inspect.isabstract(entry):
         return f"lacks {', '.join(sorted(entry.__abstractmethods__))}"
-    own = next((field for name, field in entry.model_fields.items() if key in (field.alias, name)), None)
+    own = fields_by_key(entry).get(key)
     if own is None or not own.is_required():
         return f"has no needed field {key!r}: one with the name of the entry point, without a default"
     return ""

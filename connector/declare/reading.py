@@ -6,12 +6,13 @@ other mistake, neither here nor in the checks that compare sections.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from connector.declare.problems import Position, Problems
@@ -94,7 +95,7 @@ def read_section(
 
 
 def report_missing(
-    key: str, section: Table, known: Sequence[str], path: str, position: Position, problems: Problems
+    key: str, section: Table, known: Collection[str], path: str, position: Position, problems: Problems
 ) -> None:
     """Reports a needed key that a section lacks.
 
@@ -106,9 +107,17 @@ def report_missing(
     """
     given = section.entries.get(key)
     is_unset = isinstance(given, Leaf) and given.from_environment
-    unknown = [other for other in section.entries if other not in known]
-    if not is_unset and not any(nearest(other, [key]) for other in unknown):
+    if not is_unset and not is_misspelt(key, section, known):
         problems.add(position, path, f"{key} is missing", f"{key}: ...")
+
+
+def is_misspelt(key: str, section: Table, known: Collection[str]) -> bool:
+    """Tells whether an unknown key of a section resembles ``key``. It is reported as unknown already.
+
+    Args:
+        known: the keys that the section takes.
+    """
+    return any(nearest(other, [key]) is not None for other in section.entries if other not in known)
 
 
 def _to_leave_out(
@@ -122,10 +131,8 @@ def _to_leave_out(
         return location
     # An entry without a required value is left out as a whole.
     section = model_at(model, location[:-1])
-    for name, info in section.model_fields.items() if section else ():
-        if location[-1] in (info.alias, name) and info.is_required():
-            return location[:-1]
-    return location
+    field = fields_by_key(section).get(str(location[-1])) if section else None
+    return location[:-1] if field is not None and field.is_required() else location
 
 
 def plain(node: Node, annotation: Any) -> Any:
@@ -141,7 +148,7 @@ def plain(node: Node, annotation: Any) -> Any:
     section, entries = _inside(annotation)
     fields: Mapping[str, Any] | None = None
     if section is not None:
-        fields = {info.alias or name: info.annotation for name, info in section.model_fields.items()}
+        fields = {key: field.annotation for key, field in fields_by_key(section).items()}
     return {
         key: plain(value, entries if fields is None else fields.get(key))
         for key, value in node.entries.items()
@@ -309,8 +316,12 @@ def expected_key(
 
 def field_names(model: type[BaseModel], location: Location) -> list[str]:
     """Returns the keys that the section at ``location`` of ``model`` takes."""
-    section = model_at(model, location) or model
-    return [info.alias or name for name, info in section.model_fields.items()]
+    return list(fields_by_key(model_at(model, location) or model))
+
+
+def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Returns the fields of a section by their keys in the file."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
@@ -318,19 +329,21 @@ def model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | No
     inside: Any = model
     for step in location:
         if isinstance(inside, type) and issubclass(inside, BaseModel):
-            fields = inside.model_fields
-            inside = next((f.annotation for n, f in fields.items() if step in (f.alias, n)), None)
-            if inside is None:
+            field = fields_by_key(inside).get(str(step))
+            if field is None:
                 return None
+            inside = field.annotation
     # The keys of dictionaries and the positions in lists lead to the model of the entries.
-    return _model_in(inside)
+    return section_in(inside)[0]
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def section_in(annotation: Any) -> tuple[type[BaseModel] | None, str]:
+    """Returns the section that an annotation means, and the words for a section that is one of several."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        inner = _model_in(argument)
+        return annotation, ""
+    repeated = {dict: ".NAME", list: "[]", tuple: "[]"}.get(get_origin(annotation), "")
+    for argument in get_args(annotation):
+        inner, more = section_in(argument)
         if inner is not None:
-            return inner
-    return None
+            return inner, repeated + more
+    return None, ""
