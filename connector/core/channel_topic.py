@@ -177,16 +177,16 @@ class TopicChannel(Channel):
     def _browse(self) -> list[Message]:
         with self._session.lock:
             delivered = [delivery.reference for delivery in self._delivered.all()]
-            return _loaded([*self._new(), *delivered])
+            return _load_each([*self._new(), *delivered])
 
     def _in_state(self, state: MessageState) -> list[Message]:
         with self._session.lock:
             new = self._new()
             delivered = [delivery.reference for delivery in self._delivered.all()]
             if state is MessageState.DELIVERED:
-                return _loaded(delivered)
+                return _load_each(delivered)
             held = {reference.message_id for reference in delivered}
-            return _loaded([reference for reference in new if reference.message_id not in held])
+            return _load_each([reference for reference in new if reference.message_id not in held])
 
     def _close(self) -> None:
         for share in self._shares:
@@ -199,7 +199,7 @@ class TopicChannel(Channel):
         self._shares = ()
 
 
-def _loaded(references: list[Reference]) -> list[Message]:
+def _load_each(references: list[Reference]) -> list[Message]:
     """Returns each message once, in the order of delivery."""
     found: dict[str, Message] = {}
     for reference in sorted(references):

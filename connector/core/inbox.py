@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from connector.core.acknowledgement import POLICIES
 from connector.core.channel_receiver import Receiver, Reference
 from connector.core.consumer import SessionConsumer
-from connector.core.ledger import MAX_BODY, Delivery, Ledger, load
+from connector.core.ledger import Delivery, Ledger
 from connector.core.session_owner import SessionOwner
 from connector.core.takeover import try_take_over
 from connector.core.transaction import SessionTransaction
@@ -18,6 +19,8 @@ from connector.messaging.client import AcknowledgeMode
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
+
+_MAX_BODY: Final = 1 << 40
 
 
 class Inbox:
@@ -76,9 +79,11 @@ class Inbox:
             try_take_over(self._connection, at_start=False)
         return self.ledger.take(consumer.poller, most)
 
-    def load(self, delivery: Delivery, max_body: int = MAX_BODY) -> Message:
+    def load(self, delivery: Delivery, max_body: int = _MAX_BODY) -> Message:
         """Reads a message. Raises the errors of :meth:`connector.messaging.access.MessageAccess.load`."""
-        return load(self._access, delivery.claim, max_body)
+        message = self._access.load(delivery.claim.reference, max_body)
+        message.destination = str(delivery.claim.destination)
+        return message
 
     def settle(self, deliveries: Sequence[Delivery]) -> None:
         """Settles deliveries together, each as its ``settlement`` says, whatever the mode.
@@ -104,7 +109,7 @@ class Inbox:
             if self.transaction is not None:
                 self.transaction.acknowledge(delivery)
             try:
-                return delivery, load(self._access, delivery.claim)
+                return delivery, self.load(delivery)
             except LookupError:  # removed by hand between claim and read
                 self.ledger.remove(delivery)
             except ProviderError:

@@ -9,14 +9,10 @@ from typing import Final
 
 from connector.core.channel_receiver import Reference
 from connector.errors import ClaimLost
-from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
-from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import Prepared, Settlement
-
-MAX_BODY: Final = 1 << 40
 
 
 class DeliveryState(Enum):
@@ -80,13 +76,6 @@ class Delivery:
         """Whether the receiver can ask for the message once more."""
         is_answered = self.is_handled or self.is_acknowledged or self.in_transactions
         return self.state is DeliveryState.OPEN and not is_answered
-
-
-def load(access: MessageAccess, claim: Claim, max_body: int = MAX_BODY) -> Message:
-    """Reads the message of a claim. Raises the errors of :meth:`MessageAccess.load`."""
-    message = access.load(claim.reference, max_body)
-    message.destination = str(claim.destination)
-    return message
 
 
 class Ledger:
