@@ -7,9 +7,8 @@ from typing import Any, Final
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.definition import Field, Schema
 from connector.businessobjects.instance import BusinessObject, object_of
-from connector.businessobjects.types import HELD_AS_TEXT, text_of
 from connector.errors import MalformedData
-from connector.formats.plan import Item, Plan, body_fields, takes_any_text
+from connector.formats.plan import AttributeRun, Item, Plan, body_fields, takes_any_text
 from connector.text.names import shown
 
 TYPE: Final = "BusinessObject"
@@ -63,8 +62,7 @@ class Columns(Plan[Column]):
         for index, column in enumerate(self.items):
             self._group.add(column, index)
         self.type_names = [name for name in (TYPE, VERB) if name not in self.by_name]
-        types = [column.field.attribute.type for column in self.items]
-        self._typed = [index for index, type_name in enumerate(types) if type_name not in HELD_AS_TEXT]
+        self._typed = AttributeRun(list(self.items)).typed
 
     def _collect(
         self, group: _Group, prefix: str, path: tuple[Field, ...], around: tuple[Schema, ...]
@@ -109,10 +107,10 @@ class Columns(Plan[Column]):
         """
         texts: list[Any] = [None] * len(self.names)
         self._group.put(bo, texts)
-        for index in self._typed:
+        for index, to_text in self._typed:
             value = texts[index]
             if value is not None:
-                texts[index] = text_of(value)
+                texts[index] = to_text(value)
         return texts
 
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from connector.businessobjects.definition import Definitions, Field, Schema
-from connector.businessobjects.types import HELD_AS_TEXT, TEXTS
+from connector.businessobjects.types import DECIMAL, HELD_AS_TEXT, TEXTS, text_of
 from connector.text.names import did_you_mean, shown
 
 MAX_DEPTH: Final = 200
 """Levels of objects in a body."""
+_BOOLEANS: Final[dict[Any, str]] = {True: "true", False: "false", "": ""}
 TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 
 
@@ -29,11 +30,14 @@ class Item:
         name: its name in the format.
     """
 
-    __slots__ = ("field", "name")
+    __slots__ = ("field", "name", "to_text")
 
     def __init__(self, field: Field, name: str) -> None:
         self.field = field
         self.name = name
+        type_name = field.attribute.type
+        self.to_text = None if field.child is not None or type_name in HELD_AS_TEXT else _to_text(type_name)
+        """Returns the text of a value. None for a child, and for a type whose values are texts."""
 
 
 ItemT = TypeVar("ItemT", bound=Item)
@@ -60,8 +64,8 @@ class AttributeRun(Generic[ItemT]):
             if item.field.from_text is not None and not takes_any_text(item.field)
         ]
         """By index, the converters of the attributes that not every text fits."""
-        self.typed = [i for i, item in enumerate(items) if item.field.attribute.type not in HELD_AS_TEXT]
-        """The indexes of the attributes whose values are no texts."""
+        self.typed = [(i, item.to_text) for i, item in enumerate(items) if item.to_text is not None]
+        """By index, what writes the values that are no texts."""
 
 
 class Plan(Generic[ItemT]):
@@ -94,6 +98,13 @@ class Plan(Generic[ItemT]):
         if given is not None:
             return f"the attribute {name} of {self.name} is {shown(given)} in {format}"
         return f"no such attribute in {self.name}{did_you_mean(name, self.by_name)}"
+
+
+def _to_text(type_name: str) -> Callable[[Any], str]:
+    """Returns a function that does what :func:`text_of` does, for the values of one type."""
+    if type_name == "Boolean":
+        return _BOOLEANS.__getitem__
+    return text_of if type_name == DECIMAL else str
 
 
 def _parts(items: Iterable[ItemT]) -> list[AttributeRun[ItemT] | ItemT]:

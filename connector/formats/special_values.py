@@ -80,10 +80,10 @@ class SpecialValues:
             MalformedData: a text would be read as another value.
         """
         texts = bo.values_of(run.names)
-        for index in run.typed:
+        for index, to_text in run.typed:
             value = texts[index]
             if value is not None:
-                texts[index] = text_of(value)
+                texts[index] = to_text(value)
         if self._not_a_value.isdisjoint(texts):
             return texts
         values = zip(run.names, bo.values_of(run.names), strict=True)

@@ -181,8 +181,8 @@ class XmlWriter:
                     out.append(names.nil(item))
                 continue
             if item.is_plain:
-                if type(value) is not str:
-                    value = text_of(value)
+                if item.to_text is not None:
+                    value = item.to_text(value)
                 elif _SPECIAL.search(value) is not None:
                     value = value.translate(_ESCAPES)
                 inner = tags[item]
