@@ -177,6 +177,8 @@ class RecordHandler(DataHandler):
             count = self.special.count(field, self.take_count(cursor, item))
         except Missing as missing:
             self.fail(cursor.place, f"{missing} {field.name} of {plan.name}")
+        except MalformedData:  # a ValueError, too
+            raise
         except ValueError as error:
             self.fail(start, f"{plan.name}: {field.name}: {error}")
         if count is None:
@@ -202,6 +204,8 @@ class RecordHandler(DataHandler):
             what = "value" if field.child is None else "the name of object"
             number = f"{what} {len(found) + 1} of {count}"
             self.fail(cursor.place, f"{missing} {number} of {field.name} of {plan.name}")
+        except MalformedData:
+            raise
         except ValueError as error:
             self.fail(start, f"{plan.name}: {field.name}[{len(found)}]: {error}")
         if field.many:

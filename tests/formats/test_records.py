@@ -1,0 +1,131 @@
+"""Records: one walk reads and writes every format with one value after the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.formats.datahandler import Hint
+from connector.formats.plan import MAX_DEPTH, Item
+from connector.formats.records import NAME, VERB, Cursor, Missing, RecordHandler
+from connector.testing.datahandlers import sample_definitions
+
+DEFINITIONS = sample_definitions()
+
+
+class Words(RecordHandler):
+    """Words with a space between two."""
+
+    unit = "word"
+    mime_types = ("text/x-words",)
+    options = ()
+
+    def split(self, text: str) -> list[str]:
+        return text.split(" ")
+
+    def take(self, cursor: Cursor, slot: Item | str) -> str:
+        if cursor.place == len(cursor.texts):
+            raise Missing("no word is left, expected")
+        cursor.place += 1
+        word: str = cursor.texts[cursor.place - 1]
+        return word
+
+    def put(self, texts: list[str], slot: Item | str, text: str, place: str) -> None:
+        if " " in text:
+            raise MalformedData(f"{place} has a space")
+        texts.append(text)
+
+    def join(self, texts: list[str], bo: BusinessObject) -> str:
+        return " ".join(texts)
+
+
+WORDS = Words({"CxIgnore": "-", "CxBlank": "blank", "charset": ""}, DEFINITIONS)
+
+
+def test_children_and_lists_stand_behind_their_number() -> None:
+    values = {"ArticleId": "A1", "Tag": ["x", ""], "Size": [], "Part": [{"Name": "n"}]}
+    bo = BusinessObject(DEFINITIONS, "Article", "Create", values)
+    body = WORDS.to_body(bo)
+    assert body == b"Article Create A1 2 x blank 0 - - - - - 1 Article  - - - - - - - - - n -"
+    assert WORDS.to_business_object(body, None) == bo
+
+
+def test_a_child_is_one_object_or_none() -> None:
+    for home in ({"City": "Oslo", "Before": {"City": "Rome"}}, None):
+        bo = BusinessObject(DEFINITIONS, "Customer", "Update", {"CustomerId": "C", "Home": home})
+        assert WORDS.to_business_object(WORDS.to_body(bo), None) == bo
+    assert "Home" not in WORDS.to_business_object(b"Customer Update" + b" -" * 8 + b" 0 -", None)
+
+
+def test_a_rule_dictates_object_and_verb() -> None:
+    bo = WORDS.to_business_object("Customer Create hello", Hint("Note", "Update"))
+    assert (bo.type, bo.verb, bo.as_dict()) == ("Note", "Update", {"Text": "hello"})
+    assert WORDS.to_business_object("Any Create hello", Hint("Note")).verb == "Create"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (" ", "the body is empty"),
+        ("Note", "word 2: no word is left, expected the verb of Note"),
+        ("Note Create", "word 3: no word is left, expected Text of Note"),
+        ("Note Create a b c", "word 4: found 2 more words after the last one of Note"),
+        ("Address  x Oslo -", "word 3: Address: AddressID: found the text 'x', expected an integer"),
+        ("Address  1 Oslo many", "word 5: Address: Before: found 'many', expected a number of objects"),
+        ("Address  1 Oslo 2", "word 5: Address: Before: found 2 objects, expected at most one"),
+        ("Address  1 Oslo 1", "word 6: no word is left, expected the name of object 1 of 1 of Before"),
+        ("Address  1 Oslo 1 Note", "word 6: Address: Before: found 'Note', expected the object Address"),
+        ("Article  A 2 x", "word 6: no word is left, expected value 2 of 2 of Tag of Article"),
+        ("Article  A 2 x -", "word 6: Article: Tag[1]: found a value that is not set"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place(body: str, reason: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        WORDS.to_business_object(body, None)
+    assert str(refused.value).startswith(reason)
+
+
+def test_a_body_that_names_no_object_is_unknown() -> None:
+    for body in (" Create a", "Nobody Create a"):
+        with pytest.raises(UnknownBusinessObject):
+            WORDS.to_business_object(body, None)
+
+
+def test_objects_are_nested_as_deeply_as_the_limit_and_no_deeper() -> None:
+    def nested(levels: int) -> BusinessObject:
+        outermost = innermost = BusinessObject(DEFINITIONS, "Address")
+        for _ in range(levels - 1):
+            innermost = innermost.add("Before")
+        return outermost
+
+    body = WORDS.to_body(nested(MAX_DEPTH))
+    assert WORDS.to_business_object(body, None) == nested(MAX_DEPTH)
+    with pytest.raises(MalformedData, match="Address is nested deeper than 200 levels"):
+        WORDS.to_body(nested(MAX_DEPTH + 1))
+    start, end = b"Address  - - 1 ", b"Address  - - -"
+    with pytest.raises(MalformedData, match=r"^word 1001: nested deeper than 200 levels$"):
+        WORDS.to_business_object(start * MAX_DEPTH + end, None)
+
+
+def test_what_the_format_cannot_hold_is_named_with_its_place() -> None:
+    for values, place in (
+        ({"ArticleId": "a b"}, "Article: ArticleId has a space"),
+        ({"Tag": ["a", "b c"]}, r"Article: Tag\[1\] has a space"),
+        ({"Part": [{"Name": "n m"}]}, "Article: Name has a space"),
+    ):
+        with pytest.raises(MalformedData, match=place):
+            WORDS.to_body(BusinessObject(DEFINITIONS, "Article", "Create", values))
+
+
+def test_a_format_is_asked_for_each_text_by_what_it_is() -> None:
+    asked: list[str] = []
+
+    class Asking(Words):
+        def take(self, cursor: Cursor, slot: Item | str) -> str:
+            asked.append(slot if isinstance(slot, str) else slot.name)
+            return super().take(cursor, slot)
+
+    handler = Asking({"CxIgnore": "-", "CxBlank": "", "charset": ""}, DEFINITIONS)
+    handler.to_business_object("Address  1 Oslo 1 Address  2 Rome -", None)
+    assert asked == [NAME, VERB, "AddressID", "City", "Before"] * 2
