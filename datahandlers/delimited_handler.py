@@ -93,8 +93,7 @@ class DelimitedHandler(RecordHandler):
         super().read_attributes(cursor, plan, values, depth)
         if not self._omits and (depth > 1 or cursor.place < len(cursor.texts)):
             event_id = self.need(cursor, plan, OBJECT_EVENT_ID, OBJECT_EVENT_ID)
-            if OBJECT_EVENT_ID in plan.schema.fields:
-                self.special.read(plan.schema.fields[OBJECT_EVENT_ID], event_id, values)
+            self.read_one(plan, OBJECT_EVENT_ID, event_id, cursor.place - 1, values)
 
     def put(self, texts: list[str], slot: Item | str, text: str, place: str) -> None:
         texts.append(text)

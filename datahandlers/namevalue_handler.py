@@ -76,7 +76,7 @@ class NameValueHandler(RecordHandler):
     def read_attributes(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
         start = cursor.place
         expected = self._count(cursor, plan) if self._counts else None
-        fields, lines = plan.schema.fields, cursor.texts
+        lines = cursor.texts
         seen = self._in_order(cursor, plan, values, depth)
         while cursor.place < len(lines):
             place = cursor.place
@@ -85,9 +85,8 @@ class NameValueHandler(RecordHandler):
             if not separator:
                 self.fail(place, f"found {shown(lines[place])}, expected NAME=VALUE")
             if name.lower() == _END:
-                if OBJECT_EVENT_ID in fields:
-                    self.special.read(fields[OBJECT_EVENT_ID], text, values)
                 cursor.place += 1
+                self.read_one(plan, OBJECT_EVENT_ID, text, place, values)
                 break
             if item is None or name in seen:
                 if depth > 1:
@@ -98,10 +97,7 @@ class NameValueHandler(RecordHandler):
                 self.read_many(cursor, plan, item, values, depth)
                 continue
             cursor.place += 1
-            try:
-                self.special.read(item.field, text, values)
-            except ValueError as error:
-                self.fail(place, f"{plan.name}: {name}: {error}")
+            self.read_one(plan, name, text, place, values)
         if expected is not None and expected != len(seen):
             self.fail(start, f"{_COUNT} is {expected}, but {plan.name} has {len(seen)} attributes here")
 
@@ -137,7 +133,7 @@ class NameValueHandler(RecordHandler):
 
     def _refuse(self, cursor: Cursor, plan: Plan[Item], name: str) -> NoReturn:
         if name not in plan.schema.fields:
-            guess = did_you_mean(name, plan.by_name)
+            guess = did_you_mean(name, plan.schema.fields)
             self.fail(cursor.place, f"{plan.name} has no attribute {shown(name)}{guess}")
         reason = "stands twice" if name in plan.by_name else plan.unknown_name(name)
         self.fail(cursor.place, f"{plan.name}: {name} {reason}")

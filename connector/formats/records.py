@@ -101,7 +101,7 @@ class RecordHandler(DataHandler):
         """Checks that no text is left after the outermost object."""
         left = len(cursor.texts) - cursor.place
         if left:
-            self.fail(cursor.place, f"found {left} more {self.unit}s after the last one of {plan.name}")
+            self.fail(cursor.place, f"found {left} more {self.unit}s after the end of {plan.name}")
 
     def fail(self, place: int, reason: str) -> NoReturn:
         raise MalformedData(f"{self.unit} {place + 1}: {reason}")
@@ -167,6 +167,15 @@ class RecordHandler(DataHandler):
         except Misfit as misfit:
             place = self.place_of(start, run, misfit.index)
             self.fail(place, f"{plan.name}: {run.names[misfit.index]}: {misfit}")
+
+    def read_one(self, plan: Plan[Item], name: str, text: str, place: int, values: dict[str, Any]) -> None:
+        """Reads the text of one attribute with a single value. Without such an attribute nothing is read."""
+        field = plan.schema.fields.get(name)
+        if field is not None:
+            try:
+                self.special.read(field, text, values)
+            except ValueError as error:
+                self.fail(place, f"{plan.name}: {name}: {error}")
 
     def read_many(
         self, cursor: Cursor, plan: Plan[Item], item: Item, values: dict[str, Any], depth: int

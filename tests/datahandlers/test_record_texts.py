@@ -308,6 +308,8 @@ def test_options_that_do_not_go_together_are_refused(
         (DelimitedHandler, {}, "Order~Create~O-1~2~1~Lane~~tea~~~hi", "field 6: Order: Line: found 'Lane'"),
         (DelimitedHandler, {}, "Order~Create~O-1~2~0~2~hi", "found 2 objects, expected at most one"),
         (DelimitedHandler, {}, "Order~Create~O-1\\", "ends after an escape character"),
+        (DelimitedHandler, {}, "Known~Create~7~12345678x", "field 4: Known: ObjectEventId: found a text of 9 characters"),
+        (NameValueHandler, {}, "BusinessObject=Known\nObjectEventId=12345678x\n", "line 2: Known: ObjectEventId: found a text of 9"),
         (FixedWidthHandler, {}, "Known".ljust(50) + "Create".ljust(20) + "ab", "character 71: the body ends after 2 of 4 characters, expected Id of Known"),
         (FixedWidthHandler, {}, "Known".ljust(50) + "Create".ljust(20) + "a".ljust(12) + "x", "character 83: found 1 more characters"),
         (FixedWidthHandler, {}, "Order".ljust(50) + "Create".ljust(20) + "a".ljust(6) + "1x".ljust(8), "character 77: Order: Total: found the text '1x'"),

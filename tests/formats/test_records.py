@@ -70,7 +70,7 @@ def test_a_rule_dictates_object_and_verb() -> None:
         (" ", "the body is empty"),
         ("Note", "word 2: no word is left, expected the verb of Note"),
         ("Note Create", "word 3: no word is left, expected Text of Note"),
-        ("Note Create a b c", "word 4: found 2 more words after the last one of Note"),
+        ("Note Create a b c", "word 4: found 2 more words after the end of Note"),
         ("Address  x Oslo -", "word 3: Address: AddressID: found the text 'x', expected an integer"),
         ("Address  1 Oslo many", "word 5: Address: Before: found 'many', expected a number of objects"),
         ("Address  1 Oslo 2", "word 5: Address: Before: found 2 objects, expected at most one"),
