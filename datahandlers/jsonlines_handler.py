@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
@@ -64,60 +64,52 @@ class JsonLinesHandler(SplittingHandler):
     def _encode(self, body: bytes) -> bytes:
         return encode(body.decode(), self._charset) if self._charset else body
 
-    def _lines(self, body: bytes | str) -> _Lines:
+    def _lines(self, body: bytes | str) -> Iterator[_Line]:
+        """Iterates over the lines of a body that are not blank."""
         text = utf8(body, self._charset)
-        return _Lines(text, len(body) - len(text) if isinstance(body, bytes) else 0)
+        skipped = len(body) - len(text) if isinstance(body, bytes) else 0
+        start = number = 0
+        while start < len(text):
+            end = text.find(b"\n", start) + 1 or len(text)
+            line, number = text[start:end], number + 1
+            if line.strip(b" \t\r\n"):
+                yield _Line(line, number, skipped + start)
+            start = end
 
-    def _objects(self, lines: _Lines, hint: Hint | None) -> Iterator[BusinessObject]:
+    def _objects(self, lines: Iterator[_Line], hint: Hint | None) -> Iterator[BusinessObject]:
         number = 0
         for line in lines:
             number += 1
             try:
-                bo = self._json.read(line, hint)
+                bo = self._json.read(line.text, hint)
             except MalformedData as error:
-                raise in_record(number, error, lines.mistake(error, line)) from None
+                raise in_record(number, error, line.mistake(error)) from None
             yield bo
         if not number:
             raise MalformedData("the body is empty, expected a JSON object in a line")
 
 
-class _Lines:
-    """The lines of a body that are not blank, one by one.
+class _Line(NamedTuple):
+    """A line of a body.
 
     Args:
-        body: the body in UTF-8.
-        skipped: the bytes of the byte order mark before the body.
+        text: in UTF-8.
+        number: from 1.
+        offset: of its first byte in the body.
     """
 
-    def __init__(self, body: bytes, skipped: int) -> None:
-        self._body = body
-        self._skipped = skipped
-        self._number = 0
-        self._start = self._end = 0
+    text: bytes
+    number: int
+    offset: int
 
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        body = self._body
-        while self._end < len(body):
-            self._number += 1
-            self._start = self._end
-            self._end = body.find(b"\n", self._start) + 1 or len(body)
-            line = body[self._start : self._end]
-            if line.strip(b" \t\r\n"):
-                return line
-        raise StopIteration
-
-    def mistake(self, error: MalformedData, line: bytes) -> str:
-        """Returns a mistake in the JSON of the last line, with its place in the body."""
+    def mistake(self, error: MalformedData) -> str:
+        """Returns a mistake in the JSON of the line, with its place in the body."""
         try:
-            line.decode("utf-8")
+            self.text.decode("utf-8")
         except UnicodeDecodeError as undecodable:
-            offset = self._skipped + self._start + undecodable.start
-            return f"the body is not UTF-8: byte {offset}, line {self._number}"
+            return f"the body is not UTF-8: byte {self.offset + undecodable.start}, line {self.number}"
         text = str(error)
         found = _PLACE.search(text)
         if found is None:
-            return f"{text}: line {self._number}"
-        return f"{text[: found.start()]}line {self._number}{found[1] or ''}"
+            return f"{text}: line {self.number}"
+        return f"{text[: found.start()]}line {self.number}{found[1] or ''}"

@@ -144,10 +144,7 @@ class RecordHandler(DataHandler):
         return bo
 
     def read_verb(self, cursor: Cursor, plan: Plan[Item]) -> str:
-        try:
-            return self.take(cursor, VERB)
-        except Missing as missing:
-            self.fail(cursor.place, f"{missing} the verb of {plan.name}")
+        return self.need(cursor, plan, VERB, "the verb")
 
     def read_attributes(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
         """Reads the attributes of an object into ``values``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 LINE_ENDS: Final = ("\r\n", "\n", "\r")
@@ -22,10 +23,6 @@ class FieldError(ValueError):
         super().__init__(text)
         self.index = index
         self.offset = offset
-
-
-class _Misplaced(Exception):
-    """A character stands where it may not stand."""
 
 
 class SeparatedValues:
@@ -232,9 +229,13 @@ class Records:
         return fields
 
     def _walk(self, record: str) -> Iterator[tuple[int, str | None]]:
-        """Iterates over the fields of a record. Before each field stands its offset in the record."""
+        """Iterates over the fields of a record. Before each field stands its offset in the record.
+
+        Raises:
+            FieldError: a character stands where it may not stand.
+        """
         form = self._form
-        start, size = 0, len(record)
+        start, size, index = 0, len(record), 0
         while start <= size:
             quoted = form.quoted.match(record, start)
             if quoted is not None:
@@ -246,21 +247,13 @@ class Records:
                 text, end = unquoted.group(), unquoted.end()
                 yield start, None if text == form.null else form.plain(text)
             if end < size and record[end] != form.delimiter:
-                raise _Misplaced(self._mistake(record, start, end, quoted is not None))
-            start = end + 1
+                mistake = self._mistake(record, start, end, quoted is not None)
+                raise FieldError(mistake, index, self.start + start)
+            start, index = end + 1, index + 1
 
     def _scan(self, record: str) -> list[str | None]:
-        fields: list[str | None] = []
-        start = 0
         self.has_unset = True
-        try:
-            for start, field in self._walk(record):  # noqa: B007  # the error needs it
-                fields.append(field)
-                if len(fields) > self.limit:
-                    break
-        except _Misplaced as mistake:
-            raise FieldError(str(mistake), len(fields) - 1, self.start + start) from None
-        return fields
+        return [field for _, field in islice(self._walk(record), self.limit + 1)]
 
     def _mistake(self, record: str, start: int, end: int, is_quoted: bool) -> str:
         quote, escape = self._form.quote, self._form.escape

@@ -10,7 +10,7 @@ from lxml import etree
 
 from connector.businessobjects.definition import Schema
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, object_of
-from connector.businessobjects.types import Converter, SimpleValue
+from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData
 from connector.formats.plan import MAX_DEPTH, TOO_DEEP
 from connector.formats.xml_plan import (
@@ -232,30 +232,22 @@ class XmlReader:
         """Sets an attribute that is no element."""
         name, convert = item.field.name, item.field.value_from_text
         assert convert is not None
-        if item.is_list_text:
-            values[name] = self._list(convert, text, element, f"{path}{name}")
-            return
+        found: list[SimpleValue] = []
         try:
-            values[name] = convert(text)
+            if item.is_list_text:
+                for one in filter(None, _SPACES.split(text)):
+                    found.append(convert(one))  # the error needs the number of the value
+            values[name] = found if item.is_list_text else convert(text)
         except ValueError as error:
-            raise error_at(str(error), element, f"{path}{name}") from None
-
-    def _list(self, convert: Converter, text: str, element: etree._Element, path: str) -> list[SimpleValue]:
-        """Returns the values of a list that stand in one text."""
-        values: list[SimpleValue] = []
-        try:
-            for one in filter(None, _SPACES.split(text)):
-                values.append(convert(one))  # the error needs the number of the value
-        except ValueError as error:
-            raise error_at(str(error), element, f"{path}[{len(values)}]") from None
-        return values
+            index = f"[{len(found)}]" if item.is_list_text else ""
+            raise error_at(str(error), element, f"{path}{name}{index}") from None
 
     def _attributes(
         self, plan: XmlPlan, element: etree._Element, values: dict[str, Any], path: str, depth: int
     ) -> None:
         for (
             key
-        ) in element.attrib:  # not the values: each takes time in proportion to the number of attributes
+        ) in element.attrib:  # reading all values takes time in proportion to the square of their number
             name = str(key)
             item = plan.attributes.get(name)
             if item is None and name[0] == "{":
