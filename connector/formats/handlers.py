@@ -212,8 +212,11 @@ def load_class(spec: HandlerSpec, base: Path) -> type[DataHandler]:
         raise _load_failure(spec, f"has no {spec.class_name}{did_you_mean(spec.class_name, classes)}")
     if not isinstance(handler_class, type):
         raise _load_failure(spec, f"{spec.class_name} is no class")
+    if getattr(handler_class, "options", None) is vars(DataHandler)["options"]:
+        raise _load_failure(spec, f"{spec.class_name} inherits from DataHandler, and has no options")
     for name in HANDLER_METHODS:
-        if not callable(getattr(handler_class, name, None)):
+        method = getattr(handler_class, name, None)
+        if not callable(method) or method is vars(DataHandler)[name]:
             raise _load_failure(spec, f"{spec.class_name} has no method {name}")
     return handler_class
 

@@ -46,6 +46,13 @@ class Upper:
     def to_body(self, bo):
         return bo[self.options_given["attribute"]]
 '''
+INHERITING = """
+from connector.formats.datahandler import DataHandler
+
+class Upper(DataHandler):
+    mime_types = ("text/x-upper",)
+    def to_business_object(self, body, hint): ...
+"""
 EXPLODING = 'raise RuntimeError("was run")\n' + PLUGIN_SOURCE
 
 
@@ -322,6 +329,8 @@ def test_a_class_that_is_not_there_is_a_mistake(deployment: Path, reference: str
         ("x = 1", "has no Upper"),
         ("Upper = 1", "Upper is no class"),
         ("class Upper:\n    def to_body(self, bo): ...", "Upper has no method to_business_object"),
+        (f"{INHERITING}    options = ()", "Upper has no method to_body"),
+        (INHERITING, "Upper inherits from DataHandler, and has no options"),
         (
             PLUGIN_SOURCE.replace("self.definitions = definitions", "1 / 0"),
             "cannot be made: ZeroDivisionError",
