@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from connector.errors import PipelineError
 from connector.java import find_java, java_version, major_version
 from connector.spark.master import parse_master
-from connector.spark.session import reach
+from connector.spark.session import driver_address
 
 
 def make_java(home: Path, version: str) -> Path:
@@ -141,4 +141,4 @@ def test_a_master_that_is_not_there_is_named() -> None:
     with pytest.raises(
         PipelineError, match=rf"127\.0\.0\.1:{port}: Connection refused.*Start it, or correct"
     ):
-        reach(parse_master(f"spark://127.0.0.1:{port}"))
+        driver_address(parse_master(f"spark://127.0.0.1:{port}"))
