@@ -35,41 +35,29 @@ class Delivery:
         poller: the poller that took the message.
     """
 
-    __slots__ = (
-        "begun",
-        "claim",
-        "in_transactions",
-        "is_acknowledged",
-        "is_handled",
-        "on_end",
-        "poller",
-        "receiver_id",
-        "reference",
-        "settlement",
-        "state",
-    )
+    state = DeliveryState.OPEN
+    begun = 1
+    """How often the program has, or may have, seen the message since the claim."""
 
+    # the rest is used by channels only
     reference: Reference
-    """The reference that a receiver gets. Set by a channel."""
+    """The reference that a receiver gets."""
+    receiver_id = ""
+    """The receiver that has the message. Empty = none, so that the message is NEW."""
+    is_handled = False
+    """Whether the receiver is handling the message now."""
+    is_acknowledged = False
+    """Whether the receiver has acknowledged the message. The provider may not have done so yet."""
+    in_transactions = 0
+    """Number of open transactions that acknowledge the delivery."""
+    on_end: Callable[[Delivery], None] | None = None
+    """Tells the channel that the delivery has ended."""
 
     def __init__(self, claim: Claim, poller: Poller) -> None:
         self.claim = claim
         self.poller = poller
-        self.state = _OPEN
-        self.begun = 1
-        """How often the program has, or may have, seen the message since the claim."""
         self.settlement = Settlement(claim)
         """What an acknowledgement makes of the message: no copy, unless the program sets another outcome."""
-        self.in_transactions = 0
-        """Number of open transactions of channels that acknowledge the delivery."""
-        self.receiver_id = ""
-        """The receiver of a channel that has the message. Empty = none, so that the message is NEW."""
-        self.is_handled = False
-        """Whether the receiver is handling the message now."""
-        self.is_acknowledged = False
-        """Whether the receiver has acknowledged the message. The provider may not have done so yet."""
-        self.on_end: Callable[[Delivery], None] | None = None
-        """Tells a channel that the delivery has ended."""
 
     @property
     def may_come_again(self) -> bool:
