@@ -35,7 +35,7 @@ def test_an_entry_is_for_one_message(tmp_path: Path, own: Redeliveries, other: R
     }
     assert not own.has(parse_destination(INPUT))
     assert own.take([((2, 0), "a")]) == {}
-    other.settled([(7, 0)])
+    other.remove_settled([(7, 0)])
     assert RedeliveryFile(str(tmp_path)).read() == []
 
 
@@ -76,5 +76,5 @@ def test_the_entries_of_a_dead_client_are_free_again_with_what_its_journal_says(
 def test_a_late_commit_removes_the_entries_of_its_transaction(own: Redeliveries) -> None:
     journals = {cycle: CycleJournal(begun={0: 1}, claims={0: (INPUT, f"m{cycle}")}) for cycle in (1, 2)}
     assert own.adopt("dead", journals, committed=set()) == 2
-    own.committed("dead", 1)
+    own.remove_committed("dead", 1)
     assert set(own.take([((1, 0), "m1"), ((1, 1), "m2")])) == {(1, 1)}
