@@ -18,6 +18,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -67,7 +68,15 @@ class Stopped:
         self.process = children.start(HOLD, root, application)
         self.client_id = self.process.stdout.readline().strip()
         assert self.client_id, self.process.stderr.read()
+        self._file = os.path.join(connection.store.layout.clients, self.client_id)
         os.kill(self.process.pid, signal.SIGSTOP)
+        state = Path(f"/proc/{self.process.pid}/stat")
+        wait_for(lambda: ") T " in state.read_text(), what="the process has stopped")
+
+    def look_overdue(self) -> None:
+        """Its file is as old as after two leases."""
+        past = os.stat(self._file).st_mtime - 2 * LEASE
+        os.utime(self._file, (past, past))
 
     def wake(self) -> list[str]:
         """It runs again, and does all that it can: what came of it."""
@@ -132,14 +141,14 @@ def test_without_a_lease_a_stopped_client_lives_for_ever(
     root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
     trusting = DropboxProvider(root, create=True, durable=False).connect()
-    time.sleep(2 * LEASE)
+    stopped.look_overdue()
     assert list(trusting.leftovers(None, at_start=True)) == []
     trusting.close()
 
 
 def test_an_adapter_is_never_overdue(root: Path, connection: LocalConnection, children: Any) -> None:
     adapter = Stopped(root, connection, children, "shop")
-    time.sleep(2 * LEASE)
+    adapter.look_overdue()
     sibling = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect("shop")
     assert list(sibling.leftovers(None, at_start=True)) == []
     sibling.close()
@@ -161,7 +170,7 @@ def test_a_client_that_runs_outlives_many_leases(
 def test_what_an_overdue_client_consumed_and_held_is_free(
     root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
-    time.sleep(2 * LEASE)
+    stopped.look_overdue()
     provider = DropboxProvider(root, create=True, durable=False, lease=LEASE)
     successor = provider.connect(client_id="c")
     successor.poller(
@@ -175,7 +184,7 @@ def test_what_an_overdue_client_consumed_and_held_is_free(
 def test_only_one_takes_over_from_an_overdue_client(
     root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
-    time.sleep(2 * LEASE)
+    stopped.look_overdue()
     others = [DropboxProvider(root, create=True, durable=False, lease=LEASE).connect() for _ in range(3)]
     leftovers = [leftover for other in others for leftover in other.leftovers(None, at_start=False)]
     # on a busy machine, another one may have been late, too
