@@ -25,7 +25,7 @@ from connector.brokers.engine.broker import BrokerConnection, BrokerSession, Com
 from connector.brokers.engine.claims import BEGUN, LentClaim
 from connector.brokers.engine.commits import CommitMarker, quote, remove_markers, settled_sessions
 from connector.brokers.engine.copies import copy_of
-from connector.brokers.engine.probe import takes
+from connector.brokers.engine.probe import refusal_of, takes
 from connector.brokers.engine.progress_claim import (
     LEFT,
     ORIGIN,
@@ -42,7 +42,6 @@ from connector.errors import (
     ClaimLost,
     ConnectorError,
     ProviderError,
-    SettlementError,
     TransactionRolledBack,
     UnknownDestination,
 )
@@ -222,23 +221,19 @@ class InProgress:
         except (ConnectorError, ValueError) as error:
             session.rollback()
             self._renew(session, settlements, received)
-            raise self._refusal(error) from error
+            raise refusal_of(self._connection, error) from error
         faults.point("settle.committing")
         try:
             session.commit()
         except TransactionRolledBack as error:
             self._state.drop(self._client_id, self._commits)
             self._renew(session, settlements, received)
-            raise self._refusal(error) from error
+            raise refusal_of(self._connection, error) from error
         except CommitUnknown:
             self._marker = None  # the message in the queue tells whether the transaction has ended
             raise
         faults.point("settle.finished")
         self._state.confirm(self._client_id, self._commits)
-
-    def _refusal(self, error: Exception) -> SettlementError:
-        kind = TransactionRefused if self._connection.failure is None else SettlementError
-        return kind(f"nothing was settled: {error}")
 
     def _renew(
         self, session: BrokerSession, settlements: Sequence[Settlement], received: Mapping[str, Message]

@@ -22,10 +22,11 @@ from connector.brokers.engine.broker import (
 from connector.brokers.engine.claims import LentClaim, input_name
 from connector.brokers.engine.commits import CommitMarker
 from connector.brokers.engine.copies import copy_of
-from connector.errors import ConnectorError, ProviderError, SettlementError, TransactionRolledBack
+from connector.brokers.engine.probe import refusal_of
+from connector.errors import ConnectorError, ProviderError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.settlement import Prepared, Settlement, TransactionRefused
+from connector.messaging.settlement import Prepared, Settlement
 from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.core")
@@ -319,23 +320,19 @@ class LendingSession:
                 send()
             except (ConnectorError, ValueError) as error:
                 self._roll_back()
-                raise self._refusal(error) from error
+                raise refusal_of(self._connection, error) from error
             self._forget()
             faults.point("settle.committing")
             try:
                 self._session.commit()
             except TransactionRolledBack as error:
-                raise self._refusal(error) from error
+                raise refusal_of(self._connection, error) from error
             except CommitUnknown:
                 self._marker = None  # the mark in the queue tells whether the commit has happened
                 raise
             self._most = min(self._batch, self._most * 2)
             faults.point("settle.finished")
         self._close_if_left()
-
-    def _refusal(self, error: Exception) -> SettlementError:
-        kind = TransactionRefused if self._connection.failure is None else SettlementError
-        return kind(f"nothing was settled: {error}")
 
     def _send(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Adds the messages of a settlement to the transaction."""
