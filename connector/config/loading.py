@@ -25,7 +25,7 @@ from connector.declare.environment import fill_in
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position, Problems
-from connector.declare.reading import Location, field_names, find, is_misspelt, read_section, report_missing
+from connector.declare.reading import Location, SectionReader, field_names, find, is_misspelt, report_missing
 from connector.declare.section import ProviderSection
 from connector.declare.tree import Items, Leaf, Table, is_absent, kind_of, read_file
 from connector.declare.value_types import resolve
@@ -188,16 +188,14 @@ def _read(
     directory = file.parent
     complete = _complete(filled, problems)
     has_provider = isinstance(filled.entries.get("provider"), Table)
-    provider = read_provider(filled, directory, problems, home_of) if has_provider else None
-    reading = read_section(
+    reader = SectionReader(problems, directory, home_of)
+    provider = read_provider(filled, reader) if has_provider else None
+    reading = reader.read(
         AdapterFile,
         complete,
-        problems,
-        directory=directory,
         refused=_REFUSED,
         instead={("connector", key): text for key, text in _NEEDED["connector"].items()},
         given={"provider": provider},
-        home_of=home_of,
     )
     read = reading.section
     if read is None:
@@ -208,8 +206,7 @@ def _read(
     catalogue = _catalogue(complete, read, directory, problems)
     quoting = read.connector.response_selector_quoting
     metaobjects = check_metaobjects(collected, catalogue, directory, quoting)
-    reader = SubscriptionReader(problems, directory, home_of)
-    entries = list(reader.read(complete.entries.get("subscriptions")))
+    entries = list(SubscriptionReader(reader).read(complete.entries.get("subscriptions")))
     check_hidden_modules(directory, display, read.spark.shipped, problems)
     reporter = ProblemReporter(complete, problems)
     Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()

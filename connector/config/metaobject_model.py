@@ -306,4 +306,4 @@ REFUSED: Final = {
     )
     for key in MATCH_KEYS
 }
-"""The argument ``refused`` of :func:`connector.declare.reading.read_section`."""
+"""The argument ``refused`` of :meth:`connector.declare.reading.SectionReader.read`."""

@@ -22,7 +22,7 @@ from connector.config.metaobject_model import (
 )
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Position, Problems
-from connector.declare.reading import Location, Model, find, join, node_at, read_section
+from connector.declare.reading import Location, Model, SectionReader, find, join, node_at
 from connector.declare.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.messaging.destination import parse_destination
 from connector.messaging.selector import selector_text
@@ -97,7 +97,7 @@ def collect(
     Args:
         sources: path, path as the user would type it, place in ``adapter.yaml``, path of the field.
         problems: gets the mistakes within each document.
-        home_of: as of :func:`connector.declare.reading.read_section`.
+        home_of: as of :class:`connector.declare.reading.SectionReader`.
     """
     collected = Collected(home_of=home_of)
     seen: set[Path] = set()
@@ -234,15 +234,8 @@ def _check_names(document: Document, key: str, problems: Problems) -> None:
 
 
 def _read(model: type[Model], document: Document, collected: Collected) -> Model | None:
-    return read_section(
-        model,
-        document.tree,
-        document.problems,
-        directory=Path(),
-        path=document.name,
-        refused=REFUSED,
-        home_of=collected.home_of,
-    ).section
+    reader = SectionReader(document.problems, home_of=collected.home_of)
+    return reader.read(model, document.tree, document.name, refused=REFUSED).section
 
 
 def _read_business_object(document: Document, collected: Collected, problems: Problems) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from connector.declare.pipeline_section import PipelineSection
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.problems import Problems
-from connector.declare.reading import read_section
+from connector.declare.reading import SectionReader
 from connector.declare.section import DEFAULT_PROVIDER, ProviderSection
 from connector.declare.tree import Leaf, Table
 from connector.declare.value_types import as_found
@@ -38,40 +36,25 @@ _OTHER_NAMES: Final = {
 """Names that users may expect for the providers."""
 
 
-def read_provider(
-    root: Table, directory: Path, problems: Problems, home_of: Callable[[str], str | None]
-) -> ProviderSection | None:
+def read_provider(root: Table, reader: SectionReader) -> ProviderSection | None:
     """Reads the section.
 
     Args:
         root: the tree of ``adapter.yaml``, with a mapping as ``provider``.
-        directory: of ``adapter.yaml``.
-        problems: gets the mistakes.
-        home_of: as of :func:`connector.declare.reading.read_section`.
+        reader: of ``adapter.yaml``.
 
     Returns:
         None when the section cannot be read. Then every mistake is reported.
     """
     node = root.entries["provider"]
     assert isinstance(node, Table)
-    name = _name(node, problems)
+    name = _name(node, reader.problems)
     if name is None:
         return None
-    try:
-        model = _model(name)
-    except PlugInError as error:
-        position = node.entries["type"].position if "type" in node.entries else node.position
-        problems.add(position, "provider.type", error.text, "")
+    model = reader.model_of(lambda: _model(name), node.entries.get("type", node).position, "provider.type")
+    if model is None:
         return None
-    return read_section(
-        model,
-        node,
-        problems,
-        directory=directory,
-        path="provider",
-        missing_at=root.keys["provider"].position,
-        home_of=home_of,
-    ).section
+    return reader.read(model, node, "provider", missing_at=root.keys["provider"].position).section
 
 
 def _model(name: str) -> type[ProviderSection]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from connector.config.sinks import SINKS
 from connector.declare.problems import Problems, not_yet
-from connector.declare.reading import expected_key, field_names, join, read_section
+from connector.declare.reading import SectionReader, expected_key, field_names, join
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent
 from connector.declare.value_types import words
 from connector.plugins import PlugInError
@@ -47,14 +46,14 @@ class SubscriptionReader:
     """Reads the entries of one file.
 
     Args:
-        problems: gets the mistakes.
-        directory: relative paths count from here.
-        home_of: as of :func:`connector.declare.reading.read_section`.
+        reader: of ``adapter.yaml``.
     """
 
-    problems: Problems
-    directory: Path
-    home_of: Callable[[str], str | None] | None = None
+    reader: SectionReader
+
+    @property
+    def problems(self) -> Problems:
+        return self.reader.problems
 
     def read(self, subscriptions: Node | None) -> Iterator[ReadEntry]:
         """Yields the entries that could be read.
@@ -80,21 +79,11 @@ class SubscriptionReader:
                 words([f"a {one}" for one in named]).replace(" or ", " and "),
                 "a subscription for each",
             )
-        try:
-            model = SINKS.load(key)
-        except PlugInError as error:
-            self.problems.add(node.keys[key].position, join(path, key), error.text, "")
+        model = self.reader.model_of(lambda: SINKS.load(key), node.keys[key].position, join(path, key))
+        if model is None:
             return "", None
         node = self._without_foreign(node, path, key, named)
-        read = read_section(
-            model,
-            node,
-            self.problems,
-            directory=self.directory,
-            path=path,
-            refused=UNSUPPORTED,
-            home_of=self.home_of,
-        )
+        read = self.reader.read(model, node, path, refused=UNSUPPORTED)
         return key, read.section or self._common(node, path, Problems())
 
     def _without_foreign(self, node: Table, path: str, key: str, named: list[str]) -> Table:
@@ -125,7 +114,7 @@ class SubscriptionReader:
                 self.problems.add(position, join(path, key), *UNSUPPORTED[key])
                 is_explained = True
             elif key not in known:
-                expected, near = expected_key(key, [*known], self.home_of)
+                expected, near = expected_key(key, [*known], self.reader.home_of)
                 self.problems.add(position, join(path, key), "unknown key", expected, near)
                 if near is not None and near in SINKS.names:
                     misspelt[near] = key
@@ -144,13 +133,13 @@ class SubscriptionReader:
         meant = node.only(field_names(model, ()))
         as_written = node.keys[written]
         meant.put(Leaf.of(key, as_written.position, raw=as_written.raw), node.entries[written])
-        read_section(model, meant, self.problems, directory=self.directory, path=path)
+        self.reader.read(model, meant, path)
         return self._common(node, path, Problems())
 
     def _common(self, node: Table, path: str, problems: Problems) -> CommonEntry | None:
         """Returns the keys that all entries have in common, so that they are checked in spite of mistakes."""
         kept = node.only(field_names(CommonEntry, ()))
-        return read_section(CommonEntry, kept, problems, directory=self.directory, path=path).section
+        return SectionReader(problems, self.reader.directory).read(CommonEntry, kept, path).section
 
     def _no_sink(self) -> tuple[str, str]:
         keys = SINKS.names

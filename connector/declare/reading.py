@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from connector.declare.problems import Position, Problems
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent, kind_of
+from connector.plugins import PlugInError
 from connector.text.names import nearest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -44,54 +45,97 @@ class Reading(Generic[Model]):
             index += 1
 
 
-def read_section(
-    model: type[Model],
-    node: Node,
-    problems: Problems,
-    *,
-    directory: Path,
-    path: str = "",
-    refused: Mapping[str, tuple[str, str]] | None = None,
-    instead: Mapping[Location, str] | None = None,
-    given: Mapping[str, Any] | None = None,
-    missing_at: Position | None = None,
-    home_of: Callable[[str], str | None] | None = None,
-) -> Reading[Model]:
-    """Reads ``node`` as ``model``.
+@dataclass(frozen=True, slots=True)
+class SectionReader:
+    """Reads the sections of one file.
 
     Args:
+        problems: gets the mistakes.
         directory: relative paths count from here.
-        path: the path of the field that contains ``node``.
-        refused: found and expected text for unknown keys that have an error text of their own. A key is
-            named with its section (``connector.Key``).
-        instead: texts that replace wrong values that cannot be left out.
-        given: values that were read before, in place of those in ``node``.
-        missing_at: the place for a key that ``node`` itself lacks. None = the place of ``node``.
         home_of: returns where an unknown key belongs, in words. None = not known.
     """
-    data = plain(node, model)
-    data.update(given or {})
-    reading: Reading[Model] = Reading()
-    for _ in range(50):
+
+    problems: Problems
+    directory: Path = Path()
+    home_of: Callable[[str], str | None] | None = None
+
+    def read(
+        self,
+        model: type[Model],
+        node: Node,
+        path: str = "",
+        *,
+        refused: Mapping[str, tuple[str, str]] | None = None,
+        instead: Mapping[Location, str] | None = None,
+        given: Mapping[str, Any] | None = None,
+        missing_at: Position | None = None,
+    ) -> Reading[Model]:
+        """Reads ``node`` as ``model``.
+
+        Args:
+            path: the path of the field that contains ``node``.
+            refused: found and expected text for unknown keys that have an error text of their own. A key is
+                named with its section (``connector.Key``).
+            instead: texts that replace wrong values that cannot be left out.
+            given: values that were read before, in place of those in ``node``.
+            missing_at: the place for a key that ``node`` itself lacks. None = the place of ``node``.
+        """
+        data = plain(node, model)
+        data.update(given or {})
+        reading: Reading[Model] = Reading()
+        for _ in range(50):
+            try:
+                reading.section = model.model_validate(data, context={"directory": self.directory})
+                return reading
+            except ValidationError as error:
+                details = error.errors(include_url=False)
+            wrong: set[Location] = set()
+            for detail in details:
+                if detail["type"] == "extra_forbidden":
+                    self._report_unknown(detail["loc"], node, path, refused or {}, model)
+                else:
+                    _report(detail, node, path, self.problems, model, missing_at)
+                wrong.add(_to_leave_out(detail, data, model, instead or {}))
+            if () in wrong:
+                return reading
+            # From the end, so that the remaining positions stay right.
+            for location in sorted(wrong, key=_position, reverse=True):
+                _take_out(data, location, (instead or {}).get(location))
+            reading.left_out |= wrong
+        return reading
+
+    def model_of(self, load: Callable[[], type[Model]], at: Position, path: str) -> type[Model] | None:
+        """Returns the model that a plug-in brings. None = the plug-in cannot be used, which is reported.
+
+        Args:
+            load: imports the plug-in.
+            at, path: the place that names the plug-in.
+        """
         try:
-            reading.section = model.model_validate(data, context={"directory": directory})
-            return reading
-        except ValidationError as error:
-            details = error.errors(include_url=False)
-        wrong: set[Location] = set()
-        for detail in details:
-            if detail["type"] == "extra_forbidden":
-                _report_unknown(detail["loc"], node, path, problems, refused or {}, model, home_of)
-            else:
-                _report(detail, node, path, problems, model, missing_at)
-            wrong.add(_to_leave_out(detail, data, model, instead or {}))
-        if () in wrong:
-            return reading
-        # From the end, so that the remaining positions stay right.
-        for location in sorted(wrong, key=_position, reverse=True):
-            _take_out(data, location, (instead or {}).get(location))
-        reading.left_out |= wrong
-    return reading
+            return load()
+        except PlugInError as error:
+            self.problems.add(at, path, error.text, "")
+            return None
+
+    def _report_unknown(
+        self,
+        location: Location,
+        node: Node,
+        path: str,
+        refused: Mapping[str, tuple[str, str]],
+        model: type[BaseModel],
+    ) -> None:
+        holder, position, inner = find(node, location[:-1])
+        key = str(location[-1])
+        if isinstance(holder, Table) and key in holder.keys:
+            position = holder.keys[key].position
+        where = join(join(path, inner), key)
+        section = next((step for step in reversed(location[:-1]) if isinstance(step, str)), "")
+        if (reason := refused.get(join(section, key))) is not None:
+            self.problems.add(position, where, *reason)
+            return
+        expected, near = expected_key(key, field_names(model, location[:-1]), self.home_of)
+        self.problems.add(position, where, "unknown key", expected, near)
 
 
 def report_missing(
@@ -273,29 +317,6 @@ def _report(
         problems.add(position, join(path, inner), detail["msg"], "")
 
 
-def _report_unknown(
-    location: Location,
-    node: Node,
-    path: str,
-    problems: Problems,
-    refused: Mapping[str, tuple[str, str]],
-    model: type[BaseModel],
-    home_of: Callable[[str], str | None] | None,
-) -> None:
-    holder, position, inner = find(node, location[:-1])
-    key = str(location[-1])
-    if isinstance(holder, Table) and key in holder.keys:
-        position = holder.keys[key].position
-    where = join(join(path, inner), key)
-    section = next((step for step in reversed(location[:-1]) if isinstance(step, str)), "")
-    if (reason := refused.get(join(section, key))) is not None:
-        problems.add(position, where, *reason)
-        return
-    problems.add(
-        position, where, "unknown key", *expected_key(key, field_names(model, location[:-1]), home_of)
-    )
-
-
 def expected_key(
     key: str, known: Sequence[str], home_of: Callable[[str], str | None] | None
 ) -> tuple[str, str | None]:
@@ -303,7 +324,7 @@ def expected_key(
 
     Args:
         known: the keys of the section.
-        home_of: as in :func:`read_section`.
+        home_of: as in :class:`SectionReader`.
     """
     near = nearest(key, known)
     if home_of is not None and (home := home_of(key)) is not None:
