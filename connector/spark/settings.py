@@ -70,8 +70,8 @@ _REGISTERS: Final = re.compile(
     r"|HiveUtils|StreamingConf))\$\.class"
 )
 """The classes in which Spark registers its settings."""
-_TEXT_OF_CLASS: Final = re.compile(rb"\x01..(spark\.[\w.-]*\w)", re.DOTALL)
-"""A text among the constants of a class, behind its length."""
+_TEXT_OF_CLASS: Final = re.compile(rb"\x01..(spark\.[\w.-]*\w)(?![\w.-])", re.DOTALL)
+"""A text among the constants of a class, behind its length. A text that ends with a dot is no name."""
 _NOT_REGISTERED: Final = (
     "spark.hadoop.",
     "spark.executorEnv.",

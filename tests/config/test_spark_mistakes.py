@@ -102,6 +102,8 @@ def test_a_setting_a_letter_or_two_from_one_that_spark_knows_is_a_mistake(
         "spark.sql.catalog.mine",
         "spark.shuffle.io.maxRetries",
         "spark.ssl.enabled",
+        "spark.url",
+        "spark.kubernetes.driver.label.a",
     ],
 )
 def test_another_setting_that_spark_does_not_know_is_none(deployment: Deployment, key: str) -> None:
