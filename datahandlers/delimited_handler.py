@@ -89,8 +89,7 @@ class DelimitedHandler(RecordHandler):
             self.need(cursor, plan, run.items[len(texts)], run.names[len(texts)])
         return texts
 
-    def read_attributes(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
-        super().read_attributes(cursor, plan, values, depth)
+    def read_foot(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
         if not self._omits and (depth > 1 or cursor.place < len(cursor.texts)):
             event_id = self.need(cursor, plan, OBJECT_EVENT_ID, OBJECT_EVENT_ID)
             self.read_one(plan, OBJECT_EVENT_ID, event_id, cursor.place - 1, values)

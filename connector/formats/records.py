@@ -139,12 +139,16 @@ class RecordHandler(DataHandler):
         verb = self.read_verb(cursor, plan)
         values: dict[str, Any] = {}
         self.read_attributes(cursor, plan, values, depth)
+        self.read_foot(cursor, plan, values, depth)
         bo = object_of(plan.schema, values)
         bo.verb = verb or None
         return bo
 
     def read_verb(self, cursor: Cursor, plan: Plan[Item]) -> str:
-        return self.need(cursor, plan, VERB, "the verb")
+        try:
+            return self.take(cursor, VERB)
+        except Missing as missing:
+            self.fail(cursor.place, f"{missing} the verb of {plan.name}")
 
     def read_attributes(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
         """Reads the attributes of an object into ``values``."""
@@ -154,6 +158,9 @@ class RecordHandler(DataHandler):
                 self.read_run(plan, part, self.take_run(cursor, plan, part), start, values)
             else:
                 self.read_many(cursor, plan, part, values, depth)
+
+    def read_foot(self, cursor: Cursor, plan: Plan[Item], values: dict[str, Any], depth: int) -> None:
+        """Reads what stands after the attributes of an object. Nothing, unless a format overrides this."""
 
     def read_run(
         self, plan: Plan[Item], run: AttributeRun[Item], texts: list[str], start: int, values: dict[str, Any]
