@@ -26,7 +26,7 @@ VERB: Final = "Verb"
 
 
 class Missing(Exception):
-    """The next text of a body is not there. Its text ends with ``expected``, or with more words."""
+    """The next text of a body is not there. The error ends with ``expected``, and the walk says what."""
 
 
 class Cursor:

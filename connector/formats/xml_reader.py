@@ -107,10 +107,10 @@ class XmlReader:
             self._own_text(plan, plan.text, element, values, path)
         elif (text := element.text) is not None:
             refuse_text(text, element, path)
-        by_tag = plan.by_tag
+        by_tag, has_text = plan.by_tag, plan.text is not None
         nils: list[tuple[str, etree._Element]] = []
         for inner in element:
-            if (tail := inner.tail) is not None and plan.text is None:
+            if not has_text and (tail := inner.tail) is not None:
                 refuse_text(tail, element, path)
             tag = inner.tag
             item = by_tag.get(tag)
