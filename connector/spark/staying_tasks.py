@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
-"""Seconds before a task is replaced. After a task that has lived longer than this, the shortest again."""
+"""Seconds before a task is replaced. After an assignment that was answered, the shortest again."""
 _MOST_DEATHS: Final = 3
 """Tasks of a keeper that end in a row, while no task gives an answer. Then workers cannot work.
 
@@ -88,7 +88,7 @@ class StayingTasks(EventTasks):
         self._busy: set[TaskLink] = set()
         self._failure: PipelineError | None = None
         self._answers = itertools.count(1)
-        self._last_answer = 0
+        self._last_answer = self._last_of_assignment = 0
         self._closing = threading.Event()
         self._keepers: dict[int, _Keeper] = {}
         self._check: tuple[str, bytes] | None = None
@@ -235,7 +235,7 @@ class StayingTasks(EventTasks):
         return answer
 
     def _take_answer(self, link: TaskLink) -> None:
-        self._last_answer = next(self._answers)
+        self._last_answer = self._last_of_assignment = next(self._answers)
         self._release(link)
 
     def _reason(self, link: TaskLink, description: str) -> PipelineError:
@@ -319,11 +319,10 @@ class StayingTasks(EventTasks):
 
     def _keep(self, keeper: _Keeper) -> None:
         """Runs a task, and replaces the task whenever it has ended."""
-        deaths, answer, pause = 0, self._last_answer, _SHORTEST_PAUSE
+        deaths, answer, assignment, pause = 0, self._last_answer, 0, _SHORTEST_PAUSE
         code = str(shipping.code_directory())
         call = staying(self._listener.address, self._listener.secret, keeper.number, code, self._deployment)
         while not self._closing.is_set():
-            began = time.monotonic()
             error = self._job(keeper.number, call)
             deaths = deaths + 1 if answer == self._last_answer else 0
             answer = self._last_answer
@@ -343,8 +342,8 @@ class StayingTasks(EventTasks):
                 link.close()
             if is_last:
                 return
-            if time.monotonic() - began > _LONGEST_PAUSE:
-                pause = _SHORTEST_PAUSE
+            if assignment != self._last_of_assignment:
+                assignment, pause = self._last_of_assignment, _SHORTEST_PAUSE
             self._closing.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
