@@ -29,7 +29,7 @@ from connector.spark import daemon
 from connector.spark.java_command import LOG, java_command
 from connector.spark.java_process import JavaProcess
 from connector.spark.scratch import Scratch
-from connector.spark.session import restoring_process, variables
+from connector.spark.session import SparkApplication, restoring_process, variables
 from connector.spark.shipping import code_directory
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _DAEMON = "spark.python.daemon.module"
 """A setting of Spark that its pages do not name."""
 
 
-class FastStart:
+class FastStart(SparkApplication):
     """A Spark application in a JVM that this process has started itself.
 
     Args:
@@ -110,7 +110,6 @@ class FastStart:
 
     @property
     def alive(self) -> bool:
-        """Whether Spark can run jobs."""
         if self._stopping or self._context is None or self._process is None or not self._process.runs:
             return False
         try:

@@ -49,7 +49,7 @@ class SparkApplication(Protocol):
         """Ends a Spark that the adapter has started. Repeatable."""
 
 
-class _PySpark:
+class _PySpark(SparkApplication):
     """A Spark application whose Java PySpark has started.
 
     Args:
