@@ -30,7 +30,7 @@ def _no_mistake(name: str, loaded: Any) -> str:
     return ""
 
 
-class Registry(Generic[PlugIn]):
+class PlugIns(Generic[PlugIn]):
     """The plug-ins of one kind, by name.
 
     Args:

@@ -6,7 +6,7 @@ import inspect
 from typing import Any, Final
 
 from connector.declare.reading import fields_by_key
-from connector.plugins import Registry
+from connector.plugins import PlugIns
 from connector.sinks.contract import ENTRY_POINTS
 from connector.sinks.subscription_model import ExternalEntry, PreparedEntry, SinkEntry, TransactionalEntry
 
@@ -27,4 +27,4 @@ def _mistake(key: str, entry: Any) -> str:
     return ""
 
 
-SINKS: Final = Registry[type[SinkEntry]](ENTRY_POINTS, "sink", _mistake)
+SINKS: Final = PlugIns[type[SinkEntry]](ENTRY_POINTS, "sink", _mistake)

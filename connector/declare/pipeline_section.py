@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.section import Section
-from connector.plugins import Registry
+from connector.plugins import PlugIns
 
 
 class PipelineSection(Section, ABC):
@@ -58,7 +58,7 @@ def _mistake(name: str, section: Any) -> str:
     return "" if is_one else "is no PipelineSection"
 
 
-PIPELINES: Final = Registry[type[PipelineSection]]("connector.pipelines", "pipeline", _mistake)
+PIPELINES: Final = PlugIns[type[PipelineSection]]("connector.pipelines", "pipeline", _mistake)
 
 if TYPE_CHECKING:
     Pipeline = PipelineSection

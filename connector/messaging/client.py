@@ -27,7 +27,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import PROVIDERS
-from connector.plugins import Registry
+from connector.plugins import PlugIns
 
 Body = Message | Value
 """A message, which is sent unchanged, or a body, whose Python type chooses the message class."""
@@ -385,7 +385,7 @@ class MessagingConnection(Protocol):
     ) -> None: ...
 
 
-_CLIENTS: Final = Registry[Callable[..., MessagingConnection]]("connector.clients", "client")
+_CLIENTS: Final = PlugIns[Callable[..., MessagingConnection]]("connector.clients", "client")
 """What makes a :class:`MessagingConnection`, named ``default`` or as a provider."""
 
 

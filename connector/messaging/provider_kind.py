@@ -21,7 +21,7 @@ from connector.messaging.notes import BatchNote, ClientNote, ClientState, Waitin
 from connector.messaging.provider import Connection, Provider
 from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
-from connector.plugins import Registry
+from connector.plugins import PlugIns
 
 
 class AdapterProvider(Provider, Protocol):
@@ -235,5 +235,5 @@ def _mistake(name: str, kind: Any) -> str:
     return "" if isinstance(kind, ProviderKind) else "is no ProviderKind"
 
 
-PROVIDERS: Final = Registry[ProviderKind]("connector.providers", "provider", _mistake)
+PROVIDERS: Final = PlugIns[ProviderKind]("connector.providers", "provider", _mistake)
 """The providers of installed packages."""
