@@ -61,10 +61,12 @@ class ReturningTests(SuiteBase):
     def test_what_one_client_returns_another_takes(self, connect: Connect) -> None:
         first, second = connect(), connect()
         first.send(ORDERS, [self.text("body")])
-        claim = self.take(first.poller(ORDERS))
+        source = first.poller(ORDERS)
+        claim = self.take(source)
         poller = second.poller(ORDERS)
         assert poller.take(1, 0) is None
         first.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        self.release_fetched(source)  # a broker may hand the message to the first client once more
         assert self.take_soon(poller).delivery_count == self.count_after_return(1)
 
     @needs("transactions", has=False)
