@@ -76,7 +76,7 @@ class WaitingMessages:
             ProviderError: the in-progress destination cannot be read, or a message cannot be given back.
         """
         if self._is_due:
-            found = [claim for claim in self._connection.unowned(self._in_progress) if self.has(claim)]
+            found = [claim for claim in self._connection.find_unowned(self._in_progress) if self.has(claim)]
             self._found = sorted(found, key=lambda claim: -claim.headers().priority)
             self._is_due = False
         while self._found:

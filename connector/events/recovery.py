@@ -135,7 +135,7 @@ class Recovery:
                 leftover.release()
         if at_start and self._in_progress is not None:
             result.in_doubt.clear()  # the messages just left are among those without an owner
-            for claim in self._connection.unowned(self._in_progress):
+            for claim in self._connection.find_unowned(self._in_progress):
                 if self._waiting is None or not self._waiting.has(claim):
                     self._handle_in_doubt(claim, result)
         self._report_in_doubt(result, at_start)

@@ -315,7 +315,7 @@ class Connection(Protocol):
             ProviderError: a committed record cannot be finished.
         """
 
-    def unowned(self, in_progress: Destination) -> Sequence[Claim]:
+    def find_unowned(self, in_progress: Destination) -> Sequence[Claim]:
         """Returns messages in an in-progress destination that no known client owns, also those that wait.
 
         A message that does not name its original queue belongs to the in-progress destination itself.
@@ -326,7 +326,7 @@ class Connection(Protocol):
 
         Returns None if the message is gone.
 
-        Without the capability ``in_progress``, this method, :meth:`leave_unowned` and :meth:`unowned` find
+        Without the capability ``in_progress``, this method, :meth:`leave_unowned` and :meth:`find_unowned` find
         nothing.
 
         The message counts as delivered once more, because it may have been delivered. A message that waits

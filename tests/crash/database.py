@@ -69,7 +69,7 @@ class DatabaseQueues:
     def move_back(self, in_progress: str, queue: str, message_id: str) -> None:
         """Moves a message that nobody owns back to its input."""
         with closing(self.provider.connect()) as connection:
-            lying = connection.unowned(parse_destination(in_progress))
+            lying = connection.find_unowned(parse_destination(in_progress))
             (number,) = (claim.reference[0] for claim in lying if claim.message_id == message_id)
         move(self.url, number, f"queue://{queue}")
 

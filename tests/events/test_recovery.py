@@ -553,7 +553,7 @@ def test_a_waiting_message_whose_delivery_was_begun_again_is_in_doubt(bench: Ben
     with deployment.running() as adapter:
         adapter.poll()
     victim = Victim(deployment, in_progress=True)
-    (waiting,) = victim.connection.unowned(IN_PROGRESS)
+    (waiting,) = victim.connection.find_unowned(IN_PROGRESS)
     assert victim.connection.adopt(waiting, 1, 0) is not None
     victim.journal("B 0\n")
     victim.die()

@@ -388,9 +388,9 @@ class RemoteConnection(TransactionalConnection):
             return iter(())
         return self.in_progress.leftovers(in_progress, at_start=at_start)
 
-    def unowned(self, in_progress: Destination) -> Sequence[Claim]:
+    def find_unowned(self, in_progress: Destination) -> Sequence[Claim]:
         self.check()
-        return [] if self.in_progress is None else self.in_progress.unowned(in_progress)
+        return [] if self.in_progress is None else self.in_progress.find_unowned(in_progress)
 
     def close(self) -> None:
         self._close(keeps_marks=False)

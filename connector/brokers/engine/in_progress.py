@@ -322,7 +322,7 @@ class InProgress:
 
     # -- messages without a living owner -------------------------------------------------------------
 
-    def unowned(self, queue: Destination) -> list[ProgressClaim]:
+    def find_unowned(self, queue: Destination) -> list[ProgressClaim]:
         """Returns messages in an in-progress destination without an owner."""
         return [
             ProgressClaim(self._client_id, number, queue, received)

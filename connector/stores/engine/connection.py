@@ -261,9 +261,9 @@ class LocalConnection(Connection):
             self._leftovers.append(leftover)
             yield leftover
 
-    def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
+    def find_unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
         self._check_open()
-        return self._recovery.unowned(in_progress)
+        return self._recovery.find_unowned(in_progress)
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> LocalClaim | None:
         self._check_open()

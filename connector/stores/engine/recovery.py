@@ -98,7 +98,7 @@ class LocalRecovery:
         self._client.store.apply([GivenBack(claim) for claim in topics], fenced=False)
         return [claim for claim in claims if claim not in topics]
 
-    def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
+    def find_unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
         """Returns messages in an in-progress destination that no known client owns."""
         registry = self._client.registry
         return [

@@ -30,7 +30,7 @@ class InProgressRefusedTests(SuiteBase):
             return
         with pytest.raises(CapabilityError, match=IN_PROGRESS.name):
             connection.poller(ORDERS, IN_PROGRESS)
-        assert connection.unowned(IN_PROGRESS) == []
+        assert connection.find_unowned(IN_PROGRESS) == []
         assert self.bodies(connection, ORDERS) == ["1"]
 
 
@@ -153,13 +153,13 @@ class InProgressTests(SuiteBase):
         (seen,) = second.browse(IN_PROGRESS)
         assert (seen.body, seen.delivery_count) == (b"body", 1)
         assert seen.properties["connector_delivered"] == "a"
-        ((waiting,), (late,)) = (second.unowned(IN_PROGRESS) for _ in range(2))
+        ((waiting,), (late,)) = (second.find_unowned(IN_PROGRESS) for _ in range(2))
         assert waiting.waits
         assert (waiting.destination, waiting.delivery_count) == (ORDERS, 0)
         adopted = second.adopt(waiting, 7, 9)
         assert adopted is not None
         assert second.adopt(late, 7, 10) is None
-        assert second.unowned(IN_PROGRESS) == []
+        assert second.find_unowned(IN_PROGRESS) == []
         assert not adopted.waits
         assert (adopted.delivery_count, adopted.in_progress) == (0, True)
         got = self.load(second, adopted)
@@ -181,7 +181,7 @@ class InProgressTests(SuiteBase):
         first.send(ORDERS, [self.text("body")])
         claim = self.take(first.poller(ORDERS, IN_PROGRESS))
         first.settle([Settlement(claim, give_back=True, stay=True)])
-        (waiting,) = first.unowned(IN_PROGRESS)
+        (waiting,) = first.find_unowned(IN_PROGRESS)
         assert first.adopt(waiting, 2, 0) is not None
         first.abandon()
         (leftover,) = second.leftovers(IN_PROGRESS, at_start=True)
@@ -189,7 +189,7 @@ class InProgressTests(SuiteBase):
         assert not claim.waits
         second.leave_unowned(claim)
         leftover.forget()
-        (left,) = second.unowned(IN_PROGRESS)
+        (left,) = second.find_unowned(IN_PROGRESS)
         assert (left.waits, left.delivery_count, left.destination) == (False, 1, ORDERS)
         adopted = second.adopt(left, 3, 0)
         assert adopted is not None
@@ -201,7 +201,7 @@ class InProgressTests(SuiteBase):
         claim = self.take(first.poller(ORDERS, IN_PROGRESS))
         for _ in range(2):
             second.leave_unowned(claim)
-            (claim,) = second.unowned(IN_PROGRESS)
+            (claim,) = second.find_unowned(IN_PROGRESS)
             assert (claim.waits, claim.delivery_count) == (False, 1)
         adopted = second.adopt(claim, 2, 0)
         assert adopted is not None
@@ -214,7 +214,7 @@ class InProgressTests(SuiteBase):
         first.send(ORDERS, [self.text("owned")])
         self.take(first.poller(ORDERS, IN_PROGRESS))
         first.send(IN_PROGRESS, [self.text("from before")])
-        (claim,) = second.unowned(IN_PROGRESS)
+        (claim,) = second.find_unowned(IN_PROGRESS)
         assert claim.in_progress
         assert self.load(second, claim).body == b"from before"
 
@@ -226,7 +226,7 @@ class InProgressTests(SuiteBase):
         if origin is not None:
             message.set_property("connector_origin_destination", origin)
         connection.send(IN_PROGRESS, [message])
-        (claim,) = connection.unowned(IN_PROGRESS)
+        (claim,) = connection.find_unowned(IN_PROGRESS)
         assert claim.destination == IN_PROGRESS
         adopted = connection.adopt(claim, 2, 0)
         assert adopted is not None

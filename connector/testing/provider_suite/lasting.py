@@ -105,7 +105,7 @@ class LastingTests(SuiteBase):
             lambda: connection.browse(ORDERS),
             connection.access,
             lambda: connection.leftovers(None, at_start=True),
-            lambda: connection.unowned(ORDERS),
+            lambda: connection.find_unowned(ORDERS),
             connection.prune,
         ]
         for call in calls:

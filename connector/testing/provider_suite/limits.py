@@ -69,7 +69,7 @@ class LimitTests(SuiteBase):
         poller = strict.poller(ORDERS, IN_PROGRESS)
         self.give_back(strict, poller, 1)
         strict.leave_unowned(self.take_soon(poller, cycle=2))
-        (left,) = strict.unowned(IN_PROGRESS)
+        (left,) = strict.find_unowned(IN_PROGRESS)
         adopted = strict.adopt(left, 3, 0)
         assert adopted is not None
         assert adopted.delivery_count == 2

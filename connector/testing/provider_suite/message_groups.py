@@ -191,7 +191,7 @@ class MessageGroupTests(_Grouped):
         (claim,) = pollers[0].claim(1, range(1))
         one.settle([Settlement(claim, give_back=True, stay=True)])
         assert [poller.claim(2, range(5)) for poller in pollers] == [[], []]
-        (waiting,) = other.unowned(IN_PROGRESS)
+        (waiting,) = other.find_unowned(IN_PROGRESS)
         adopted = other.adopt(waiting, 3, 0)
         assert adopted is not None
         assert pollers[0].claim(3, range(5)) == []

@@ -136,7 +136,7 @@ def test_what_the_version_before_has_left_is_finished_and_nothing_is_lost(
     leftover.forget()
     assert bodies(connection, "orders") == ["claimed", "waits", "long"]
     assert bodies(connection, "work") == ["in progress"]
-    (left,) = connection.unowned(IN_PROGRESS)
+    (left,) = connection.find_unowned(IN_PROGRESS)
     assert (left.waits, str(left.destination)) == (True, "queue://work")
     adopted = connection.adopt(left, 1, 0)
     assert adopted is not None

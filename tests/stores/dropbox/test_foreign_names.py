@@ -129,7 +129,7 @@ def go_round(connection: LocalConnection, other: LocalConnection, name: str) -> 
         mine = [claim for claim in adopted if claim is not None]
         read(other, mine)
         settle(other, mine, give_back=True)
-    for claim in other.unowned(IN_PROGRESS):
+    for claim in other.find_unowned(IN_PROGRESS):
         taken = other.adopt(claim, 6, 0)
         if taken is not None:
             settle(other, [taken], give_back=True)

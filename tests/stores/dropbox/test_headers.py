@@ -273,7 +273,7 @@ def test_a_message_in_progress_whose_sidecar_is_gone_does_not_stop_recovery(
     connection.send(NOTES, [long_message()])
     (key,) = sidecars(root)
     (root / "dropboxmq/headers" / key).unlink()
-    (claim,) = connection.unowned(NOTES)
+    (claim,) = connection.find_unowned(NOTES)
     assert connection.adopt(claim, 1, 0) is not None
 
 

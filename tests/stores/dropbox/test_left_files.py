@@ -441,7 +441,7 @@ def test_a_message_in_progress_that_refuses_to_move_holds_up_no_other_takeover(r
             assert [one is None for one in adopted] == [True, False, False]
             leftover.forget()
         living.settle([Settlement(one) for one in adopted if one is not None])
-    (claim,) = living.unowned(IN_PROGRESS)
+    (claim,) = living.find_unowned(IN_PROGRESS)
     again = living.adopt(claim, 6, 0)
     assert again is not None
     living.settle([Settlement(again)])

@@ -94,11 +94,11 @@ def test_a_message_in_progress_whose_owner_was_forgotten_has_none(
     for number in range(2):
         take(poller, number)
     first.abandon()
-    assert list(second.unowned(IN_PROGRESS)) == []
+    assert list(second.find_unowned(IN_PROGRESS)) == []
     (leftover,) = second.leftovers(None, at_start=True)
     assert leftover.claims == []
     leftover.forget()
-    one, two = second.unowned(IN_PROGRESS)
+    one, two = second.find_unowned(IN_PROGRESS)
     assert (one.destination, two.destination) == (ORDERS, ORDERS)
     adopted = second.adopt(one, 5, 0)
     assert adopted is not None
@@ -116,7 +116,7 @@ def test_a_message_put_into_an_in_progress_destination_goes_back_to_where_it_say
     silly = text("2")
     silly.set_property("connector_origin_destination", "queue://../etc")
     connection.send(IN_PROGRESS, [said, silly])
-    one, two = connection.unowned(IN_PROGRESS)
+    one, two = connection.find_unowned(IN_PROGRESS)
     connection.settle([Settlement(claim, give_back=True, delivery_count=1) for claim in (one, two)])
     assert bodies(connection) == ["1"]
     assert bodies(connection, "in-progress") == ["2"]

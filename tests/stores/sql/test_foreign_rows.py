@@ -269,7 +269,7 @@ def test_bad_messages_are_taken_over_and_put_in_progress(sqlite: str) -> None:
     number = len(BAD) + len(BAD_IN_SQLITE)
     claims = first.poller(ORDERS, IN_PROGRESS).claim(1, range(99))
     assert len(claims) == number
-    assert len(list(second.unowned(IN_PROGRESS))) == 0
+    assert len(list(second.find_unowned(IN_PROGRESS))) == 0
     first.abandon()
     (leftover,) = second.leftovers(IN_PROGRESS, at_start=True)
     adopted = [second.adopt(claim, 2, place) for place, claim in enumerate(leftover.claims)]
