@@ -326,8 +326,8 @@ class Connection(Protocol):
 
         Returns None if the message is gone.
 
-        Without the capability ``in_progress``, this method, :meth:`leave_unowned` and :meth:`find_unowned` find
-        nothing.
+        Without the capability ``in_progress``, this method, :meth:`leave_unowned` and :meth:`find_unowned`
+        find nothing.
 
         The message counts as delivered once more, because it may have been delivered. A message that waits
         (:attr:`Claim.waits`), or that :meth:`leave_unowned` has counted, is not counted again.
