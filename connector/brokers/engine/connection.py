@@ -258,7 +258,8 @@ class RemoteConnection(TransactionalConnection):
     def _sessions(self) -> list[LendingSession]:
         """Returns the sessions with an open transaction."""
         self._leaving = [session for session in self._leaving if session.claims]
-        ours = [session for poller in self._pollers for session in poller.sessions if session.claims]
+        pollers = list(self._pollers)  # another thread may close the connection meanwhile
+        ours = [session for poller in pollers for session in poller.sessions if session.claims]
         return ours + self._leaving
 
     def _send_alone(self, sends: Sequence[Prepared]) -> None:
@@ -403,7 +404,7 @@ class RemoteConnection(TransactionalConnection):
             return
         self._ended = True
         self._waiter.close()
-        sessions = [session for poller in self._pollers for session in poller.sessions]
+        sessions = [session for poller in list(self._pollers) for session in poller.sessions]
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)
         self._pollers.clear()
