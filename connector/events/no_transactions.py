@@ -71,7 +71,7 @@ class NoTransactions:
         return [ended_claims] if ended_claims.decided or ended_claims.returned else []
 
     def note_settled(self, ended: EndedClaims) -> Sequence[Claim]:
-        """Notes that claims were settled. Returns published claims that ran in another transaction."""
+        """Notes that claims were settled. Returns the published ones that the window may not have yet."""
         return ()
 
     def note_refusal(
