@@ -116,7 +116,12 @@ def entry_points(group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
     Reading the distributions takes some 20 ms, so they are read once for each ``sys.path``. A distribution
     that is found twice counts once.
     """
-    found = {(one.name, one.value): one for one in _read(tuple(sys.path)).select(group=group)}
+    return _select(group, tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=16)  # the groups of one path
+def _select(group: str, path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
+    found = {(one.name, one.value): one for one in _read(path).select(group=group)}
     return tuple(found[key] for key in sorted(found))
 
 

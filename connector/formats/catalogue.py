@@ -82,7 +82,7 @@ class HandlerInfo:
 class Catalogue:
     """The data handlers of a deployment. Made by :func:`discover`.
 
-    The source of a shipped handler is read when the handler is asked for, because a command needs few.
+    The source of a shipped handler is read when its options are asked for, because a command needs few.
 
     Args:
         handlers: those that are not shipped.
@@ -124,7 +124,11 @@ class Catalogue:
         Raises:
             ConfigurationError: no handler serves the MIME type, or an option is wrong.
         """
-        info = self.find(mime_type)
+        normal = normal_mime_type(mime_type)
+        if not options and normal not in self._by_type and normal in (shipped := _shipped_handlers()):
+            module, _, class_name = shipped[normal].partition(":")
+            return HandlerSpec(normal, class_name, module, config=config)
+        info = self.find(normal)
         if info is None:
             expected = f"one of {', '.join(self.mime_types)}{did_you_mean(mime_type, self.mime_types)}"
             raise ConfigurationError(
@@ -137,9 +141,7 @@ class Catalogue:
         ]
         if problems:
             raise ConfigurationError(problems)
-        return HandlerSpec(
-            normal_mime_type(mime_type), info.class_name, info.module, info.path, given, config
-        )
+        return HandlerSpec(normal, info.class_name, info.module, info.path, given, config)
 
 
 def discover(base: Path, plugins: Path | None = None) -> Catalogue:
