@@ -248,8 +248,7 @@ def test_a_poll_that_hangs_stops_the_pings(
     deployment.open("1")
     manager.listen(1.5)
     assert manager.pings_since(hung) > 0
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
 
 
 def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
@@ -300,5 +299,4 @@ def test_a_watchdog_of_another_process_is_left_alone(
     manager.await_line("READY=1")
     manager.listen(1.5)
     assert "WATCHDOG=1" not in manager.lines
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()

@@ -578,6 +578,11 @@ class Run:
     def signal_driver(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)
 
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Ends it in order."""
+        self.signal_driver(number)
+        assert self.wait() == 0, self.errors
+
     def signal_parent_of(self, pid: int, number: int = signal.SIGKILL) -> None:
         """Sends a signal to the parent of a process, which has to be of this run."""
         self.signal_one(_parent(pid), number)

@@ -68,8 +68,7 @@ def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it
     wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
     assert "its messages are redelivered, to this client or another: connect anew" in hung.errors
     wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, "the messages since then")
-    hung.signal_driver(signal.SIGTERM)
-    assert hung.wait() == 0
+    hung.stop()
     assert_settled_once(deployment, ids, kills=1)
 
 
@@ -103,8 +102,7 @@ def test_a_running_instance_takes_over_from_a_client_that_is_declared_dead(deplo
     hung.signal_all(signal.SIGCONT)
     wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
     for run in (hung, heir):
-        run.signal_driver(signal.SIGTERM)
-        assert run.wait() == 0
+        run.stop()
     deployment.drain()
     assert_settled_once(deployment, ids, kills=1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 
 import pytest
@@ -78,8 +77,7 @@ def test_two_adapters_publish_no_copy_that_the_other_has_in_flight(deploy: Deplo
     deployment.open("1")
     wait_for(lambda: deployment.count("archive") == 4)
     for run in (one, other):
-        run.signal_driver(signal.SIGTERM)
-        assert run.wait(120) == 0
+        run.stop()
     assert deployment.begun() == dict.fromkeys([*ids, *marks], 1)
     assert sum(run.summary["duplicates"] for run in (one, other)) == 1
     assert deployment.leftovers() == []

@@ -52,8 +52,7 @@ def test_a_killed_adapter_hands_its_groups_over_in_order(deploy: Deploy, in_prog
     deployment.open("1")
     ids = [one for several in groups.values() for one in several]
     wait_for(lambda: deployment.count("archive") == len(ids), 120)
-    neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(120) == 0, neighbour.errors
+    neighbour.stop()
     assert_settled_once(deployment, ids, kills=1)
     assert deployment.begun()[groups["z"][1]] == 2
     _assert_in_order(deployment, groups, again=2)

@@ -127,8 +127,7 @@ def test_bodies_that_harm_their_conversion_hold_up_no_service(
     good += deployment.send("a", [""])
     wait_for(lambda: set(deployment.ids("error")) == set(harmful.values()), what="the harmful ones")
     wait_for(lambda: sorted(deployment.ids("archive").elements()) == sorted(good), what="the good ones")
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0
+    run.stop()
     assert deployment.begun() == dict.fromkeys(good, 1)
     assert "APPRESPONSETIMEOUT" not in run.errors
     assert "connected again" not in run.errors

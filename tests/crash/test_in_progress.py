@@ -134,8 +134,7 @@ def test_a_neighbour_takes_over_what_a_killed_adapter_had_in_progress(deploy: De
     killed.kill_everything()
     deployment.open("1")
     wait_for(lambda: deployment.count("archive") == 4, 120)
-    neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(120) == 0
+    neighbour.stop()
     assert deployment.ids("archive") == dict.fromkeys([*ids, *others], 1)
     assert deployment.begun() == {ids[0]: 2} | dict.fromkeys([ids[1], *others], 1)
     assert deployment.leftovers() == []

@@ -50,8 +50,7 @@ def test_what_a_lost_host_has_claimed_is_done_by_others_and_it_does_none_of_it_l
         proxy.cut()
         ids += deployment.send("in", [""] * 3)
         wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, lost.errors)
-        lost.signal_driver(signal.SIGTERM)
-        assert lost.wait() == 0, lost.errors
+        lost.stop()
         assert "connected again" in lost.errors
         assert deployment.count("copies") == len(ids)
         assert assert_settled_once(deployment, ids, kills=1) == 1

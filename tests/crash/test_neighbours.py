@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections import defaultdict
 
 import pytest
@@ -47,8 +46,7 @@ def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(
     deployment.open("1")
     ids += deployment.send("in", [""] * 5)
     wait_for(lambda: deployment.count("archive") == len(ids), 120)
-    neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(120) == 0
+    neighbour.stop()
     assert_settled_once(deployment, ids, kills=1)
     workers = defaultdict(set)
     for delivery in deployment.deliveries():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 import psycopg
@@ -42,8 +41,7 @@ def test_a_server_that_is_killed_makes_no_event_run_twice(
         own_postgres.kill()
         own_postgres.start()
     _await_deliveries(deployment, 300)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     deployment.drain()
     assert deployment.begun() == dict.fromkeys(ids, 1), run.errors
     assert DatabaseQueues(own_postgres.url()).count("archive") == 300, "with connections of its own"
@@ -76,8 +74,7 @@ def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
         return not left and deployment.count("archive") == len(ids)
 
     wait_for(is_done, 120, "settled")
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     assert deployment.begun() == dict.fromkeys(ids, 1), run.errors
     events = [message.properties["connector_event_id"] for message in deployment.messages("copies")]
     assert sorted(map(str, events)) == sorted(ids)
@@ -112,8 +109,7 @@ def test_a_connection_that_is_lost_in_a_commit_costs_and_doubles_nothing(
         _set_standby(operator, "")
     deployment.queues = DatabaseQueues(own_postgres.url())
     wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     assert "Exception ignored" not in run.errors  # the workers got SIGTERM when the connection was made anew
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.count("copies") == len(ids)

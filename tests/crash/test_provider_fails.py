@@ -57,8 +57,7 @@ def test_a_root_that_is_moved_away_and_back_costs_no_message(deploy: Deploy) -> 
     away.rename(deployment.root)
     ids += deployment.send("in", [""])
     wait_for(lambda: len(deployment.names("archive")) == 5, 120, what=run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert {i: n for i, n in deployment.begun().items() if n > 1 and i != ids[0]} == {}
     assert deployment.begun()[ids[0]] <= 2
@@ -80,8 +79,7 @@ def test_the_attempts_to_reconnect_are_restart_retry_interval_apart(deploy: Depl
     away.rename(deployment.root)
     ids += deployment.send("in", [""])
     wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
 
 
 def test_the_last_line_of_a_service_names_what_ended_it_first(deploy: Deploy) -> None:
@@ -125,8 +123,7 @@ def test_what_is_put_in_the_place_of_a_root_is_not_used(deploy: Deploy) -> None:
     away.rename(deployment.root)
     ids += deployment.send("in", [""])
     wait_for(lambda: len(deployment.names("archive")) == 2, 120, what=run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []
 
@@ -171,8 +168,7 @@ def test_an_error_destination_that_cannot_be_written_stops_the_poll_and_keeps_th
     wait_for(lambda: len(deployment.names("error")) == 2, 120, what=run.errors)
     late = deployment.send("in", [""])
     wait_for(lambda: late[0] in deployment.ids("archive"), 120)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("archive") == dict.fromkeys([ids[0], *late], 1)
     assert deployment.ids("error") == {ids[1]: 1, f"ID:{malformed.split('.')[1]}": 1}
     assert set(deployment.begun().values()) == {1}, "what was delivered is settled from its journal"
@@ -204,8 +200,7 @@ def test_a_disk_that_fails_while_settling_costs_and_repeats_nothing(deploy: Depl
     run = deployment.start(fault=place)
     wait_for(lambda: len(deployment.names("archive")) == 5, 120, what=run.errors)
     assert "restarting the connection" in run.errors
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []
@@ -221,8 +216,7 @@ def test_java_that_dies_under_a_service_is_started_anew(deploy: Deploy) -> None:
     deployment.open("1")
     wait_for(lambda: len(deployment.names("archive")) == 2, 120, what=run.errors)
     wait_for(lambda: run.java() not in (None, java))
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
     run.await_gone()
     assert runner
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
@@ -262,7 +256,6 @@ def test_reconnections_leave_no_clients_while_the_archive_cannot_be_written(
     _mend(deployment, "archive")
     wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 60, what=run.errors)
     wait_for(lambda: _instances(deployment) == [("one", "alive")], 60)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(30) == 0
+    run.stop()
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []

@@ -51,8 +51,7 @@ def test_a_process_that_takes_longer_than_stop_timeout_is_ended_and_the_rest_is_
     run = deployment.start()
     wait_for(lambda: slow[0] in deployment.begun())
     asked = time.monotonic()
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
     assert time.monotonic() - asked < 60, "not the 300 s of the process"
     run.await_gone(120)
     assert deployment.ids("archive") == dict.fromkeys(done, 1)
@@ -132,8 +131,7 @@ def test_poll_frequency_counts_from_the_end_of_a_poll_to_the_start_of_the_next(d
     for number in range(3):
         wait_for(lambda number=number: len(deployment.begun()) > number)  # type: ignore[misc]
         begun.append(time.monotonic())
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert all(1.15 < later - earlier < 2.5 for earlier, later in pairwise(begun))
 
 
@@ -148,8 +146,7 @@ def test_a_service_with_poll_frequency_no_polls_nothing_but_takes_over_from_the_
     run = deployment.start()
     wait_for(lambda: len(deployment.names("in")) == 2, what="the claims of the dead to come back")
     time.sleep(1)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("in") == dict.fromkeys(ids, 1)
     assert deployment.names("archive") == []
 
@@ -162,8 +159,7 @@ def test_outside_of_its_window_a_service_does_not_poll_and_a_drain_does(deploy: 
     run = deployment.start()
     run.await_start()
     time.sleep(1)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("in") == dict.fromkeys(ids, 1)
     deployment.drain()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)

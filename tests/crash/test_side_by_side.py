@@ -146,8 +146,7 @@ def test_a_worker_that_is_stopped_for_a_while_delays_its_own_batch_alone(deploy:
 
 
 def _stop(run: Run) -> None:
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
 
 
 def test_a_job_that_is_lost_again_and_again_is_no_fault_of_its_events(deploy: Deploy) -> None:

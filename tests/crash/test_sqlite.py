@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sqlite3
 
 import pytest
@@ -33,8 +32,7 @@ def test_a_file_that_another_program_locks_for_long_costs_and_doubles_nothing(de
     other.execute("ROLLBACK")
     other.close()
     wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     assert "database is locked: another program holds the file" in run.errors
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.count("copies") == len(ids)

@@ -22,8 +22,7 @@ def await_text(run: Run, text: str, times: int = 1) -> None:
 
 
 def stop(run: Run) -> None:
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(60) == 0, run.errors
+    run.stop()
     run.await_gone()
 
 

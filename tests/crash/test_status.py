@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
 import subprocess
 import time
@@ -93,8 +92,7 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     assert 0 <= age(document["instances"][0]["last_good_poll"]) < 30
     assert (document["batches"], document["workers"]) == ([], [])
 
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0
+    run.stop()
     assert status(deployment)["instances"] == []
 
 

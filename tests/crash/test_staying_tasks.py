@@ -182,8 +182,7 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
         beside("last", lambda runners: None, kill=False)
     for stranger in strangers:
         stranger.close()
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     run.await_gone()
     assert_settled_once(deployment, ids, kills=kills)
     assert max(_events_of_each_runner(deployment).values()) <= 9

@@ -7,7 +7,6 @@ it: to its own subscription, and to one of somebody else, which has to get the s
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections import Counter
 from contextlib import closing
@@ -116,8 +115,7 @@ def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_resta
     deployment.open("1")
     sent.send(deployment, 5)
     wait_for(lambda: len(deployment.names("archive")) == len(sent.by_topic + sent.ours), 120)
-    neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(120) == 0, neighbour.errors
+    neighbour.stop()
     sent.assert_settled(deployment, kills=1)
 
 

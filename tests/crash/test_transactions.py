@@ -193,8 +193,7 @@ def test_a_worker_that_is_stopped_in_its_transaction_books_once(deploy: Deploy, 
     deployment.open("1")
     hung.signal_one(worker, signal.SIGCONT)
     wait_for(lambda: deployment.count("archive") == len(ids), 120, other.errors)
-    other.signal_driver(signal.SIGTERM)
-    assert other.wait() == 0, other.errors
+    other.stop()
     hung.await_gone()
     assert_booked_once(deployment, shop, ids)
 
@@ -207,8 +206,7 @@ def test_two_adapters_book_each_message_once_while_one_dies(deploy: Deploy, shop
     wait_for(lambda: len(shop.bookings()) > 40, 120, "bookings")
     runs[0].kill_everything()
     wait_for(lambda: deployment.count("archive") == len(ids), 120, runs[1].errors)
-    runs[1].signal_driver(signal.SIGTERM)
-    assert runs[1].wait() == 0, runs[1].errors
+    runs[1].stop()
     deployment.drain()  # takes over from the dead one, if nobody has
     assert_booked_once(deployment, shop, ids)
 
@@ -241,8 +239,7 @@ def test_a_database_server_that_is_killed_loses_and_doubles_nothing(
         return not left and deployment.count("archive") == len(ids) + 1
 
     wait_for(is_done, 120, "settled")
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     assert_booked_once(deployment, shop, [*ids, gated])
 
 
@@ -273,8 +270,7 @@ def test_without_its_database_an_event_waits_and_other_destinations_go_on(
     assert own_postgres.password not in run.errors
     own_postgres.start()
     wait_for(lambda: deployment.count("archive") == len(ids) + 1, 120, run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     assert shop.bookings() == dict.fromkeys(ids, 1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -33,8 +32,7 @@ def await_archived(deployment: Deployment, run: Run, ids: list[str]) -> None:
 
 def end(run: Run) -> None:
     """SIGTERM ends an idle service, whatever it waits for."""
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
 
 
 def cpu_seconds(pid: int) -> float:

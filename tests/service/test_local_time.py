@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import signal
 import time
 from collections.abc import Iterator
 
@@ -100,5 +99,4 @@ def test_a_service_runs_with_a_zone_of_posix(deploy: Deploy, zone: str, window: 
     ids = deployment.send("in", [""])
     run = deployment.start(TZ=zone)
     wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(60) == 0, run.errors
+    run.stop()
