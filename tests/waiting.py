@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], seconds: float = 120.0, what: str = "") -> T:
+def wait_for(condition: Callable[[], T | Literal[False] | None], seconds: float = 120.0, what: str = "") -> T:
     """Waits until a condition is true, and returns its value.
 
     Args:

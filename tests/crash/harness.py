@@ -26,13 +26,15 @@ from typing import Any
 
 import yaml
 
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.sql.provider import SqlProvider
+from connector.testing.deployment import Deployment
 from tests import forked_command
 from tests.crash.database import DatabaseQueues
 from tests.spark.standalone import StandaloneCluster, executor_options
-from tests.waiting import wait_for
+from tests.waiting import is_running, wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _MARK = "CRASH_TEST_RUN"
@@ -138,7 +140,7 @@ rules:
 
 
 @contextmanager
-def deployments(directory: Path) -> Iterator[Callable[..., Deployment]]:
+def deployments(directory: Path) -> Iterator[Callable[..., CrashDeployment]]:
     """Makes deployments; at the end their processes are ended and their roots removed.
 
     The roots are in memory where there is such a place, so that the tests wait for no disk.
@@ -146,11 +148,11 @@ def deployments(directory: Path) -> Iterator[Callable[..., Deployment]]:
     shared = Path("/dev/shm")
     in_memory = shared.is_dir() and os.access(shared, os.W_OK | os.X_OK)
     base = Path(tempfile.mkdtemp(prefix="connector-crash-", dir=shared if in_memory else directory))
-    made: list[Deployment] = []
+    made: list[CrashDeployment] = []
 
-    def make(**settings: Any) -> Deployment:
+    def make(**settings: Any) -> CrashDeployment:
         number = len(made)
-        made.append(Deployment(directory / f"deployment{number}", base / f"root{number}", **settings))
+        made.append(CrashDeployment(directory / f"deployment{number}", base / f"root{number}", **settings))
         return made[-1]
 
     try:
@@ -173,14 +175,23 @@ class Delivery:
 
 
 @dataclass
-class Deployment:
-    """A directory with adapter.yaml and all it needs, and a root for its messages.
+class ForeignFolders:
+    """Where another program writes a file and then moves it."""
+
+    working: str
+    target: str
+
+
+@dataclass
+class CrashDeployment(Deployment):
+    """A deployment whose adapter is killed, with a root for its messages.
 
     Args:
         directory: where adapter.yaml and the business processes are.
         root: of the provider; must not exist yet.
         inputs: names of the input queues.
-        connector, spark, provider: more keys of these sections.
+        connector, spark: more keys of these sections.
+        provider_keys: more keys of the section `provider`.
         store: more keys of the subscription of the process `store`.
         subscriptions: more entries.
         only: the entries, where there is to be no process.
@@ -197,7 +208,7 @@ class Deployment:
     inputs: Sequence[str] = ("in",)
     connector: Mapping[str, Any] = field(default_factory=dict)
     spark: Mapping[str, Any] = field(default_factory=dict)
-    provider: Mapping[str, Any] = field(default_factory=dict)
+    provider_keys: Mapping[str, Any] = field(default_factory=dict)
     store: Mapping[str, Any] = field(default_factory=dict)
     subscriptions: Sequence[Mapping[str, Any]] = ()
     only: Sequence[Mapping[str, Any]] = ()
@@ -212,13 +223,9 @@ class Deployment:
     def __post_init__(self) -> None:
         url = self.database.format(root=self.root)
         self.queues = DatabaseQueues(url) if url else None
-        self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / "metaobjects").mkdir(exist_ok=True)
-        rules = "".join(
-            f"  Customer_Create: {{InputDestination: queue://{name}}}\n" for name in self.inputs[:1]
-        )
-        (self.directory / "metaobjects" / "objects.yaml").write_text(_METAOBJECTS + rules)
-        (self.directory / "processes.py").write_text(_PROCESSES.format(here=str(self.directory)))
+        rule = f"  Customer_Create: {{InputDestination: queue://{self.inputs[0]}}}\n"
+        processes = _PROCESSES.format(here=str(self.directory))
+        super().__init__(self.directory, metaobjects=_METAOBJECTS + rule, processes=processes)
         self.configure()
 
     def configure(self, **connector: Any) -> None:
@@ -238,7 +245,7 @@ class Deployment:
             "RestartRetryInterval": 1,
             **self.connector,
         }
-        document = {
+        document: dict[str, Any] = {
             "provider": self._provider_section(),
             "connector": {key: value for key, value in settings.items() if value is not None},
             "subscriptions": list(self.only)
@@ -250,12 +257,17 @@ class Deployment:
             "spark": {"master": "local[2]", **self.spark},
             **({"databases": {"shop": {"url": self.shop}}} if self.shop else {}),
         }
-        (self.directory / "adapter.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+        self.write("adapter.yaml", yaml.safe_dump(document, sort_keys=False))
 
     def _provider_section(self) -> dict[str, Any]:
         if self.queues is not None:
-            return {"type": "sql", "url": self.queues.url, **self.provider}
-        return {"type": "dropbox", "root": str(self.root), "create": True, **self.provider}
+            return {"type": "sql", "url": self.queues.url, **self.provider_keys}
+        return {"type": "dropbox", "root": str(self.root), "create": True, **self.provider_keys}
+
+    @property
+    def provider(self) -> DropboxProvider | SqlProvider:
+        """As another program has it, which changes nothing."""
+        return DropboxProvider(self.root) if self.queues is None else self.queues.provider
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -270,7 +282,14 @@ class Deployment:
             base.joinpath(".subscriptions", subscription, name) if subscription else base / ".incoming" / name
         )
 
-    def send(
+    def folders(self, queue: str | Destination) -> ForeignFolders:
+        """Makes them as another program does, also where no adapter has made the root yet."""
+        working, target = self.folder(str(queue), "working"), self.folder(str(queue))
+        working.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
+        return ForeignFolders(str(working), str(target))
+
+    def fill(
         self,
         queue: str,
         names: Iterable[str] = ("",),
@@ -299,7 +318,7 @@ class Deployment:
         ids = []
         for body in bodies:
             identity = f"{time.time_ns() // 1000:016d}-t-{body['CustomerId']}"
-            self.drop(queue, f"{priority}.{identity}.T{properties}", body)
+            self.drop(queue, json.dumps(body), f"{priority}.{identity}.T{properties}")
             ids.append(f"ID:{identity}")
         return ids
 
@@ -312,7 +331,7 @@ class Deployment:
         ids = [f"ID:{identity}" for identity in identities]
         if self.queues is None:
             for identity, body in zip(identities, bodies, strict=True):
-                self.drop(queue, f"{priority}.{identity}.T", body)
+                self.drop(queue, json.dumps(body), f"{priority}.{identity}.T")
         else:
             copies = zip(ids, bodies, strict=True)
             self.queues.insert(
@@ -320,16 +339,6 @@ class Deployment:
                 [Message(json.dumps(body).encode(), message_id=i, priority=priority) for i, body in copies],
             )
         return ids
-
-    def drop(self, queue: str, file_name: str, body: Mapping[str, Any] | bytes) -> Path:
-        """One file: written to working/, moved to target/."""
-        working, target = self.folder(queue, "working"), self.folder(queue)
-        working.mkdir(parents=True, exist_ok=True)
-        target.mkdir(parents=True, exist_ok=True)
-        path = working / f"{uuid.uuid4().hex}"
-        path.write_bytes(body if isinstance(body, bytes) else json.dumps(body).encode())
-        path.rename(target / file_name)
-        return target / file_name
 
     def names(self, queue: str, folder: str = "target") -> list[str]:
         """File names of a folder, sorted."""
@@ -348,12 +357,6 @@ class Deployment:
     def count(self, queue: str) -> int:
         """How many messages wait in a queue."""
         return len(self.names(queue)) if self.queues is None else self.queues.count(queue)
-
-    def messages(self, queue: str) -> list[Message]:
-        """The messages of a queue, as the provider shows them."""
-        if self.queues is not None:
-            return self.queues.messages(queue)
-        return list(DropboxProvider(self.root).existing().browse(parse_destination(queue)))
 
     def move_back(self, in_progress: str, queue: str, identity: str) -> None:
         """Moves a message back to its input by hand, from an in-progress destination. Nobody owns it."""
@@ -411,13 +414,7 @@ class Deployment:
 
     def has_client(self, pid: int) -> bool:
         """Whether a process is a client of the provider."""
-        if self.queues is not None:
-            return self.queues.has_client(pid)
-        for mark in self.root.glob("dropboxmq/clients/*"):
-            with suppress(FileNotFoundError):
-                if f'"pid": {pid},' in mark.read_text():
-                    return True
-        return False
+        return any(note.pid == pid for note in self.provider.clients())
 
     # -- processes ---------------------------------------------------------------------------------
 
@@ -494,7 +491,7 @@ class Run:
     """
 
     def __init__(
-        self, deployment: Deployment, mark: str, arguments: Sequence[str], environment: Mapping[str, str]
+        self, deployment: CrashDeployment, mark: str, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> None:
         self.mark = mark
         self._deployment = deployment
@@ -566,7 +563,7 @@ class Run:
 
     def members(self) -> list[int]:
         """All living processes of this run, the driver included."""
-        return [pid for pid in _marked(self.mark) if not _is_dead(pid)]
+        return [pid for pid in _marked(self.mark) if is_running(pid)]
 
     def lets_wait(self, number: int) -> bool:
         """Whether the driver lets a signal wait, as it does while it starts, or handles signals by now."""
@@ -609,13 +606,13 @@ class Run:
 
     def kill_everything(self) -> None:
         """SIGKILL to all of it, until nothing is left."""
-        deadline = time.monotonic() + 60.0
-        while members := self.members():
-            for pid in members:
-                _send(pid, signal.SIGKILL)
+
+        def is_killed() -> bool:
+            self.signal_all(signal.SIGKILL)
             self.process.poll()
-            assert time.monotonic() < deadline, f"cannot be killed: {members}"
-            time.sleep(0.01)
+            return not self.members()
+
+        wait_for(is_killed, 60.0, "all killed")
         self.process.wait(120)
 
     def kill_while_paused(self, *, whole_group: bool) -> None:
@@ -689,7 +686,7 @@ def message_id(name: str) -> str:
 
 
 def assert_settled_once(
-    deployment: Deployment,
+    deployment: CrashDeployment,
     ids: Sequence[str],
     *,
     kills: int,
@@ -740,14 +737,6 @@ def _marked(mark: str) -> list[int]:
             except OSError:
                 continue
     return found
-
-
-def _is_dead(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 def _parent(pid: int) -> int:

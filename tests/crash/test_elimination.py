@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.crash.conftest import EVERY_PROVIDER, Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 from tests.waiting import wait_for
 
 JAVA = False
@@ -17,7 +17,7 @@ every_provider = pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
 
 
 def _copies(
-    deployment: Deployment, numbers: Sequence[int], *, priority: int = 4, name: str = ""
+    deployment: CrashDeployment, numbers: Sequence[int], *, priority: int = 4, name: str = ""
 ) -> list[str]:
     """A copy of each of these messages: same id, other file or row."""
     return deployment.send_copies("in", numbers, priority=priority, name=name)

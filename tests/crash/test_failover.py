@@ -34,7 +34,7 @@ def test_an_adapter_goes_on_with_the_standby_that_is_promoted(
             connector={"PollQuantity": 10, "RestartRetryCount": 100, "RestartRetryInterval": 0.005},
             subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
         )
-        ids = deployment.send("in", ["sleep:0.01"] * 60)
+        ids = deployment.fill("in", ["sleep:0.01"] * 60)
         run = deployment.start()
         wait_for(lambda: len(deployment.deliveries()) > 40, 120, "deliveries")
         own_postgres.kill()

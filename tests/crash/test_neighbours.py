@@ -19,7 +19,7 @@ def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy:
         inputs=("a", "b"),
         connector={"PollQuantity": 50, "DuplicateEventElimination": True, "order": "none"},
     )
-    ids = deployment.send("a", [""] * 1500) + deployment.send("b", [""] * 1500)
+    ids = deployment.fill("a", [""] * 1500) + deployment.fill("b", [""] * 1500)
     runs = [deployment.start("--drain", "--json") for _ in range(2)]
     assert [run.wait() for run in runs] == [0, 0], [run.errors for run in runs]
     assert assert_settled_once(deployment, ids, kills=0) == 0
@@ -38,13 +38,13 @@ def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(
     deployment = deploy(connector={"PollQuantity": 40}, recovery=recovery)
     killed = deployment.start()
     killed.await_start()
-    ids = deployment.send("in", [""] * 10 + ["gate:1"] + [""] * 20)
+    ids = deployment.fill("in", [""] * 10 + ["gate:1"] + [""] * 20)
     wait_for(lambda: deployment.reached("1"))
     neighbour = deployment.start()
     neighbour.await_poll()
     killed.kill_everything()
     deployment.open("1")
-    ids += deployment.send("in", [""] * 5)
+    ids += deployment.fill("in", [""] * 5)
     wait_for(lambda: deployment.count("archive") == len(ids), 120)
     neighbour.stop()
     assert_settled_once(deployment, ids, kills=1)

@@ -8,7 +8,7 @@ import psycopg
 
 from tests.crash.conftest import Deploy
 from tests.crash.database import DatabaseQueues
-from tests.crash.harness import Deployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.postgres import PostgresServer
 from tests.waiting import wait_for
 
@@ -34,7 +34,7 @@ def test_a_server_that_is_killed_makes_no_event_run_twice(
     own_postgres: PostgresServer, deploy: Deploy
 ) -> None:
     deployment = deploy(database=own_postgres.url(), connector={"PollQuantity": 40})
-    ids = deployment.send("in", ["sleep:0.02"] * 300)
+    ids = deployment.fill("in", ["sleep:0.02"] * 300)
     run = deployment.start()
     for number in range(1, KILLS + 1):
         _await_deliveries(deployment, 50 * number)
@@ -58,7 +58,7 @@ def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
         connector={"PollQuantity": 10, "RestartRetryCount": 50, "RestartRetryInterval": 0.01},
         subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
     )
-    ids = deployment.send("in", [""] * 150)
+    ids = deployment.fill("in", [""] * 150)
     run = deployment.start(fault=",".join(f"{place}:{nth}=pause" for place, nth in STEPS.items()))
     deployment.queues = DatabaseQueues(url)  # has no connection that a kill has ended
     left = set(STEPS)
@@ -81,7 +81,7 @@ def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
     assert_settled_once(deployment, ids, kills=0)
 
 
-def _await_deliveries(deployment: Deployment, number: int) -> None:
+def _await_deliveries(deployment: CrashDeployment, number: int) -> None:
     wait_for(lambda: sum(deployment.begun().values()) >= number, 120, f"{number} deliveries")
 
 
@@ -94,7 +94,7 @@ def test_a_connection_that_is_lost_in_a_commit_costs_and_doubles_nothing(
         connector={"PollQuantity": 5, "RestartRetryCount": 50, "RestartRetryInterval": 0.01},
         subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
     )
-    ids = deployment.send("in", ["sleep:0.05"] * 30)
+    ids = deployment.fill("in", ["sleep:0.05"] * 30)
     run = deployment.start()
     _await_deliveries(deployment, 5)
     with own_postgres.connect() as operator:

@@ -23,7 +23,7 @@ def test_a_file_that_another_program_locks_for_long_costs_and_doubles_nothing(de
         connector={"PollQuantity": 5, "RestartRetryCount": 100, "RestartRetryInterval": 0.01},
         subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
     )
-    ids = deployment.send("in", ["sleep:0.02"] * 40)
+    ids = deployment.fill("in", ["sleep:0.02"] * 40)
     run = deployment.start(TEST_BUSY="0.2")
     wait_for(lambda: len(deployment.deliveries()) > 20, 120, "deliveries")
     other = sqlite3.connect(deployment.root / "messages.db", isolation_level=None, timeout=60)

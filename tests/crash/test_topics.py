@@ -16,7 +16,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.waiting import wait_for
 
 JAVA = False
@@ -53,13 +53,13 @@ class Sent:
     ours: list[str] = field(default_factory=list)
     theirs: list[str] = field(default_factory=list)
 
-    def send(self, deployment: Deployment, count: int, name: str = "") -> None:
+    def send(self, deployment: CrashDeployment, count: int, name: str = "") -> None:
         """So many to the topic, so many to our part, and three to that of others."""
-        self.by_topic += deployment.send(PRICES, [name] * count)
-        self.ours += deployment.send("parts", [name] * count, group="ours")
-        self.theirs += deployment.send("parts", [name] * 3, group="theirs")
+        self.by_topic += deployment.fill(PRICES, [name] * count)
+        self.ours += deployment.fill("parts", [name] * count, group="ours")
+        self.theirs += deployment.fill("parts", [name] * 3, group="theirs")
 
-    def assert_settled(self, deployment: Deployment, *, kills: int) -> None:
+    def assert_settled(self, deployment: CrashDeployment, *, kills: int) -> None:
         """Ours are settled once, and what is for others waits for them, once and untouched."""
         assert_settled_once(deployment, self.by_topic + self.ours, kills=kills, but=ANOTHER_S)
         assert deployment.ids(AUDIT) == Counter(self.by_topic)
@@ -119,7 +119,7 @@ def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_resta
     sent.assert_settled(deployment, kills=1)
 
 
-def _deployed(deploy: Deploy, **connector: object) -> Deployment:
+def _deployed(deploy: Deploy, **connector: object) -> CrashDeployment:
     """With the subscriptions, so that they get whatever is sent."""
     deployment = deploy(inputs=("parts",), connector={"InputDestination": INPUTS, **connector})
     topic = Destination("topic", "prices")

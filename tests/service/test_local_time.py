@@ -96,7 +96,7 @@ def test_a_window_in_the_hour_that_is_skipped_or_repeated(
 @pytest.mark.parametrize("zone", ["UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "<+03>-3"])
 def test_a_service_runs_with_a_zone_of_posix(deploy: Deploy, zone: str, window: dict[str, str]) -> None:
     deployment = deploy(connector=window, fresh=True)
-    ids = deployment.send("in", [""])
+    ids = deployment.fill("in", [""])
     run = deployment.start(TZ=zone)
     wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
     run.stop()
