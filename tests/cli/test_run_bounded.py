@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests import forked_command
-from tests.crash.harness import REPOSITORY, CrashDeployment, deployments
+from tests.crash.harness import CrashDeployment, deployments
+from tests.runs import REPOSITORY
 
 Deploy = Callable[..., CrashDeployment]
 

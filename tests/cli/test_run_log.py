@@ -17,7 +17,8 @@ import pytest
 
 from connector.status import VERSION
 from tests.crash.conftest import Deploy
-from tests.crash.harness import CrashDeployment, Run, deployments
+from tests.crash.harness import CrashDeployment, deployments
+from tests.runs import Run
 from tests.waiting import wait_for
 
 _MORE_PROCESSES = """

@@ -11,15 +11,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,14 +26,10 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.sql.provider import SqlProvider
-from connector.testing.deployment import Deployment
-from tests import forked_command
 from tests.crash.database import DatabaseQueues
+from tests.runs import Run, ServiceDeployment, customer
 from tests.spark.standalone import StandaloneCluster, executor_options
-from tests.waiting import is_running, wait_for
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-_MARK = "CRASH_TEST_RUN"
+from tests.waiting import wait_for
 
 _PROCESSES = """
 import ctypes, os, signal, sys, time
@@ -183,7 +175,7 @@ class ForeignFolders:
 
 
 @dataclass
-class CrashDeployment(Deployment):
+class CrashDeployment(ServiceDeployment):
     """A deployment whose adapter is killed, with a root for its messages.
 
     Args:
@@ -217,7 +209,6 @@ class CrashDeployment(Deployment):
     database: str = ""
     fresh: bool = False
     recovery: float | None = 1.0
-    runs: list[Run] = field(default_factory=list)
     sent: int = 0
 
     def __post_init__(self) -> None:
@@ -225,7 +216,7 @@ class CrashDeployment(Deployment):
         self.queues = DatabaseQueues(url) if url else None
         rule = f"  Customer_Create: {{InputDestination: queue://{self.inputs[0]}}}\n"
         processes = _PROCESSES.format(here=str(self.directory))
-        super().__init__(self.directory, metaobjects=_METAOBJECTS + rule, processes=processes)
+        super().__init__(self.directory, _METAOBJECTS + rule, processes)
         self.configure()
 
     def configure(self, **connector: Any) -> None:
@@ -306,7 +297,7 @@ class CrashDeployment(Deployment):
         bodies = []
         for name in names:
             self.sent += 1
-            bodies.append(_customer(self.sent, name) | ({"Second": second} if second else {}))
+            bodies.append(customer(self.sent, name) | ({"Second": second} if second else {}))
         if self.queues is not None:
             assert not reply_to
             sent = [Message(json.dumps(body).encode(), priority=priority) for body in bodies]
@@ -327,7 +318,7 @@ class CrashDeployment(Deployment):
     ) -> list[str]:
         """Sends customers as another program does, in messages with ids of their numbers; returns the ids."""
         identities = [f"{1700000000000000 + number}-t-{number}" for number in numbers]
-        bodies = [_customer(number, name) for number in numbers]
+        bodies = [customer(number, name) for number in numbers]
         ids = [f"ID:{identity}" for identity in identities]
         if self.queues is None:
             for identity, body in zip(identities, bodies, strict=True):
@@ -412,50 +403,18 @@ class CrashDeployment(Deployment):
             found += [str(path.relative_to(own)) for path in lock.parent.iterdir() if path != lock]
         return [path for path in found if not path.startswith(tuple(but) or ("\0",))]
 
-    def has_client(self, pid: int) -> bool:
-        """Whether a process is a client of the provider."""
-        return any(note.pid == pid for note in self.provider.clients())
-
     # -- processes ---------------------------------------------------------------------------------
 
-    def start(self, *arguments: str, fault: str = "", **environment: str) -> Run:
-        """Starts `connector run` in a session of its own."""
-        mark = uuid.uuid4().hex
-        variables = {
-            _MARK: mark,
-            "CONNECTOR_FAULT_DIRECTORY": str(self._faults(len(self.runs))),
-            **environment,
-        }
-        if fault:
-            variables["CONNECTOR_FAULT"] = fault
-        if self.recovery is not None:
-            variables["TEST_RECOVERY_INTERVAL"] = str(self.recovery)
-        if "master" in self.spark:
-            self._pass_on(variables)
-        run = Run(self, mark, ["run", *arguments], variables)
-        self.runs.append(run)
-        return run
-
-    def _faults(self, number: int) -> Path:
-        path = self.directory / f"faults.{number}"
-        path.mkdir(exist_ok=True)
-        return path
-
-    def _pass_on(self, variables: Mapping[str, str]) -> None:
+    def prepare(self, variables: Mapping[str, str]) -> None:
         """Gives the executors of a cluster the environment that the workers of ``local`` inherit."""
+        if "master" not in self.spark:
+            return
         conf = {f"spark.executorEnv.{name}": value for name, value in variables.items()}
         given = {
             k: v for k, v in self.spark.get("conf", {}).items() if not k.startswith("spark.executorEnv.")
         }
         self.spark = {**self.spark, "conf": {**given, **conf}}
         self.configure()
-
-    def drain(self, *, status: int = 0, timeout: float = 120.0) -> Run:
-        """Runs `connector run --drain --json` to its end."""
-        run = self.start("--drain", "--json")
-        found = run.wait(timeout)
-        assert found == status, f"status {found}, expected {status}\n{run.errors}"
-        return run
 
     def await_delivery(self) -> None:
         """Waits until one more message is delivered."""
@@ -477,190 +436,6 @@ class CrashDeployment(Deployment):
         """Opens a gate, for all and for ever."""
         (self.directory / f"open.{name}").touch()
 
-    def close(self) -> None:
-        """Ends whatever a failed test has left."""
-        for run in self.runs:
-            run.kill_everything()
-
-
-class Run:
-    """A `connector run` process and all that descends from it.
-
-    Every descendant inherits a mark in its environment, so that it is found by that even when its
-    parent is gone.
-    """
-
-    def __init__(
-        self, deployment: CrashDeployment, mark: str, arguments: Sequence[str], environment: Mapping[str, str]
-    ) -> None:
-        self.mark = mark
-        self._deployment = deployment
-        number = len(deployment.runs)
-        self.faults = Path(environment["CONNECTOR_FAULT_DIRECTORY"])
-        self._out = deployment.directory / f"stdout.{number}"
-        self._err = deployment.directory / f"stderr.{number}"
-        variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
-        self.process: subprocess.Popen[bytes] | forked_command.ForkedProcess
-        with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            if deployment.fresh:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", "connector.cli", *arguments],
-                    cwd=deployment.directory,
-                    env=variables,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
-                )
-            else:
-                self.process = forked_command.ForkedProcess(
-                    arguments,
-                    cwd=deployment.directory,
-                    env=variables,
-                    stdout=out.fileno(),
-                    stderr=err.fileno(),
-                    java=deployment.java,
-                )
-        self.started = time.monotonic()
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def output(self) -> str:
-        return self._out.read_text("utf-8", "replace")
-
-    @property
-    def errors(self) -> str:
-        return self._err.read_text("utf-8", "replace")
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The one JSON document on stdout."""
-        document: dict[str, Any] = json.loads(self.output)
-        return document
-
-    def wait(self, timeout: float = 120.0) -> int:
-        """The exit status; a signal as its negative number."""
-        try:
-            return self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"still runs after {timeout} s\n{self.state()}") from None
-
-    def state(self) -> str:
-        """What a failed test shows: the processes, their log, and where each stands that can say so.
-
-        Those without Spark say it (tests/without_java.py). The others end.
-        """
-        members = self.members()
-        commands = "".join(f"{pid} {_command(pid)}\n" for pid in members)
-        for pid in members:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGUSR2)
-        time.sleep(1.0)
-        return f"status {self.process.poll()}\n{commands}{self.errors}"
-
-    def members(self) -> list[int]:
-        """All living processes of this run, the driver included."""
-        return [pid for pid in _marked(self.mark) if is_running(pid)]
-
-    def lets_wait(self, number: int) -> bool:
-        """Whether the driver lets a signal wait, as it does while it starts, or handles signals by now."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-        blocked, caught = int(fields["SigBlk"], 16), int(fields["SigCgt"], 16)
-        return bool(blocked >> (number - 1) & 1 or caught >> (signal.SIGTERM - 1) & 1)
-
-    def signal_driver(self, number: int = signal.SIGKILL) -> None:
-        self.process.send_signal(number)
-
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        """Ends it in order."""
-        self.signal_driver(number)
-        assert self.wait() == 0, self.errors
-
-    def signal_parent_of(self, pid: int, number: int = signal.SIGKILL) -> None:
-        """Sends a signal to the parent of a process, which has to be of this run."""
-        self.signal_one(_parent(pid), number)
-
-    def java(self) -> int | None:
-        """The Java process of Spark, the child of the driver; None while there is none."""
-        return next((pid for pid in self.members() if _parent(pid) == self.pid), None)
-
-    def signal_one(self, pid: int, number: int) -> None:
-        """Sends a signal to a process of this run."""
-        assert pid in self.members()
-        _send(pid, number)
-
-    def siblings_of_parent(self, pid: int) -> list[int]:
-        """Where ``pid`` is a runner: the other workers of Spark."""
-        worker = _parent(pid)
-        daemon = _parent(worker)
-        return [other for other in self.members() if other != worker and _parent(other) == daemon]
-
-    def signal_all(self, number: int, order: Callable[[int], int] = lambda pid: -pid) -> None:
-        """Sends a signal to every process of the run, the youngest (JVM and workers) first."""
-        for pid in sorted(self.members(), key=order):
-            _send(pid, number)
-
-    def kill_everything(self) -> None:
-        """SIGKILL to all of it, until nothing is left."""
-
-        def is_killed() -> bool:
-            self.signal_all(signal.SIGKILL)
-            self.process.poll()
-            return not self.members()
-
-        wait_for(is_killed, 60.0, "all killed")
-        self.process.wait(120)
-
-    def kill_while_paused(self, *, whole_group: bool) -> None:
-        """SIGKILL to all of it, or to the driver alone: its tasks go on until they end by themselves."""
-        if whole_group:
-            self.kill_everything()
-        else:
-            self.signal_driver()
-            self.go_on()
-            self.await_gone()
-
-    def await_gone(self, timeout: float = 120.0) -> None:
-        """Waits until no process of the run is left."""
-        try:
-            wait_for(lambda: not self.members(), timeout)
-        except AssertionError:
-            raise AssertionError(f"left behind: {[_command(pid) for pid in self.members()]}") from None
-
-    def await_start(self) -> None:
-        """Waits until it has connected, which it does when Spark is up."""
-        wait_for(
-            lambda: self.process.poll() is not None or self._deployment.has_client(self.pid), what="started"
-        )
-
-    def await_poll(self) -> None:
-        """Waits until its first poll is over, before which it looks for dead clients."""
-
-        def has_polled() -> bool:
-            status = forked_command.run(["status", "--json"], cwd=self._deployment.directory)
-            instances = json.loads(status.stdout)["instances"]
-            return any(one["pid"] == self.pid and one["last_good_poll"] for one in instances)
-
-        wait_for(has_polled, 120, "a good poll")
-
-    def await_pause(self, place: str) -> None:
-        """Waits until one of its processes waits at a named place."""
-        wait_for(lambda: self.paused(place) or self.process.poll() is not None, 180, f"at {place}")
-        assert self.paused(place), f"ended before it came to {place}\n{self.errors}"
-
-    def go_on(self) -> None:
-        """Lets the processes that wait at a named place go on."""
-        for mark in self.faults.iterdir():
-            mark.unlink()
-
-    def paused(self, place: str) -> list[int]:
-        """The processes that wait at a named place."""
-        return [int(path.suffix[1:]) for path in self.faults.glob(f"{place}.*")]
-
 
 def on(cluster: StandaloneCluster) -> dict[str, Any]:
     """The ``spark:`` section of a deployment that runs on a cluster of this machine."""
@@ -670,11 +445,6 @@ def on(cluster: StandaloneCluster) -> dict[str, Any]:
         "spark.executor.extraJavaOptions": f"{executor_options()} -Djava.io.tmpdir={cluster.directory}",
     }
     return {"master": cluster.url, "conf": conf}
-
-
-def _customer(number: int, name: str) -> dict[str, str]:
-    """The body of a message."""
-    return {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": str(number), "Name": name}
 
 
 def message_id(name: str) -> str:
@@ -723,36 +493,3 @@ def assert_settled_once(
     left = deployment.leftovers(but=but)
     assert left == [], f"left over: {left}"
     return repeated
-
-
-def _marked(mark: str) -> list[int]:
-    wanted = f"{_MARK}={mark}".encode()
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/environ", "rb") as environment:
-                    if wanted in environment.read().split(b"\0"):
-                        found.append(int(name))
-            except OSError:
-                continue
-    return found
-
-
-def _parent(pid: int) -> int:
-    with open(f"/proc/{pid}/stat") as stat:
-        return int(stat.read().rpartition(")")[2].split()[1])
-
-
-def _send(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
-
-
-def _command(pid: int) -> str:
-    try:
-        return f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()[:100]!r}"
-    except OSError:
-        return str(pid)

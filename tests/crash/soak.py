@@ -20,7 +20,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.crash.harness import CrashDeployment, Run, assert_settled_once, deployments, on
+from tests.crash.harness import CrashDeployment, assert_settled_once, deployments, on
+from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
 
 PLACES = {

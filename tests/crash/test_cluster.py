@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.crash.harness import CrashDeployment, Run, assert_settled_once, deployments, on
+from tests.crash.harness import CrashDeployment, assert_settled_once, deployments, on
+from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # eleven starts of Java, on a busy machine

@@ -9,7 +9,8 @@ import pytest
 
 from tests import forked_command
 from tests.crash.conftest import Deploy
-from tests.crash.harness import CrashDeployment, Run, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.runs import Run
 from tests.waiting import wait_for
 
 JAVA = False

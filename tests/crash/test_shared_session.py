@@ -10,7 +10,8 @@ from typing import Any
 
 from connector.java import find_java
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, CrashDeployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.runs import REPOSITORY
 from tests.spark.standalone import executor_options, java_home_for_executors
 from tests.waiting import wait_for
 

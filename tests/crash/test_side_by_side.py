@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import CrashDeployment, Run, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.runs import Run
 from tests.waiting import wait_for
 
 QUEUES = ("a", "b", "c")

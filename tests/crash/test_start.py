@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Run
 from tests.postgres import PostgresServer
+from tests.runs import Run
 from tests.waiting import wait_for
 
 _RETRIES = {"RestartRetryCount": 300, "RestartRetryInterval": 0.01}

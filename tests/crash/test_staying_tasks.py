@@ -21,7 +21,8 @@ import pytest
 
 from connector.java import find_java
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, CrashDeployment, Run, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.runs import REPOSITORY, Run
 from tests.spark.standalone import executor_options, java_home_for_executors
 from tests.waiting import is_running, wait_for
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import CrashDeployment, Run
+from tests.crash.harness import CrashDeployment
+from tests.runs import Run
 from tests.waiting import wait_for
 
 JAVA = False
