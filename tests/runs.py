@@ -69,6 +69,17 @@ class ServiceDeployment(Deployment):
         """Whether a process is a client of the provider."""
         return any(note.pid == pid for note in self.provider.clients())
 
+    def await_recovery(self) -> None:
+        """Waits until a service has taken over from two dead clients. Between them it could have polled."""
+        for _ in range(2):
+            client = self.provider.connect()
+            client.abandon()
+
+            def is_gone(lost: str = client.client_id) -> bool:
+                return lost not in {one.client_id for one in self.provider.clients()}
+
+            wait_for(is_gone)
+
     def close(self) -> None:
         """Ends whatever a failed test has left."""
         for run in self.runs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
@@ -177,7 +176,7 @@ def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy) -> No
     idle = wait_for(lambda: run.siblings_of_parent(runner), what="a second worker of Spark")
     for pid in idle:
         run.signal_one(pid, signal.SIGKILL)
-    time.sleep(0.2)
+    wait_for(lambda: not set(idle) & set(run.members()))
     more = deployment.fill("a", [""] * 20 + ["gate:2"] + [""] * 20) + deployment.fill("b", [""] * 20)
     deployment.open("1")
     runner = wait_for(lambda: deployment.reached("2"))[0]

@@ -131,8 +131,7 @@ def test_what_is_put_in_the_place_of_a_root_is_not_used(deploy: Deploy) -> None:
 def test_without_restarts_a_failed_provider_ends_the_service_with_status_1(deploy: Deploy) -> None:
     deployment = deploy(connector={"RestartRetryCount": 0})
     run = deployment.start()
-    wait_for(lambda: " ready [" in run.errors, 120)
-    time.sleep(0.5)
+    run.await_poll()
     away = deployment.root.with_name("away")
     deployment.root.rename(away)
     assert run.wait(120) == 1

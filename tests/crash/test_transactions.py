@@ -188,8 +188,7 @@ def test_a_worker_that_is_stopped_in_its_transaction_books_once(deploy: Deploy, 
     hung.signal_one(worker, signal.SIGSTOP)
     hung.signal_driver(signal.SIGKILL)
     other = deployment.start()
-    other.await_start()
-    time.sleep(0.5)
+    wait_for(lambda: list(deployment.root.rglob("*.closed")), 120, "the takeover waits for the journal")
     deployment.open("1")
     hung.signal_one(worker, signal.SIGCONT)
     wait_for(lambda: deployment.count("archive") == len(ids), 120, other.errors)
@@ -263,7 +262,7 @@ def test_without_its_database_an_event_waits_and_other_destinations_go_on(
     deployment.drop("b", note, "4.1700000000000000-t-n.T")
     wait_for(lambda: "cannot be used" in run.errors, 120, "the reason in the log")
     wait_for(lambda: deployment.count("archive") == 1, 120, "the other destination goes on")
-    time.sleep(2.0)
+    time.sleep(2.0)  # only real time shows that the service does not spin
     polls = run.errors.count("a poll ended early")
     assert 1 <= polls <= (time.monotonic() - killed) / 0.3 + 1, "the service does not spin"
     assert deployment.count("error") == 0

@@ -90,7 +90,7 @@ def test_with_wake_false_a_message_waits_for_its_poll(deploy: Deploy) -> None:
     run = deployment.start()
     await_archived(deployment, run, ids[:1])
     deployment.fill("in")
-    time.sleep(1)
+    deployment.await_recovery()
     end(run)
     assert len(deployment.names("in")) == 2
 
