@@ -319,8 +319,7 @@ def test_processed_messages_of_subscriptions_are_pruned(root: Path) -> None:
     claim = poller.take(1, 0)
     assert claim is not None
     connection.settle([Settlement(claim)])
-    time.sleep(0.1)
-    assert connection.prune().settled == 1
+    assert wait_for(lambda: connection.prune().settled) == 1
     assert poller.take(1, 1) is not None
     assert (poller.expired, len(os.listdir(claim.folders.expired))) == (1, 1)
     connection.close()
