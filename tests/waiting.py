@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -25,6 +28,27 @@ def wait_for(condition: Callable[[], T | Literal[False] | None], seconds: float 
             return value
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what or condition}"
         time.sleep(0.01)
+
+
+def now_ms() -> int:
+    """Returns the time as messages have it."""
+    return time.time_ns() // 1_000_000
+
+
+def until_past(moment: int) -> None:
+    """Waits until the time of messages is past a moment, such as an expiration."""
+    wait_for(lambda: now_ms() > moment)
+
+
+def waits_in(name: str) -> bool:
+    """Whether a thread of this process waits in a function of this name for another thread."""
+    for frame in sys._current_frames().values():
+        callers = traceback.walk_stack(frame)
+        if frame.f_code is threading.Condition.wait.__code__ and any(
+            caller.f_code.co_name == name for caller, _ in callers
+        ):
+            return True
+    return False
 
 
 def is_running(pid: int) -> bool:
