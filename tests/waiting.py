@@ -42,13 +42,12 @@ def until_past(moment: int) -> None:
 
 def waits_in(name: str) -> bool:
     """Whether a thread of this process waits in a function of this name for another thread."""
-    for frame in sys._current_frames().values():
-        callers = traceback.walk_stack(frame)
-        if frame.f_code is threading.Condition.wait.__code__ and any(
-            caller.f_code.co_name == name for caller, _ in callers
-        ):
-            return True
-    return False
+    stacks = [[one.f_code for one, _ in traceback.walk_stack(top)] for top in sys._current_frames().values()]
+    return any(
+        stack[0] is threading.Condition.wait.__code__
+        and any(code.co_name == name and code.co_filename != threading.__file__ for code in stack)
+        for stack in stacks
+    )
 
 
 def is_running(pid: int) -> bool:

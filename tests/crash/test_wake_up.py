@@ -119,9 +119,12 @@ def test_a_process_that_is_not_active_is_asked_once_a_poll_whatever_comes(
     run = deployment.start()
     wait_for(lambda: sum(deployment.begun().values()), 120, run.errors)
     began, before = time.monotonic(), sum(deployment.begun().values())
-    while time.monotonic() < began + 1.5:
-        ids += deployment.fill("in", [f"inactive:{flag}"])
-        time.sleep(0.02)
+
+    def asked_while_messages_come() -> int:
+        ids.extend(deployment.fill("in", [f"inactive:{flag}"]))
+        return sum(deployment.begun().values()) - before
+
+    wait_for(lambda: asked_while_messages_come() >= 3, 120, run.errors)
     asked = sum(deployment.begun().values()) - before
     assert asked <= (time.monotonic() - began) / 0.5 + 1
     flag.unlink()
