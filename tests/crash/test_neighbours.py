@@ -20,7 +20,11 @@ def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy:
         connector={"PollQuantity": 50, "DuplicateEventElimination": True, "order": "none"},
     )
     ids = deployment.fill("a", [""] * 1500) + deployment.fill("b", [""] * 1500)
-    runs = [deployment.start("--drain", "--json") for _ in range(2)]
+    runs = [deployment.start("--drain", "--json", fault="claim=pause") for _ in range(2)]
+    for run in runs:
+        run.await_pause("claim")
+    for run in runs:
+        run.go_on()
     assert [run.wait() for run in runs] == [0, 0], [run.errors for run in runs]
     assert assert_settled_once(deployment, ids, kills=0) == 0
     published = [run.summary["published"] for run in runs]
