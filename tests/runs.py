@@ -165,7 +165,7 @@ class Run:
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGUSR2)
-        time.sleep(1.0)
+        time.sleep(1.0)  # nothing shows when all have written where they stand
         return f"status {self.process.poll()}\n{commands}{self.errors}"
 
     def members(self) -> list[int]:

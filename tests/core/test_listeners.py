@@ -245,7 +245,7 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(connection: Mes
     wait_for(lambda: seen != [] or left(connection) < 2)
     connection.stop()
     stopped_at = list(seen)
-    time.sleep(0.2)
+    time.sleep(0.2)  # a wrong call shows only in time
     assert seen == stopped_at
     connection.start()
     wait_for(lambda: seen == ["1", "2"])

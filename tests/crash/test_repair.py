@@ -79,7 +79,7 @@ def test_an_archived_message_moved_back_is_a_duplicate_and_a_bare_name_that_come
     assert all("connector_outcomeS=duplicate" in name for name in deployment.names("archive"))
     assert set(deployment.begun().values()) == {1}
 
-    time.sleep(0.01)
+    time.sleep(0.01)  # clocks of file systems are coarse
     deployment.drop("in", body, "report.json")  # next day
     run = deployment.drain()
     assert run.summary["published"] == 1

@@ -396,7 +396,7 @@ def test_waiting_ends_when_something_comes_or_the_connection_is_closed(
     connection = DropboxProvider(root, create=True, durable=False).connect()
     poller = connection.poller(durable())
     assert poller.take(1, 0) is None
-    time.sleep(0.05)
+    time.sleep(0.05)  # clocks of file systems are coarse
     poller.take(1, 0)
     begun = time.monotonic()
     connection.wait(0.1)
