@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from connector.businessobjects.rules import StaticMetaObject
-from connector.config.metaobjects import Collected
 from connector.config.model import AdapterFile
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, Reading
 from connector.messaging.provider import Capabilities
 
-_OF_REQUESTS: Final = ("OutputDestination", "ResponseTimeout", "ReplyToDestination", "TimeoutFatal")
 _INPUTS: Final = ("connector", "InputDestination")
 
 
@@ -21,24 +18,18 @@ def check_capabilities(
     capabilities: Capabilities,
     file: AdapterFile,
     reading: Reading[AdapterFile],
-    static: StaticMetaObject | None,
-    collected: Collected,
     reporter: ProblemReporter,
 ) -> None:
     """Compares a configuration with the capabilities of its provider.
 
     Args:
         name: of the provider.
-        static: the static meta-object of the connector.
-        collected: contains the document of ``static``.
     """
     for location, found, expected in _of_inputs(name, capabilities, file, reading):
         reporter.add(location, found, expected)
     if file.connector.in_progress_destination is not None and not capabilities.in_progress:
         location = ("connector", "InProgressDestination")
         reporter.add(location, f"the provider {name} has no messages in progress", "it left out")
-    if not capabilities.chooses_ids:
-        _check_requests(name, file, static, collected, reporter)
 
 
 def _of_inputs(
@@ -54,30 +45,3 @@ def _of_inputs(
         if entry.selector is not None and not capabilities.selectors:
             found = f"a selector with the provider {name}, which has no selectors"
             yield (*location, "selector"), found, "it left out"
-
-
-def _check_requests(
-    name: str,
-    file: AdapterFile,
-    static: StaticMetaObject | None,
-    collected: Collected,
-    reporter: ProblemReporter,
-) -> None:
-    """Warns of requests, which fail one by one. The events of the adapter work all the same."""
-    found = f"requests with the provider {name}, which cannot make requests yet: each of them fails"
-    expected = "a provider of type dropbox or sql for requests"
-    if file.http is not None:
-        position = reporter.key_position("http")
-        reporter.add(("http",), found, expected, position=position, warning=True)
-    if static is None:
-        return
-    document = collected.documents[static.name]
-    defaults, entries = collected.rules[static.name]
-    for location, texts in (
-        (("Default",), defaults),
-        *((("rules", rule), texts) for rule, texts in entries.items()),
-    ):
-        for key in _OF_REQUESTS:
-            if key in texts:
-                document.add((*location, key), found, expected, at_key=True, warning=True)
-                break

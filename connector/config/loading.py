@@ -234,8 +234,7 @@ def _read(
         finds_lacks=java,
     )
     if capabilities is not None:
-        static = metaobjects.static.get(read.connector.configuration_meta_object or "")
-        check_capabilities(provider.type, capabilities, read, reading, static, collected, reporter)
+        check_capabilities(provider.type, capabilities, read, reading, reporter)
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries

@@ -326,6 +326,11 @@ class Connector(Section):
             "`ArchiveDestination`. `discard`: no copy. Such replies are always counted and logged.",
         )
     )
+    late_replies_for: Annotated[float, duration(zero=True)] = Field(
+        default=60.0,
+        description="Time after a time-out in which a late reply still gets its copy. For a broker and a "
+        "`ReplyToDestination`: a later reply stays there. Other providers know no limit.",
+    )
     response_selector_quoting: Annotated[Literal["quoted", "raw"], choice("quoted", "raw")] = Field(
         default="quoted",
         description="Form of values in a `response_selector`. `quoted`: literals. `raw`: unchanged, as in "

@@ -55,7 +55,7 @@ class MessagingConnection(SessionOwner, client.MessagingConnection):
 
     def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> CoreSession:
         self._check_open()
-        connection = self._provider.connect(origin=self._origin)
+        connection = self._connect(mode)
         session = CoreSession(connection, mode, self)
         with self._lock:
             if not self._closed:
@@ -97,6 +97,10 @@ class MessagingConnection(SessionOwner, client.MessagingConnection):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _connect(self, mode: AcknowledgeMode) -> Connection:
+        """Returns the connection of a new session."""
+        return self._provider.connect(origin=self._origin)
 
     # -- what its sessions need ----------------------------------------------------------------------
 

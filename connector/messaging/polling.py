@@ -11,6 +11,7 @@ from typing import Protocol
 
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.settlement import Settlement
 
 
 class Poller(Protocol):
@@ -76,6 +77,62 @@ class Poller(Protocol):
         Earlier claims stay claims. Claims of a subscription that ends have to be settled or given back before
         this call.
         """
+
+
+class Arrivals(Protocol):
+    """The messages that a broker pushes to one client from several queues, for a client that waits for them.
+
+    Only with the capability ``transactions``. Every message belongs to the transaction in which it arrives,
+    also if nobody has taken it yet. So a message that arrives shortly before a settlement may be settled
+    without its copy. For one thread, except :meth:`wake`.
+    """
+
+    @abstractmethod
+    def add(self, queue: Destination, selector: str = "", *, one: bool = False) -> int:
+        """Receives from a queue from now on. Returns the number that names these messages.
+
+        Args:
+            queue: a whole queue.
+            selector: text, handed to the broker. Empty = all messages.
+            one: take at most one message between two settlements. The other messages stay in the queue. Such
+                a message is found some milliseconds later.
+
+        Raises:
+            SelectorError: the broker refuses the selector.
+            DestinationError: there is no such queue, and the broker makes none.
+            ProviderError: the connection has failed, or the broker refuses the queue.
+        """
+
+    @abstractmethod
+    def remove(self, number: int) -> None:
+        """Receives no more for a number of :meth:`add`. Repeatable, never raises."""
+
+    @abstractmethod
+    def take(self, seconds: float, most: int) -> Sequence[tuple[int, Claim]]:
+        """Returns messages that have arrived, each with the number of :meth:`add`.
+
+        Args:
+            seconds: until the first message has to come.
+            most: messages, at most.
+
+        Raises:
+            ProviderError: the connection has failed.
+        """
+
+    @abstractmethod
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """Settles all messages that were taken and not yet settled, with the copies of the settlements.
+
+        A message without a settlement is acknowledged, too.
+
+        Raises:
+            SettlementError: a copy is refused. Nothing was settled, and the messages come again.
+            ProviderError: the connection has failed. The outcome is unknown.
+        """
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Ends the present wait of :meth:`take`, or else the next one. For any thread, never raises."""
 
 
 class Waiter(Protocol):

@@ -36,7 +36,7 @@ from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.polling import Poller, Waiter
+from connector.messaging.polling import Arrivals, Poller, Waiter
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.state_store import StateStore
@@ -64,8 +64,8 @@ class Capabilities:
             shows only waiting messages, and puts expired messages aside itself.
         shares_client_ids: the instances of an adapter have one client id, and so its subscriptions. Otherwise
             a client id belongs to one connection, and instances share a subscription without a client id.
-        chooses_ids: the id of a message is known before the message is sent. Otherwise this provider makes no
-            requests.
+        chooses_ids: the ids of one client have a pattern (:attr:`Connection.sent_ids`). Otherwise the client
+            library of a broker chooses them when it sends.
     """
 
     topics: bool = False
@@ -108,7 +108,7 @@ class Connection(Protocol):
         mark.
 
         Raises:
-            CapabilityError: the capability ``transactions``: the client library of a broker chooses the ids.
+            CapabilityError: without the capability ``chooses_ids``, except of a session, where it is empty.
         """
 
     # -- take ----------------------------------------------------------------------------------------
@@ -384,6 +384,26 @@ class TransactionalConnection(Connection, Protocol):
 
     marks_commits: bool
     """Whether commits are marked. Otherwise nobody can tell, and a committed event may run again."""
+
+    def session_connection(self) -> Connection:
+        """Returns the connection of a transacted session of its own, on this connection of the broker.
+
+        What the session sends is sent when it is prepared, and gets its id, but nobody sees it before the
+        settlement. The new connection ends with this one.
+
+        Raises:
+            ProviderError: the connection has failed.
+        """
+
+    def arrivals(self, max_body: int) -> Arrivals:
+        """Returns a new transaction into which the broker pushes messages.
+
+        Args:
+            max_body: bytes of a body. A larger body is not read.
+
+        Raises:
+            ProviderError: the connection has failed.
+        """
 
     def hold(self, claims: Sequence[Claim]) -> bool:
         """Moves the messages of a transaction to a queue of the adapter, if the broker soon puts one aside.

@@ -26,7 +26,6 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from connector.businessobjects.instance import BusinessObject
@@ -35,15 +34,18 @@ from connector.errors import CapabilityError, ConnectorError, ProviderError, Req
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities, Connection
+from connector.requests.broker_replies import BrokerLink, BrokerReplies
 from connector.requests.contract import Requests
 from connector.requests.conversion import RequestConverter
 from connector.requests.late import LateReplies
-from connector.requests.pending import Call, Failure, key_of
+from connector.requests.pending import Call, Failure, PendingCalls, key_of
 from connector.requests.reply_listener import ReplyListener
+from connector.requests.reply_receiver import ReplyReceiver, ReplySources
 from connector.requests.result import RequestResult
 from connector.requests.sender import Outgoing, Sender
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
 from connector.requests.slots import Slots
+from connector.requests.stored_replies import StoredReplies
 from connector.status import ReturnCode
 from connector.trace import DETAILS, HANDOVER
 
@@ -112,12 +114,10 @@ class RequestClient(Requests):
         self._converter = RequestConverter(settings, deployment)
         self._slots = Slots(settings.pool_size)
         self._late = LateReplies(settings.late_replies)
-        self._listener = ReplyListener(
-            partial(self._open_session, AcknowledgeMode.INDIVIDUAL), settings, self._late
-        )
-        open_sender = partial(self._open_session, AcknowledgeMode.TRANSACTED)
-        self._sender = Sender(open_sender)
-        self._other_sender = Sender(open_sender)
+        self._broker = BrokerLink(connect) if capabilities.transactions else None
+        self._listener = ReplyListener(self._open_receiver, settings)
+        self._sender = Sender(self._open_sender)
+        self._other_sender = Sender(self._open_sender)
         self._token = secrets.token_hex(8)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -224,10 +224,6 @@ class RequestClient(Requests):
         try:
             if self._stopping:
                 call.complete(_STOPPING)
-            elif not self._capabilities.chooses_ids:
-                raise CapabilityError(
-                    "requests through a broker are not possible yet: use a provider of type dropbox or sql"
-                )
             elif properties.synchronous:
                 self._send_and_await(call)
             else:
@@ -267,11 +263,19 @@ class RequestClient(Requests):
         self._listener.take_by_selector(call, reply_to)
 
     def _send_with_message_id(self, call: Call, reply_to: Destination) -> None:
-        """The reply repeats the message id, which contains the id of the sending connection."""
+        """The reply repeats the message id, which contains the id of the sending connection.
+
+        The ids of a broker's client have no pattern.
+        """
 
         def expect(message_id: str, sent_ids: str) -> None:
             self._listener.expect(call, key_of(message_id), sent_ids)
 
+        if not self._capabilities.chooses_ids:
+            self._commit(self._sender, call, expect)
+            if not self._listener.is_private(reply_to):
+                self._listener.take_by_id(call, reply_to)
+            return
         self._listener.take_from(reply_to, self._sender.sent_ids)
         self._commit(self._sender, call, expect)
         # again: a request with yet another destination may have closed the consumer meanwhile
@@ -297,13 +301,23 @@ class RequestClient(Requests):
             )
         return self._listener.temporary(shared=shared)
 
-    def _open_session(self, mode: AcknowledgeMode) -> CoreSession:
-        return sole_session(
-            self._connect(),
-            mode,
-            self._capabilities,
-            takeover_interval=self._settings.intervals.takeover,
-        )
+    def _open_sender(self) -> CoreSession:
+        connection = self._connect() if self._broker is None else self._broker.session()
+        return self._session(connection, AcknowledgeMode.TRANSACTED)
+
+    def _open_receiver(self, sources: ReplySources, calls: PendingCalls) -> ReplyReceiver:
+        if self._broker is not None:
+            return BrokerReplies(self._broker.open(), sources, calls, self._late, self._settings)
+        session = self._session(self._connect(), AcknowledgeMode.INDIVIDUAL)
+        try:
+            return StoredReplies(session, sources, calls, self._late, self._settings)
+        except BaseException:
+            session.abandon()
+            raise
+
+    def _session(self, connection: Connection, mode: AcknowledgeMode) -> CoreSession:
+        interval = self._settings.intervals.takeover
+        return sole_session(connection, mode, self._capabilities, takeover_interval=interval)
 
     def _commit(
         self, sender: Sender, call: Call, before_commit: Callable[[str, str], object] = lambda *_: None

@@ -6,7 +6,6 @@ import logging
 import time
 from typing import Final
 
-from connector.core.ledger import Delivery
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.settlement import Settlement
@@ -37,14 +36,12 @@ class LateReplies:
         self.late = 0
         self.duplicate = 0
 
-    def note(self, delivery: Delivery, unmatched: UnmatchedReply, why: str = "") -> None:
-        """Counts a late reply, and sets its settlement. A reply that is given back counts no delivery.
+    def note(self, claim: Claim, unmatched: UnmatchedReply, why: str = "") -> Settlement:
+        """Counts a late reply, and returns its settlement.
 
         Args:
             why: why the reply cannot be read.
         """
-        claim = delivery.claim
-        delivery.begun = 0
         if unmatched is UnmatchedReply.DUPLICATE:
             self.duplicate += 1
         elif unmatched is UnmatchedReply.LATE:
@@ -53,17 +50,18 @@ class LateReplies:
         # a copy in the reply queue itself would be taken as one more late reply, without end
         copy_to = self._copy_to if self._copy_to != claim.destination else None
         self._log_reply(claim, unmatched, why, copy_to)
-        if copy_to is not None:
-            delivery.settlement = Settlement(
-                claim,
-                copy_to,
-                {
-                    "connector_origin_destination": str(claim.destination),
-                    "connector_outcome": unmatched.value,
-                    "connector_reason": why,
-                    "connector_time": timestamp(),
-                },
-            )
+        if copy_to is None:
+            return Settlement(claim)
+        return Settlement(
+            claim,
+            copy_to,
+            {
+                "connector_origin_destination": str(claim.destination),
+                "connector_outcome": unmatched.value,
+                "connector_reason": why,
+                "connector_time": timestamp(),
+            },
+        )
 
     def _log_reply(
         self, claim: Claim, unmatched: UnmatchedReply, why: str, copy_to: Destination | None

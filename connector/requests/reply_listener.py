@@ -18,10 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connector.core.session import CoreSession
 from connector.errors import ConnectorError, ProviderError
 from connector.messaging.destination import Destination
-from connector.requests.late import LateReplies
 from connector.requests.pending import Call, Failure, PendingCalls, UnmatchedReply
 from connector.requests.reply_receiver import MAX_BATCH, ReplyReceiver, ReplySources
 from connector.requests.settings import RequestSettings
@@ -50,21 +48,17 @@ class ReplyListener:
     """The listener of one request client. Thread-safe.
 
     Args:
-        open_session: opens an INDIVIDUAL session on a new connection.
+        open_receiver: makes a receiver on a new connection.
         settings: of the requests.
-        late: decides about replies that nobody awaits.
     """
 
     def __init__(
         self,
-        open_session: Callable[[], CoreSession],
+        open_receiver: Callable[[ReplySources, PendingCalls], ReplyReceiver],
         settings: RequestSettings,
-        late: LateReplies,
     ) -> None:
-        self._open_session = open_session
-        self._settings = settings
+        self._open_receiver = open_receiver
         self._intervals = settings.intervals
-        self._late = late
         self._sources = ReplySources(settings.matching.reply)
         self._calls = PendingCalls()
         self._commands: deque[_Command] = deque()
@@ -123,6 +117,15 @@ class ReplyListener:
 
         self._command(lambda receiver: receiver.take_by_selector(call, destination)).add_done_callback(check)
 
+    def is_private(self, destination: Destination) -> bool:
+        """Whether the destination is the temporary queue that needs no selector."""
+        receiver = self._receiver
+        return receiver is not None and receiver.temporaries.get(False) == destination
+
+    def take_by_id(self, call: Call, destination: Destination) -> None:
+        """Takes the message that repeats the id of the request of ``call`` as its reply, at a broker."""
+        self._command(lambda receiver: receiver.take_by_id(call, destination))
+
     def await_reply(self, call: Call) -> None:
         """Awaits the reply to a sent call until its deadline. The call always completes."""
         self._add_deadline(call.deadline, call)
@@ -173,7 +176,7 @@ class ReplyListener:
         self._woken.set()
         receiver = self._receiver
         if receiver is not None:
-            receiver.session.connection.wake()
+            receiver.wake()
 
     # -- the thread ----------------------------------------------------------------------------------
 
@@ -190,7 +193,7 @@ class ReplyListener:
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             try:
-                receiver.session.close()
+                receiver.close()
             except (ProviderError, OSError) as error:
                 _log.warning("closing the reply listener failed", extra={"reason": str(error)})
 
@@ -198,7 +201,7 @@ class ReplyListener:
         """Executes commands, takes replies, completes calls at their deadlines, and waits."""
         self._woken.clear()
         if self._receiver is None:
-            self._receiver = self._connect_receiver()
+            self._receiver = self._open_receiver(self._sources, self._calls)
         receiver = self._receiver
         began = time.monotonic()  # before the commands: a later call has a later deadline
         while self._commands:
@@ -206,19 +209,11 @@ class ReplyListener:
         taken = receiver.take()
         if taken < MAX_BATCH and self._calls.next_deadline() <= began:
             # Every reply that had come before has been taken. But without a provider no reply comes either.
-            receiver.session.connection.check()
+            receiver.check()
             self._complete_due(began, self._no_reply)
         if taken < MAX_BATCH:
             receiver.maintain()
             self._wait(receiver)
-
-    def _connect_receiver(self) -> ReplyReceiver:
-        session = self._open_session()
-        try:
-            return ReplyReceiver(session, self._sources, self._calls, self._late, self._settings)
-        except BaseException:
-            session.abandon()
-            raise
 
     @staticmethod
     def _execute(command: _Command, receiver: ReplyReceiver) -> None:
@@ -288,7 +283,7 @@ class ReplyListener:
         self._complete_due(time.monotonic(), self._no_reply)  # those that await a slot
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
-            receiver.session.abandon()
+            receiver.abandon()
 
     def _complete_all(self, text: str, reason: str = "") -> None:
         """Completes all commands, and all calls that await a reply. Calls go on waiting for a slot."""

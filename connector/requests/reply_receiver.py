@@ -1,52 +1,113 @@
-"""Takes replies with the consumers of one session, settles them, and completes their calls.
+"""The contract of a reply receiver, and how a reply finds its call.
 
-A reply is settled before its caller is told, so that the caller finds no trace of the reply. A reply that
-nobody awaits is settled as ``late_replies`` says.
+A local provider has :mod:`connector.requests.stored_replies`, a broker
+:mod:`connector.requests.broker_replies`.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Final, TypeVar
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, Protocol
 
-from connector.core.consumer import SessionConsumer
-from connector.core.ledger import Delivery
-from connector.core.session import CoreSession
-from connector.core.takeover import try_take_over
-from connector.errors import (
-    ClaimLost,
-    ConnectorError,
-    MalformedData,
-    ProviderError,
-    RequestRefused,
-    SettlementError,
-)
+from connector.errors import MalformedData
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply, key_of
-from connector.requests.settings import CORRELATION_ID, RequestSettings
+from connector.requests.settings import CORRELATION_ID
 from connector.status import ReturnCode
-
-_log = logging.getLogger("connector.requests")
-
-T = TypeVar("T")
 
 MAX_BATCH: Final = 500
 """Most replies that are taken at a time."""
-_MAX_CONSUMERS: Final = 64
-"""Number of consumers at which unused ones are closed: callers may name any reply destination."""
 _MAX_PATTERNS: Final = 8
 """Most sending connections whose replies are still taken. There are several only after failures."""
-_CHECK_SECONDS: Final = 0.1
-"""Seconds between two checks of the provider."""
-_RETRY_SECONDS: Final = 10.0
-"""Seconds until a late reply that could not be settled is tried again."""
+
+
+class ReplyReceiver(Protocol):
+    """Takes the replies of a client on one connection. For the thread of the listener, except :meth:`wake`.
+
+    Every method may raise :class:`~connector.errors.ProviderError`: the connection has failed.
+    """
+
+    @property
+    @abstractmethod
+    def temporaries(self) -> Mapping[bool, Destination]:
+        """The queues that :meth:`temporary` has made."""
+
+    @abstractmethod
+    def temporary(self, shared: bool) -> Destination:
+        """Returns a temporary queue, which the first call makes.
+
+        Args:
+            shared: True = the queue for calls with a selector. False = a private queue that needs no
+                selector: each message is a reply with a key.
+
+        Raises:
+            CapabilityError: the provider has no temporary queues.
+        """
+
+    @abstractmethod
+    def take_from(self, destination: Destination) -> None:
+        """Takes this client's replies from ``destination``, too. A first look shows whether that is possible.
+
+        Raises:
+            RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
+        """
+
+    @abstractmethod
+    def take_by_selector(self, call: Call, destination: Destination) -> None:
+        """Takes the first message that matches the selector of ``call`` as its reply.
+
+        Raises:
+            RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
+        """
+
+    @abstractmethod
+    def take_by_id(self, call: Call, destination: Destination) -> None:
+        """Takes the message that repeats the key of ``call`` as its reply. Only at a broker.
+
+        A local provider has :meth:`take_from`, because the ids of one client have a pattern. A call whose
+        reply cannot be taken from there completes with a failure.
+        """
+
+    @abstractmethod
+    def awaiting(self) -> list[Call]:
+        """Returns the waiting calls that have a consumer of their own."""
+
+    @abstractmethod
+    def take(self) -> int:
+        """Takes up to :data:`MAX_BATCH` messages, completes their calls, and returns the number of messages.
+
+        If this fails, replies that were read before complete their calls.
+        """
+
+    @abstractmethod
+    def maintain(self) -> None:
+        """Does what has to be done from time to time, each at its own interval."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Waits ``seconds`` at most for a reply, or until the receiver is woken."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Checks that the provider is still there."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Ends the present wait, or else the next one. For any thread, never raises."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the receiver and its temporary queues."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Ends the receiver as a crash would."""
 
 
 class ReplySources:
@@ -59,7 +120,7 @@ class ReplySources:
     """
 
     def __init__(self, field: str) -> None:
-        self._field = field
+        self.field = field
         self._lock = threading.Lock()
         self.destinations: dict[Destination, None] = {}
         self.patterns: tuple[str, ...] = ()
@@ -74,326 +135,67 @@ class ReplySources:
     @property
     def selector(self) -> str:
         """The selector that matches the replies to this client's calls."""
-        return " OR ".join(f"{self._field} LIKE '{pattern}' ESCAPE '\\'" for pattern in self.patterns)
+        return " OR ".join(f"{self.field} LIKE '{pattern}' ESCAPE '\\'" for pattern in self.patterns)
 
     def key(self, message: Message) -> str:
         """Returns the key that a reply repeats."""
-        if self._field == CORRELATION_ID:
+        if self.field == CORRELATION_ID:
             return key_of(message.correlation_id or "")
-        return key_of(str(message.properties.get(self._field, "")))
+        return key_of(str(message.properties.get(self.field, "")))
 
 
-@dataclass(slots=True)
-class _Batch:
-    """The replies of one :meth:`ReplyReceiver.take`, and the answers to their calls."""
+class Match(NamedTuple):
+    """What a reply is for.
 
-    size: int = 0
-    awaited: list[Delivery] = field(default_factory=list)
-    unmatched: list[Delivery] = field(default_factory=list)
-    answers: dict[Call, Answer] = field(default_factory=dict)
+    Attributes:
+        call: the call. None = no call awaits the reply.
+        answer: of the call. A failure if the reply cannot be read.
+        settlement: of the reply.
+    """
+
+    call: Call | None
+    answer: Answer
+    settlement: Settlement
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the reply is the answer of a call, so that nothing else becomes of it."""
+        return self.call is not None and isinstance(self.answer, Message)
 
 
-class ReplyReceiver:
-    """Takes replies with a session that acknowledges each message. For the thread of the listener.
-
-    Each reply destination has one consumer with the selector of ``sources``. A call with a selector of its
-    own has its own consumer.
+class Matching:
+    """Finds the calls of replies.
 
     Args:
-        session: in INDIVIDUAL mode, for this object only.
         sources: where replies come from.
         calls: the calls that await replies.
         late: decides about replies that nobody awaits.
-        settings: of the requests.
-
-    Raises:
-        ProviderError: the connection has failed.
     """
 
-    def __init__(
-        self,
-        session: CoreSession,
-        sources: ReplySources,
-        calls: PendingCalls,
-        late: LateReplies,
-        settings: RequestSettings,
-    ) -> None:
-        self.session = session
+    def __init__(self, sources: ReplySources, calls: PendingCalls, late: LateReplies) -> None:
         self._sources = sources
         self._calls = calls
         self._late = late
-        self._max_body = settings.max_body
-        self._waiter = session.connection.waiter()
-        self._is_told = False
-        """Whether the waiter reports every reply that comes after the last :meth:`take`."""
-        self._patterns: tuple[str, ...] = ()
-        """The patterns in the selector of the consumers."""
-        self._consumers: dict[Destination, SessionConsumer] = {}
-        self._own_consumers: dict[Call, SessionConsumer] = {}
-        self._unreachable: dict[Destination, str] = {}
-        self.temporaries: dict[bool, Destination] = {}
-        """The queues that :meth:`temporary` has made."""
-        self._kept: list[Delivery] = []
-        """Late replies that could not be settled."""
-        self._next_check = self._next_try = 0.0
-        try_take_over(session.connection, at_start=True)
 
-    # -- consumers -----------------------------------------------------------------------------------
-
-    def temporary(self, shared: bool) -> Destination:
-        """Returns a temporary queue, which the first call makes.
+    def match(self, claim: Claim, load: Callable[[], Message], unnamed: Call | None = None) -> Match:
+        """Reads a reply and finds its call. A call that is found expects no other reply.
 
         Args:
-            shared: True = the queue for calls with a selector. False = a private queue that needs no
-                selector: each message is a reply with a key.
-
-        Raises:
-            CapabilityError: the provider has no temporary queues.
-            ProviderError: the queue cannot be made.
-        """
-        if shared not in self.temporaries:
-            made = self.session.temporary_queue()
-            if not shared:
-                self._consumers[made] = self.session.consumer(made)
-            self.temporaries[shared] = made
-        return self.temporaries[shared]
-
-    def take_from(self, destination: Destination) -> None:
-        """Takes this client's replies from ``destination``, too. A first look shows whether that is possible.
-
-        Raises:
-            RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
-            ProviderError: the provider failed.
-        """
-        self._try(destination, partial(self._consume, destination))
-        self._sources.destinations[destination] = None
-        self._unreachable.pop(destination, None)
-        self.take()
-        if destination in self._unreachable:
-            raise RequestRefused(self._unreachable.pop(destination))
-
-    def take_by_selector(self, call: Call, destination: Destination) -> None:
-        """Takes the first message that matches the selector of ``call`` as its reply.
-
-        Raises:
-            RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
-            ProviderError: the provider failed.
-        """
-        if not call.completed:
-            self._own_consumers[call] = self._try(
-                destination, partial(self.session.consumer, destination, call.selector)
-            )
-
-    def awaiting(self) -> list[Call]:
-        """Returns the waiting calls that have a consumer of their own."""
-        return [call for call in self._own_consumers if not call.completed]
-
-    def _consume(self, destination: Destination) -> None:
-        self._refresh()
-        if len(self._consumers) >= _MAX_CONSUMERS:
-            self._close_unused()
-        if destination not in self._consumers:
-            self._consumers[destination] = self.session.consumer(destination, self._sources.selector)
-
-    def _close_unused(self) -> None:
-        used = {call.reply_to for call in self._calls.expecting()}
-        for destination in [found for found in self._sources.destinations if found not in used]:
-            del self._sources.destinations[destination]
-            self._close_consumer(destination)
-
-    def _close_consumer(self, destination: Destination) -> None:
-        consumer = self._consumers.pop(destination, None)
-        if consumer is not None:
-            consumer.close()
-
-    def _refresh(self) -> None:
-        """Makes the consumers anew if the selector has changed.
-
-        Raises:
-            ProviderError: the provider failed.
-        """
-        if self._patterns is self._sources.patterns:
-            return
-        self._patterns = self._sources.patterns
-        for destination in tuple(self._sources.destinations):
-            self._close_consumer(destination)
-            try:
-                self._consumers[destination] = self.session.consumer(destination, self._sources.selector)
-            except ConnectorError as error:  # a temporary queue that has ended since
-                if isinstance(error, ProviderError):
-                    self.session.connection.check()
-                self._remove_destination(destination, str(error))
-
-    def _remove_destination(self, destination: Destination, reason: str) -> None:
-        """Takes no more replies from a destination that cannot be read."""
-        if destination not in self._sources.destinations:
-            raise ProviderError(f"the temporary queue {destination} is gone")
-        _log.warning(
-            "a reply destination cannot be read, so no more replies are received from that destination",
-            extra={"destination": str(destination), "reason": reason},
-        )
-        del self._sources.destinations[destination]
-        self._close_consumer(destination)
-
-    def _try(self, destination: Destination, work: Callable[[], T]) -> T:
-        """Returns the value of ``work``. Blames the destination if the provider fails, but still answers.
-
-        A provider that was away for a moment answers again at the second attempt.
-        """
-        try:
-            return work()
-        except ProviderError:
-            self.session.connection.check()
-        try:
-            return work()
-        except ProviderError as error:
-            self.session.connection.check()
-            raise RequestRefused(f"replies cannot be taken from {destination}: {error}") from error
-
-    # -- replies -------------------------------------------------------------------------------------
-
-    def take(self) -> int:
-        """Takes up to :data:`MAX_BATCH` messages, completes their calls, and returns the number of messages.
-
-        Raises:
-            ProviderError: the provider failed. Replies that were read before complete their calls.
-        """
-        self._refresh()
-        self._is_told = self._waiter is not None and self._waiter.begin()
-        batch = _Batch()
-        try:
-            for call, consumer in tuple(self._own_consumers.items()):
-                if call.completed or call in batch.answers or self._take_own(call, consumer, batch):
-                    del self._own_consumers[call]
-                    consumer.close()
-            for destination, consumer in tuple(self._consumers.items()):
-                self._take_all(destination, consumer, batch)
-            self._settle(batch)
-        finally:
-            for call, answer in batch.answers.items():
-                call.complete(answer)
-        return batch.size
-
-    def _take_own(self, call: Call, consumer: SessionConsumer, batch: _Batch) -> bool:
-        """Looks for the reply to a call with a selector. Returns whether the call is done."""
-        try:
-            for delivery in self._deliveries(consumer, batch, 1):
-                if self._match(delivery, batch, call) is call:
-                    return True
-        except RequestRefused as error:
-            call.complete(Failure(ReturnCode.APPRESPONSETIMEOUT, str(error)))
-            return True
-        return False
-
-    def _take_all(self, destination: Destination, consumer: SessionConsumer, batch: _Batch) -> None:
-        """Takes the replies from one destination.
-
-        A failure of the destination fails only the calls that await replies there.
-        """
-        try:
-            for delivery in self._deliveries(consumer, batch, MAX_BATCH):
-                self._match(delivery, batch)
-        except RequestRefused as error:
-            self._remove_destination(destination, str(error))
-            self._unreachable[destination] = str(error)
-            for call in self._calls.expecting():
-                if call.reply_to == destination:
-                    self._calls.remove(call, UnmatchedReply.LATE)
-                    call.complete(Failure(ReturnCode.APPRESPONSETIMEOUT, str(error)))
-
-    def _deliveries(self, consumer: SessionConsumer, batch: _Batch, most: int) -> Iterator[Delivery]:
-        """Takes replies, ``most`` at a time, until there are no more or the batch is full."""
-        while batch.size < MAX_BATCH:
-            wanted = min(MAX_BATCH - batch.size, most)
-            taken = self._try(
-                consumer.poller.destination, partial(self.session.inbox.claim, consumer, wanted)
-            )
-            batch.size += len(taken)
-            yield from taken
-            if len(taken) < wanted:
-                return
-
-    def _match(self, delivery: Delivery, batch: _Batch, unnamed: Call | None = None) -> Call | None:
-        """Reads a reply, and notes the answer to its call. Returns the call, if any.
-
-        Args:
+            claim: the reply.
+            load: reads the reply.
             unnamed: the call of a reply that names no call.
         """
-        answer, headers = self._load(delivery)
+        try:
+            answer: Answer = load()
+            headers = answer
+        except (MalformedData, LookupError) as error:
+            text = f"the reply {claim.message_id} on {claim.destination} cannot be read: {error}"
+            answer, headers = Failure(ReturnCode.FAIL, text), claim.headers()
+        assert isinstance(headers, Message)
         call = self._calls.find(self._sources.key(headers)) or unnamed or UnmatchedReply.LATE
         if isinstance(call, UnmatchedReply):
-            self._late.note(delivery, call)
-            batch.unmatched.append(delivery)
-            return None
+            return Match(None, answer, self._late.note(claim, call))
         self._calls.remove(call, UnmatchedReply.DUPLICATE)  # another reply with the same key
-        batch.answers[call] = answer
         if isinstance(answer, Failure):
-            self._late.note(delivery, UnmatchedReply.UNREADABLE, answer.text or "")
-            batch.unmatched.append(delivery)
-        else:
-            batch.awaited.append(delivery)
-        return call
-
-    def _load(self, delivery: Delivery) -> tuple[Answer, Message]:
-        """Returns the answer and the message. The answer of an unreadable reply is a failure."""
-        try:
-            message = self.session.inbox.load(delivery, self._max_body)
-            return message, message
-        except (MalformedData, LookupError) as error:
-            if isinstance(error, LookupError):
-                self.session.connection.check()  # if the provider is gone, every message seems to be missing
-            claim = delivery.claim
-            text = f"the reply {claim.message_id} on {claim.destination} cannot be read: {error}"
-            return Failure(ReturnCode.FAIL, text), claim.headers()
-
-    def _settle(self, batch: _Batch) -> None:
-        """Settles each awaited reply by itself, which costs least.
-
-        One failure then affects only one reply.
-        """
-        for delivery in batch.awaited:
-            try:
-                self.session.inbox.settle([delivery])
-            except ClaimLost as error:  # moved away by hand, or another client took this one for dead ...
-                _log.warning(
-                    "a reply was removed by another program while this adapter read the reply",
-                    extra={"reason": str(error)},
-                )
-                self.session.connection.check()  # ... then check() raises, and the listener connects anew
-        self._settle_late(batch.unmatched)
-
-    def _settle_late(self, deliveries: list[Delivery]) -> None:
-        """Settles late replies together. If that is not possible, keeps them for another attempt."""
-        try:
-            self.session.inbox.settle(deliveries)
-        except SettlementError as error:
-            _log.error(
-                "settling late replies failed and is tried again",
-                extra={"number": len(deliveries), "seconds": _RETRY_SECONDS, "reason": str(error)},
-            )
-            self._kept += deliveries
-            self._next_try = time.monotonic() + _RETRY_SECONDS
-
-    # -- between -------------------------------------------------------------------------------------
-
-    def maintain(self) -> None:
-        """Checks the provider, and settles kept replies, each at its own interval.
-
-        Raises:
-            ProviderError: the provider is gone.
-        """
-        now = time.monotonic()
-        if now < self._next_check:
-            return
-        self._next_check = now + _CHECK_SECONDS
-        self.session.connection.check()
-        if self._kept and now >= self._next_try:
-            kept, self._kept = self._kept, []
-            self._settle_late(kept)
-
-    def wait(self, seconds: float) -> None:
-        """Waits ``seconds`` at most for a reply, or until the connection is woken."""
-        if self._waiter is not None and self._is_told:
-            self._waiter.wait(seconds)
-        else:
-            self.session.connection.wait(seconds)
+            return Match(call, answer, self._late.note(claim, UnmatchedReply.UNREADABLE, answer.text or ""))
+        return Match(call, answer, Settlement(claim))

@@ -65,6 +65,8 @@ class RequestSettings:
         matching: the fields by which a reply names the request.
         quoting: of values substituted into response selectors.
         late_replies: destination for replies that nobody awaits any more. None = no copies.
+        late_replies_for: seconds after a time-out in which a broker's late reply on a reply destination still
+            gets its copy.
         max_body: bytes of a reply. A larger reply is unreadable.
         convert_timeout: seconds for the conversion of a reply.
         worker_memory: bytes for the conversion of a reply. None = no limit.
@@ -86,6 +88,7 @@ class RequestSettings:
     matching: Matching = Matching()
     quoting: Literal["quoted", "raw"] = "quoted"
     late_replies: Destination | None = None
+    late_replies_for: float = 60.0
     max_body: int = 16 << 20
     convert_timeout: float = 10.0
     worker_memory: int | None = 2 << 30

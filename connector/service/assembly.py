@@ -201,6 +201,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         matching=Matching(settings.reply_matching.request, settings.reply_matching.reply),
         quoting=settings.response_selector_quoting,
         late_replies=late[settings.late_replies],
+        late_replies_for=settings.late_replies_for,
         max_body=settings.max_body,
         convert_timeout=settings.convert_timeout,
         worker_memory=settings.worker_memory,

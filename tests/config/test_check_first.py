@@ -93,6 +93,7 @@ KNOWN = {
     "sinks/lazy_requests.py LazyRequests._open": LATER,
     "brokers/engine/commits.py _announcements": CONNECTS,
     "brokers/engine/connection.py RemoteConnection.sent_ids": LATER,
+    "brokers/engine/session_connection.py SessionConnection.poller": LATER,
     "events/job.py EventJobs._answers": LATER,
     "events/job.py EventJobs._result": LATER,
     "events/worker.py Runner.run": LATER,
@@ -320,20 +321,6 @@ def test_the_driver_of_postgresql_is_looked_for(
     assert "driver cannot be imported" in problem.found
     assert "pip install 'event-connector[postgresql]'" in problem.expected
     assert "secret" not in str(problem)
-
-
-def test_requests_of_a_provider_that_makes_none_are_told(deployment: Sample) -> None:
-    deployment.replace(A, "type: dropbox\n  root: ./data", JMS)
-    deployment.write("client.jar", "")
-    deployment.replace(
-        A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\nhttp: {listen: 127.0.0.1:0}"
-    )
-    found = [problem for problem in deployment.check() if "cannot make requests" in problem.found]
-    assert [problem.path for problem in found] == [
-        "http",
-        "MO_Config.rules.Customer_Create.OutputDestination",
-    ]
-    assert all(problem.warning and problem.line and problem.column for problem in found)
 
 
 def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(

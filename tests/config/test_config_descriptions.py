@@ -71,6 +71,7 @@ connector:
   SessionPoolSizeForRequests: 100
   pool_timeout: 5s
   late_replies: archive
+  late_replies_for: 2m
   response_selector_quoting: quoted
   RestartRetryCount: 3
   RestartRetryInterval: 1

@@ -147,12 +147,12 @@ def test_the_time_to_live_of_a_request_decides_when_it_expires(
     client.stop()
 
 
-def test_an_asynchronous_request_expires_where_nobody_takes_it(world: World) -> None:
-    client = world.client()
+def test_an_asynchronous_request_expires_where_nobody_takes_it(stored: World) -> None:
+    client = stored.client()
     assert client.request("Customer.Retrieve", customer(1, TimeToLive="1"), timeout=-1).good
     sent = time.time_ns()
     wait_for(lambda: time.time_ns() > sent + 2_000_000)  # a take before the expiration would have the request
-    poller = world.provider.connect().poller(REQUESTS)
+    poller = stored.provider.connect().poller(REQUESTS)
     wait_for(lambda: poller.take(1, 0) is None and poller.expired == 1, what="the request expires")
 
 
@@ -199,14 +199,14 @@ def test_a_request_that_awaits_nothing_needs_no_turn(world: World) -> None:
     assert not waiting.done()
 
 
-def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(world: World) -> None:
+def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(stored: World) -> None:
     def slowly() -> Connection:
         time.sleep(0.3)
-        return world.provider.connect()
+        return stored.provider.connect()
 
-    client = world.client(connect=slowly)
+    client = stored.client(connect=slowly)
     client.request("Customer.Retrieve", customer(1), timeout=100)
-    (request,) = world.browse(REQUESTS) or world.browse(parse_destination("queue://requests~EXPIRED"))
+    (request,) = stored.browse(REQUESTS) or stored.browse(parse_destination("queue://requests~EXPIRED"))
     assert 90 <= request.expiration - request.timestamp <= 150  # the time is taken a moment before the stamp
 
 

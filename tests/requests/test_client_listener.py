@@ -37,12 +37,12 @@ class Watched:
         return getattr(self._connection, name)
 
 
-def test_one_thread_takes_the_replies_of_all_callers(world: World) -> None:
+def test_one_thread_takes_the_replies_of_all_callers(stored: World) -> None:
     looking: set[threading.Thread] = set()
-    world.application()
-    client = world.client(
+    stored.application()
+    client = stored.client(
         connect=lambda: Watched(  # type: ignore[arg-type, return-value]
-            world.provider.connect(), lambda: looking.add(threading.current_thread())
+            stored.provider.connect(), lambda: looking.add(threading.current_thread())
         )
     )
     results: dict[int, bool] = {}
@@ -61,7 +61,7 @@ def test_one_thread_takes_the_replies_of_all_callers(world: World) -> None:
 
 
 @pytest.fixture
-def hanging(world: World) -> Iterator[tuple[World, threading.Event, Any]]:
+def hanging(stored: World) -> Iterator[tuple[World, threading.Event, Any]]:
     """A client of a provider that answers nothing from the moment when the event is set."""
     hangs, ends = threading.Event(), threading.Event()
 
@@ -70,12 +70,12 @@ def hanging(world: World) -> Iterator[tuple[World, threading.Event, Any]]:
             ends.wait(3 * PATIENCE)
 
     def connect() -> Any:
-        return Watched(world.provider.connect(), look)
+        return Watched(stored.provider.connect(), look)
 
     yield (
-        world,
+        stored,
         hangs,
-        world.client(connect=connect, pool_size=1, pool_timeout=0.2, intervals=ListenerIntervals(grace=0.2)),
+        stored.client(connect=connect, pool_size=1, pool_timeout=0.2, intervals=ListenerIntervals(grace=0.2)),
     )
     ends.set()
 

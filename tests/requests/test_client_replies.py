@@ -83,7 +83,9 @@ def test_the_leading_id_of_a_message_id_may_be_left_out(world: World) -> None:
 @pytest.mark.parametrize(("fatal", "status"), [(True, "APPRESPONSETIMEOUT"), (False, "FAIL")])
 def test_a_late_reply_is_put_aside_and_answers_nobody(world: World, fatal: bool, status: str) -> None:
     client = world.client()
-    result = client.request("Customer.Retrieve", customer(1, TimeoutFatal=fatal), timeout=50)
+    result = client.request(
+        "Customer.Retrieve", customer(1, TimeoutFatal=fatal, TimeToLive="60000"), timeout=50
+    )
     assert result.status.name == status
     assert str(REPLIES) in (result.message or "")
     request = world.request_on_queue()
@@ -138,10 +140,13 @@ def test_a_late_reply_that_cannot_be_put_aside_is_kept_and_is_in_nobody_s_way(wo
     world.application()
     for number in range(2, 5):
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
-    wait_for(lambda: client.stats.late_replies == 1, what="the late reply has been seen")
+    wait_for(lambda: client.stats.late_replies >= 1, what="the late reply has been seen")
+    if world.is_broker:  # its message has no owner that would try again
+        wait_for(lambda: world.browse(REPLIES) == [], what="the late reply is gone")
+        return
     client.stop()
-    (kept,) = world.browse(REPLIES)
-    assert kept.correlation_id == request.message_id
+    kept = [message.correlation_id for message in world.browse(REPLIES)]
+    assert kept == [request.message_id]
 
 
 @pytest.mark.parametrize("result", [None, "SUCCEED", "valchange", "", "VALCHANGE ", 1, True, 0.5])
@@ -218,23 +223,23 @@ class Pausing:
         return getattr(self._connection, name)
 
 
-def test_a_reply_that_comes_before_the_wait_begins_is_the_answer(world: World) -> None:
+def test_a_reply_that_comes_before_the_wait_begins_is_the_answer(stored: World) -> None:
     answered = threading.Event()
 
     def answer(request: ReceivedMessage, replying: Replying) -> None:
         greet(request, replying)
         answered.set()
 
-    world.application(answer)
+    stored.application(answer)
     paused: list[bool] = []
 
     def pause() -> None:
         paused.append(answered.wait(PATIENCE))
 
     def connect() -> Any:
-        return Pausing(world.provider.connect(), pause)
+        return Pausing(stored.provider.connect(), pause)
 
-    client = world.client(connect=connect)
+    client = stored.client(connect=connect)
     for timeout in (5000, 0):
         answered.clear()
         assert is_greeted(client.request("Customer.Retrieve", customer(1), timeout=timeout), 1)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from connector.brokers.engine.connection import RemoteConnection
 from connector.core.session import sole_session
 from connector.errors import ProviderError
 from connector.messaging.client import AcknowledgeMode, ReceivedMessage
@@ -155,7 +156,8 @@ def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(worl
 
     def connect() -> Connection:
         connections.append(world.provider.connect())
-        return connections[-1]
+        found = connections[-1]
+        return found.session_connection() if isinstance(found, RemoteConnection) else found
 
     sender = Sender(lambda: sole_session(connect(), AcknowledgeMode.TRANSACTED, world.provider.capabilities))
     message = Message(b"{}", delivery_mode=world.mode)

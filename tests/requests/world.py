@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from connector.brokers.engine.client import BrokerMessagingConnection
+from connector.brokers.engine.provider import RemoteProvider
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.core.connection import MessagingConnection
@@ -28,9 +30,11 @@ from connector.requests.result import RequestResult
 from connector.requests.settings import RequestSettings
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
+from tests.brokers.engine.provider import LentProvider, ProviderForRequests
 from tests.waiting import wait_for
 
-PROVIDERS: Final = ("dropbox", "memory")
+STORES: Final = ("dropbox", "memory")
+PROVIDERS: Final = (*STORES, "broker")
 REQUESTS: Final = parse_destination("queue://requests")
 REPLIES: Final = parse_destination("queue://replies")
 LATE: Final = parse_destination("queue://late")
@@ -173,7 +177,7 @@ class Application:
         self.requests: list[ReceivedMessage] = []
         self._answer = answer
         self._stop = threading.Event()
-        self._connection = MessagingConnection(provider)
+        self._connection = connected(provider)
         self._session = self._connection.session()
         self._consumer = self._session.consumer(queue)
         mode = PERSISTENT if provider.capabilities.reliable else NON_PERSISTENT
@@ -226,6 +230,10 @@ class World:
         return self.provider.capabilities.reliable
 
     @property
+    def is_broker(self) -> bool:
+        return self.provider.capabilities.transactions
+
+    @property
     def mode(self) -> int:
         return PERSISTENT if self.reliable else NON_PERSISTENT
 
@@ -254,7 +262,7 @@ class World:
 
     def session(self) -> Session:
         """A session of somebody else's."""
-        connection = MessagingConnection(self.provider)
+        connection = connected(self.provider)
         self._ends.append(connection.close)
         return connection.session()
 
@@ -272,6 +280,8 @@ class World:
         """Lets nothing be sent to a queue."""
         if isinstance(self.provider, MemoryProvider):
             self.provider.refuse(queue)
+        elif isinstance(self.provider, LentProvider):
+            self.provider.broker.refused.add(queue.name)
         else:
             self.looking.check()
             self.root.joinpath(queue.name).write_text("a file where the queue should be")
@@ -295,6 +305,8 @@ class World:
 
     def info(self, queue: Destination) -> DestinationInfo:
         """How many messages a queue has."""
+        if self.is_broker:  # which does not tell
+            return DestinationInfo(queue, len(self.browse(queue)))
         found = [info for info in self.looking.destinations() if info.destination == queue]
         return found[0] if found else DestinationInfo(queue)
 
@@ -319,6 +331,8 @@ def a_world(kind: str, directory: Path, **options: Any) -> Iterator[World]:
     provider: Provider
     if kind == "dropbox":
         provider = DropboxProvider(root, create=True, **{"durable": False, **options})
+    elif kind == "broker":
+        provider = ProviderForRequests(root / "state", **options)
     else:
         provider = MemoryProvider(**options)
     world = World(provider, root)
@@ -326,6 +340,12 @@ def a_world(kind: str, directory: Path, **options: Any) -> Iterator[World]:
         yield world
     finally:
         world.end()
+
+
+def connected(provider: Provider) -> MessagingConnection:
+    """A connection of a program."""
+    is_broker = isinstance(provider, RemoteProvider)
+    return BrokerMessagingConnection(provider) if is_broker else MessagingConnection(provider)
 
 
 def customer(number: object, **meta: Any) -> dict[str, Any]:

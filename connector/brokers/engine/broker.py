@@ -60,7 +60,8 @@ class BrokerReceiver(Protocol):
         messages than ``most`` do not mean that no other message waits.
 
         Args:
-            seconds: until the first message has to come. 0 = looks once.
+            seconds: until the first message has to come. 0 = looks once. Negative = looks only at what the
+                client library has fetched, if it fetches ahead.
             most: messages, at most.
             most_bytes: a message is the last one if all bodies together have this number of bytes. A body
                 that was not read does not count.
@@ -74,6 +75,48 @@ class BrokerReceiver(Protocol):
     @abstractmethod
     def close(self) -> None:
         """Ends the receiver. A subscription that is not durable ends, too. Repeatable."""
+
+
+class BrokerArrivals(Protocol):
+    """The messages that a broker pushes to one transacted session, in the order of arrival.
+
+    A pushed message belongs to the transaction that is open at its arrival, also if nobody has taken it yet.
+    For one thread, except :meth:`wake`.
+    """
+
+    @abstractmethod
+    def add(self, queue: Destination, selector: str) -> int:
+        """Makes a receiver of a queue, and returns the number that names this receiver.
+
+        Args:
+            selector: text, handed to the broker. Empty = all messages.
+
+        Raises:
+            SelectorError: the broker refuses the selector.
+            DestinationError: there is no such queue, and the broker makes none.
+        """
+
+    @abstractmethod
+    def remove(self, number: int) -> None:
+        """Ends a receiver. Repeatable, never raises."""
+
+    @abstractmethod
+    def take(self, seconds: float, most: int) -> list[tuple[int, Received]] | None:
+        """Returns the next messages, each with the number of its receiver. Waits only for the first message.
+
+        Returns None if a call of :meth:`wake` has ended the wait.
+
+        Args:
+            seconds: until the first message has to come.
+            most: messages, at most.
+
+        Raises:
+            ProviderError: the connection has failed.
+        """
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Ends the present wait of :meth:`take`, or else the next one. For any thread, never raises."""
 
 
 class BrokerSession(Protocol):
@@ -96,6 +139,14 @@ class BrokerSession(Protocol):
             SelectorError: the broker refuses the selector.
             SubscriptionError: another consumer uses the subscription.
             DestinationError: there is no such destination, and the broker makes none.
+        """
+
+    @abstractmethod
+    def arrivals(self, limit: int) -> BrokerArrivals:
+        """Returns what the broker pushes to receivers of this session. The session has no other receivers.
+
+        Args:
+            limit: bytes of a body. A larger body is not read.
         """
 
     @abstractmethod
@@ -184,6 +235,15 @@ class BrokerConnection(Protocol):
     @abstractmethod
     def temporary(self, kind: str) -> Destination:
         """Makes a temporary ``queue`` or ``topic`` that ends with the connection."""
+
+    @abstractmethod
+    def delete_temporary(self, destination: Destination) -> None:
+        """Ends a temporary destination of this connection.
+
+        Raises:
+            DestinationError: the destination is not temporary, belongs to another connection, or has ended.
+            SubscriptionError: the destination has a receiver.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from connector import faults
 from connector.brokers.engine.access import RemoteAccess, sendable, unpack
+from connector.brokers.engine.arrivals import RemoteArrivals
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
 from connector.brokers.engine.claims import LentClaim, original
 from connector.brokers.engine.commits import CommitMarker, announce, committed_cycles, remove_markers
@@ -23,6 +24,7 @@ from connector.brokers.engine.probe import takes
 from connector.brokers.engine.progress_claim import ProgressClaim
 from connector.brokers.engine.pruning import CopyPruner
 from connector.brokers.engine.session import LendingSession
+from connector.brokers.engine.session_connection import SessionConnection, SharedConnection
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
@@ -196,6 +198,17 @@ class RemoteConnection(TransactionalConnection):
         else:
             session.rollback()
 
+    def session_connection(self) -> SessionConnection:
+        self.check()
+        name = f"{self.client_id}-{next(self._session_numbers)}"
+        return SessionConnection(
+            SharedConnection(self.broker), name, limit=self._limit, keeps_unreadable=False
+        )
+
+    def arrivals(self, max_body: int) -> RemoteArrivals:
+        self.check()
+        return RemoteArrivals(self.broker, self.client_id, max_body)
+
     def hold(self, claims: Sequence[Claim]) -> bool:
         if self.held is None:
             return False
@@ -338,7 +351,7 @@ class RemoteConnection(TransactionalConnection):
 
     def delete_temporary(self, destination: Destination) -> None:
         self.check()
-        raise DestinationError(f"{destination} ends with its connection")
+        self.broker.delete_temporary(destination)
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         self.check()

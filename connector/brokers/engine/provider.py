@@ -60,7 +60,7 @@ class RemoteProvider(AdapterProvider):
         self._state_directory = os.path.abspath(state_directory)
         self._batch = batch
         self._batch_bytes = batch_bytes
-        self._max_body = max_body
+        self.max_body = max_body
         self._commit_queue_name = commit_queue
         self._redelivery_limit = redelivery_limit
 
@@ -81,7 +81,7 @@ class RemoteProvider(AdapterProvider):
         commit_queue = self._commit_queue(application) if application else None
         connection = RemoteConnection(
             self.client().connect(client_id),
-            limit=self._max_body,
+            limit=self.max_body,
             batch=self._batch,
             batch_bytes=self._batch_bytes,
             commit_queue=commit_queue,

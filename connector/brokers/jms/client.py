@@ -26,6 +26,7 @@ from connector.brokers.engine.broker import (
     Received,
     UnreadableMessage,
 )
+from connector.brokers.jms.arrivals import Arrivals
 from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader, MessageWriter
@@ -190,6 +191,8 @@ class JmsConnection(BrokerConnection):
         """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
         self._closed = False
         self.reader = MessageReader(jpype, jms)
+        self.temporaries: dict[Destination, Any] = {}
+        """The Java objects of temporary destinations. No other object may be received from."""
         java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
 
@@ -236,10 +239,27 @@ class JmsConnection(BrokerConnection):
 
     def temporary(self, kind: str) -> Destination:
         session = self.plain_session()
-        with self.errors(f"a temporary {kind} cannot be made"):
-            made = session.createTemporaryQueue() if kind == "queue" else session.createTemporaryTopic()
-            name = str(made.getQueueName() if kind == "queue" else made.getTopicName())
-        return Destination(kind, name)
+        try:
+            with self.making, self.errors(f"a temporary {kind} cannot be made"):
+                java = session.createTemporaryQueue() if kind == "queue" else session.createTemporaryTopic()
+                name = str(java.getQueueName() if kind == "queue" else java.getTopicName())
+        finally:
+            _close(session)
+        made = Destination(kind, name)
+        self.temporaries[made] = java
+        return made
+
+    def delete_temporary(self, destination: Destination) -> None:
+        java = self.temporaries.get(destination)
+        if java is None:
+            raise DestinationError(f"{destination} is no temporary destination of this connection")
+        try:
+            java.delete()
+        except self.jpype.JException as error:
+            if self.failure is not None:
+                raise ProviderError(self.failure) from None
+            raise SubscriptionError(f"{destination} cannot be ended: {reason_of(error)}") from None
+        del self.temporaries[destination]
 
     def record_subscription(self, subscription: TopicSubscription) -> contextlib.AbstractContextManager[None]:
         """Records a subscription that the block makes, if it is durable.
@@ -300,7 +320,7 @@ class JmsSession(BrokerSession):
     def __init__(self, connection: JmsConnection, java: Any) -> None:
         self._connection = connection
         self._java = java
-        self._writer = MessageWriter(connection.jpype, java)
+        self._writer = MessageWriter(connection.jpype, java, connection.temporaries)
         self._producers: dict[Destination, Any] = {}
         self._sends: Sends | None = None
         """The messages that the open transaction has sent. None = none since the last rollback."""
@@ -338,6 +358,20 @@ class JmsSession(BrokerSession):
                     "(JMS 2.0); use one that has, or no_local: true and a single instance"
                 )
             return make(topic, source.name, wanted)
+
+    def arrivals(self, limit: int) -> Arrivals:
+        connection = self._connection
+
+        def make(queue: Destination, selector: str) -> Any:
+            with connection.making, connection.errors(f"{queue} cannot be received from"):
+                return self._consumer(queue, selector)
+
+        def read(java: Any) -> Received:
+            received = connection.reader.read(java, limit)
+            self._keep(received, java)
+            return received
+
+        return Arrivals(connection.jpype, connection.jms, make, read, lambda: connection.failure)
 
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         with self._connection.errors(f"{destination} does not take a message", sends=True):
@@ -424,7 +458,7 @@ class JmsReceiver(BrokerReceiver):
         self._fetched_at = time.monotonic() + _FETCH_SECONDS
 
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
-        wait = max(seconds, self._fetched_at - time.monotonic())
+        wait = seconds if seconds < 0 else max(seconds, self._fetched_at - time.monotonic())
         found: list[Received] = []
         size = 0
         with self._connection.errors(f"no message can be received from {self._name}"):

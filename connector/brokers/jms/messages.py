@@ -7,7 +7,7 @@ gets one of the two packages as an argument.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
@@ -224,11 +224,13 @@ class MessageWriter:
     Args:
         jpype: the module, with a started machine.
         session: the Java session.
+        temporaries: the Java objects of temporary destinations.
     """
 
-    def __init__(self, jpype: Any, session: Any) -> None:
+    def __init__(self, jpype: Any, session: Any, temporaries: Mapping[Destination, Any]) -> None:
         self._jpype = jpype
         self._session = session
+        self._temporaries = temporaries
         self._bytes = jpype.JArray(jpype.JByte)
         self._java = jpype.JPackage("java").lang
 
@@ -267,6 +269,9 @@ class MessageWriter:
 
     def destination(self, destination: Destination) -> Any:
         """Returns the Java destination."""
+        temporary = self._temporaries.get(destination)
+        if temporary is not None:
+            return temporary
         make = self._session.createQueue if destination.is_queue else self._session.createTopic
         return make(destination.name)
 

@@ -104,12 +104,21 @@ class BrokerConnection:
         self.id = secrets.token_hex(6)
         self.ended = False
         self.sessions: set[BrokerSession] = set()
+        self.temporaries: list[str] = []
         self._numbers = itertools.count(1)
 
     def session(self) -> BrokerSession:
         session = BrokerSession(self)
         self.sessions.add(session)
         return session
+
+    def temporary(self) -> str:
+        """Makes a queue that ends with this connection."""
+        name = f"temporary-{self.id}-{next(self._numbers)}"
+        with self.broker.changed:
+            self.broker.queues[name] = []
+            self.temporaries.append(name)
+        return name
 
     def new_id(self) -> str:
         """A JMSMessageID. It is made when a message is sent, and nobody can choose it (JMS 2.0, 3.4.3)."""
@@ -119,7 +128,10 @@ class BrokerConnection:
         with self.broker.changed:
             for session in list(self.sessions):
                 session.close()
+            for name in self.temporaries:
+                self.broker.queues.pop(name, None)
             self.ended = True
+            self.broker.changed.notify_all()
 
 
 class BrokerSession:
@@ -147,6 +159,8 @@ class BrokerSession:
             self._check()
             if queue in self._broker.refused or self._broker.refuses(queue, message):
                 raise BrokerError(f"{queue}: no right to send")
+            if queue.startswith("temporary-") and queue not in self._broker.queues:
+                raise BrokerError(f"{queue}: there is no such queue")
             message.message_id = self._connection.new_id()
             message.timestamp = time.time_ns() // 1_000_000
             self._sent.append((queue, message.copy(message.body)))
@@ -180,7 +194,8 @@ class BrokerSession:
             for queue, stored in self._received:
                 self._broker.queues[queue].remove(stored)
             for queue, message in self._sent:
-                self._broker.add(queue, message)
+                if not queue.startswith("temporary-") or queue in self._broker.queues:
+                    self._broker.add(queue, message)
             self._received, self._sent = [], []
 
     def rollback(self) -> None:

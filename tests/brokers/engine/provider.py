@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -13,6 +15,7 @@ from connector.brokers.engine.provider import RemoteProvider
 from connector.errors import (
     CapabilityError,
     ClientIdError,
+    DestinationError,
     ProviderError,
     SubscriptionError,
     UnknownDestination,
@@ -48,17 +51,24 @@ class LentProvider(RemoteProvider):
         return _find, (id(self),)
 
     def client(self) -> LentClient:
-        return LentClient(self.broker)
+        return LentClient(self.broker, has_temporaries=self.capabilities.temporary_destinations)
 
     def check(self) -> bool:
         return True
 
 
+class ProviderForRequests(LentProvider):
+    """Also has temporary queues, which are like those of a real broker only where requests need that."""
+
+    capabilities = replace(LentProvider.capabilities, temporary_destinations=True)
+
+
 class LentClient:
     """See :class:`connector.brokers.engine.broker.BrokerClient`."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, has_temporaries: bool) -> None:
         self._broker = broker
+        self._has_temporaries = has_temporaries
 
     def connect(self, client_id: str) -> ClientConnection:
         connection = self._broker.connect()
@@ -67,14 +77,15 @@ class LentClient:
             if client_id and holder is not None and not holder.ended:
                 raise ClientIdError(f"the client id {client_id!r} is in use; choose another client id")
             self._broker.client_ids[client_id] = connection
-        return ClientConnection(connection)
+        return ClientConnection(connection, has_temporaries=self._has_temporaries)
 
 
 class ClientConnection:
     """See :class:`connector.brokers.engine.broker.BrokerConnection`."""
 
-    def __init__(self, connection: BrokerConnection) -> None:
+    def __init__(self, connection: BrokerConnection, *, has_temporaries: bool) -> None:
         self._connection = connection
+        self._has_temporaries = has_temporaries
 
     @property
     def failure(self) -> str | None:
@@ -101,7 +112,15 @@ class ClientConnection:
         raise SubscriptionError(f"there is no subscription {name!r}")
 
     def temporary(self, kind: str) -> Destination:
-        raise CapabilityError("this provider has no temporary destinations")
+        if kind != "queue" or not self._has_temporaries:
+            raise CapabilityError(f"this provider has no temporary {kind}s")
+        return Destination("queue", self._connection.temporary())
+
+    def delete_temporary(self, destination: Destination) -> None:
+        if destination.name not in self._connection.temporaries:
+            raise DestinationError(f"{destination} is no temporary destination of this connection")
+        self._connection.temporaries.remove(destination.name)
+        del self._connection.broker.queues[destination.name]
 
     def close(self) -> None:
         self._connection.close()
@@ -123,6 +142,9 @@ class ClientSession:
             compile_selector(selector)
         self._broker.waiting(source.name)
         return ClientReceiver(self._broker, self._session, (source.name, selector), limit, self._unread)
+
+    def arrivals(self, limit: int) -> ClientArrivals:
+        return ClientArrivals(self._broker, lambda queue, selector: self.receiver(queue, selector, limit))
 
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         if not destination.is_queue:
@@ -206,6 +228,45 @@ class ClientReceiver:
 
     def close(self) -> None:
         """Does nothing."""
+
+
+class ClientArrivals:
+    """See :class:`connector.brokers.engine.broker.BrokerArrivals`."""
+
+    def __init__(self, broker: Broker, make: Callable[[Destination, str], ClientReceiver]) -> None:
+        self._broker = broker
+        self._make = make
+        self._receivers: dict[int, ClientReceiver] = {}
+        self._numbers = itertools.count(1)
+        self._woken = False
+
+    def add(self, queue: Destination, selector: str) -> int:
+        number = next(self._numbers)
+        self._receivers[number] = self._make(queue, selector)
+        return number
+
+    def remove(self, number: int) -> None:
+        self._receivers.pop(number, None)
+
+    def take(self, seconds: float, most: int) -> list[tuple[int, Received]] | None:
+        until = time.monotonic() + seconds
+        with self._broker.changed:
+            while True:
+                found = [
+                    (number, received)
+                    for number, receiver in self._receivers.items()
+                    for received in receiver.receive(0.0, most)
+                ]
+                left = until - time.monotonic()
+                if found or self._woken or left <= 0:
+                    woken, self._woken = self._woken, False
+                    return found if found or not woken else None
+                self._broker.changed.wait(left)
+
+    def wake(self) -> None:
+        with self._broker.changed:
+            self._woken = True
+            self._broker.changed.notify_all()
 
 
 def _find(key: int) -> LentProvider:

@@ -102,7 +102,7 @@ class SocketClient:
         self._path = path
 
     def connect(self, client_id: str) -> ClientConnection:
-        return ClientConnection(Stub(self._path))  # type: ignore[arg-type]
+        return ClientConnection(Stub(self._path), has_temporaries=False)  # type: ignore[arg-type]
 
 
 class Stub:

@@ -1,0 +1,443 @@
+"""One transacted session of a broker, as the connection of a session of a Python program.
+
+What the session receives and sends is one transaction. TRANSACTED commits it when the program says so. AUTO,
+DUPS_OK and CLIENT commit what they acknowledge, because only a commit tells that the broker has done it, and
+because the listener of a client library acknowledges a message before the listener has returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from connector.brokers.engine.access import RemoteAccess, sendable
+from connector.brokers.engine.broker import (
+    BrokerConnection,
+    BrokerReceiver,
+    BrokerSession,
+    Received,
+    UnreadableMessage,
+)
+from connector.brokers.engine.claims import LentClaim, LentReference
+from connector.errors import (
+    CapabilityError,
+    ClaimLost,
+    DestinationError,
+    MalformedData,
+    ProviderError,
+    SettlementError,
+    TransactionRolledBack,
+    UnknownDestination,
+)
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection, Leftover
+from connector.messaging.retention import Pruned, Retention
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+
+_LOOK: Final = 0.05
+"""Seconds of one look for messages. A ``close`` in another thread waits for it."""
+
+
+class SessionConnection(Connection):
+    """A session of a broker. Its claims and prepared messages are one transaction.
+
+    For one thread, except :meth:`close` and :meth:`wake`.
+
+    Args:
+        broker: connection of the broker, for this object only.
+        client_id: names the claims.
+        limit: bytes of a body. A larger body is not read.
+        keeps_unreadable: a message that cannot be read stays in a transaction of its own, so that the
+            acknowledgement of another message does not acknowledge it.
+
+    Raises:
+        ProviderError: a session cannot be made.
+    """
+
+    sent_ids = ""
+
+    def __init__(
+        self, broker: BrokerConnection, client_id: str, *, limit: int, keeps_unreadable: bool
+    ) -> None:
+        self.client_id = client_id
+        self._broker = broker
+        self._limit = limit
+        self._keeps_unreadable = keeps_unreadable
+        self._session = broker.session()
+        self._sending: BrokerSession | None = None
+        """For messages that are sent at once."""
+        self._pollers: list[_SessionPoller] = []
+        self._claims: dict[int, LentClaim] = {}
+        """The claims of the open transaction, by sequence."""
+        self._parked: list[tuple[BrokerSession, dict[int, LentClaim]]] = []
+        """Sessions whose open transaction has an unreadable message."""
+        self._spoilt = ""
+        """Why the open transaction can only be rolled back. Empty = it can be committed."""
+        self._has_sent = False
+        self._ended = False
+        self._woken = threading.Event()
+
+    # -- claiming ------------------------------------------------------------------------------------
+
+    def poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        *,
+        selector: str = "",
+        by_group: bool = False,
+    ) -> Poller:
+        self.check()
+        if isinstance(source, Destination) and source.view:
+            raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
+        poller = _SessionPoller(self, source, selector)
+        poller.attach(self._session, self._limit)
+        self._pollers.append(poller)
+        return poller
+
+    def take(self, poller: _SessionPoller, cycle: int, numbers: range) -> list[LentClaim]:
+        """Receives messages of a poller into the open transaction."""
+        self.check()
+        try:
+            found = poller.receive(_LOOK / max(1, len(self._pollers)), len(numbers))
+        except UnreadableMessage as error:
+            self._spoilt = str(error)  # a commit would acknowledge a message that nobody has seen
+            raise
+        taken = [
+            LentClaim(self.client_id, (cycle, number), poller.destination, received, poller.subscription)
+            for number, received in zip(numbers, found, strict=False)
+        ]
+        self._claims.update((claim.sequence, claim) for claim in taken)
+        return taken
+
+    def leave(self, poller: _SessionPoller) -> None:
+        """Forgets a closed poller. Its claims can still be settled."""
+        if poller in self._pollers:
+            self._pollers.remove(poller)
+
+    def park(self) -> None:
+        """Goes on in a new transaction. The claims of the open one come again with :meth:`settle`."""
+        session = self._broker.session()
+        try:
+            for poller in self._pollers:
+                poller.attach(session, self._limit)
+        except BaseException:
+            session.close()
+            raise
+        self._parked.append((self._session, self._claims))
+        self._session, self._claims = session, {}
+
+    # -- settling ------------------------------------------------------------------------------------
+
+    def settle(
+        self,
+        settlements: Sequence[Settlement | GroupSettlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
+    ) -> None:
+        if self._ended:
+            raise SettlementError("nothing was settled: the connection is closed")
+        singles = one_by_one(settlements)
+        if discards or any(one.give_back for one in singles):
+            self._roll_back()
+            return
+        named = {one.claim.sequence for one in singles}
+        for _, claims in self._parked:
+            if fenced and not named.isdisjoint(claims):
+                raise ClaimLost("nothing was settled: the transaction has a message that cannot be read")
+        ours = named & self._claims.keys()
+        if (fenced or len(singles) == 1) and len(ours) < len(named):
+            raise ClaimLost("nothing was settled: the message is with the broker again")
+        if ours or self._has_sent:
+            if ours != self._claims.keys():
+                raise SettlementError("nothing was settled: a broker settles a transaction as a whole")
+            self._commit()
+
+    def _commit(self) -> None:
+        if self._spoilt:
+            reason = self._spoilt
+            self._roll_back()
+            raise ClaimLost(f"the transaction was rolled back: {reason}")
+        self._claims = {}
+        self._has_sent = False
+        try:
+            self._session.commit()
+        except TransactionRolledBack as error:
+            self._roll_back()
+            raise ClaimLost(str(error)) from error
+
+    def _roll_back(self) -> None:
+        """Gives all claims back, also those of parked sessions, and drops what was sent.
+
+        Raises:
+            ProviderError: the connection has ended, which does the same.
+        """
+        self._claims = {}
+        self._spoilt = ""
+        self._has_sent = False
+        parked, self._parked = self._parked, []
+        for session, _ in parked:
+            session.close()
+        self._session.rollback()
+
+    # -- sending -------------------------------------------------------------------------------------
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        self.check()
+        sent = list(messages)
+        for message in sent:
+            message.check()
+        session = self._sending = self._sending or self._broker.session()
+        try:
+            ids = [_send(session, destination, message) for message in sent]
+        except BaseException:
+            with contextlib.suppress(ProviderError):
+                session.rollback()
+            raise
+        try:
+            session.commit()
+        except TransactionRolledBack as error:
+            raise ProviderError(f"nothing was sent: {error}") from error
+        return ids
+
+    def access(self) -> _SessionAccess:
+        return _SessionAccess(self)
+
+    def send_later(self, destination: Destination, message: Message) -> None:
+        """Sends a message in the open transaction, and sets its id.
+
+        Raises:
+            ValueError, DestinationError: the message or the destination is not valid.
+            ProviderError: the broker refuses the message. If the transaction has other messages, it can only
+                be rolled back.
+        """
+        self.check()
+        message.check()
+        try:
+            _send(self._session, destination, message)
+        except BaseException as error:
+            if self._claims or self._has_sent:
+                self._spoilt = str(error)
+            else:
+                with contextlib.suppress(ProviderError):
+                    self._session.rollback()
+            raise
+        self._has_sent = True
+
+    def check_sends(self) -> None:
+        """Raises ProviderError if the broker refuses a message of the open transaction."""
+        if self._spoilt:
+            raise ProviderError(self._spoilt)
+        self._session.check_sends()
+
+    def unreadable(self) -> None:
+        """Keeps the message that cannot be read apart, where the mode needs that."""
+        if self._keeps_unreadable:
+            self.park()
+
+    # -- looking -------------------------------------------------------------------------------------
+
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
+        self.check()
+        if not destination.is_queue or destination.view:
+            raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
+        return self._broker.browse(destination, "", unreadable)
+
+    def names(self) -> list[Destination]:
+        return []
+
+    def destinations(self) -> list[DestinationInfo]:
+        return []
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        return []
+
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
+        self.check()
+        self._broker.unsubscribe(name)
+        return SubscriptionInfo(TopicSubscription(Destination("topic", "?"), name, client_id, True), 0, 0, 0)
+
+    def temporary(self, kind: str) -> Destination:
+        self.check()
+        return self._broker.temporary(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        self.check()
+        self._broker.delete_temporary(destination)
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
+        return iter(())
+
+    def find_unowned(self, in_progress: Destination) -> Sequence[Claim]:
+        return ()
+
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
+        return None
+
+    def leave_unowned(self, claim: Claim) -> None:
+        return None
+
+    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
+        return Pruned()
+
+    def check(self) -> None:
+        if self._ended:
+            raise ProviderError("the connection is closed")
+        failure = self._broker.failure
+        if failure is not None:
+            raise ProviderError(f"the connection to the broker has failed: {failure}")
+
+    # -- waiting and the end -------------------------------------------------------------------------
+
+    def wait(self, seconds: float) -> None:
+        """Waits only without a poller: a claim waits for its message itself."""
+        if not self._pollers:
+            self._woken.wait(seconds)
+        self._woken.clear()
+
+    def waiter(self) -> None:
+        return None
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._woken.set()
+        for poller in list(self._pollers):
+            poller.close()
+        self._broker.close()
+
+    def abandon(self) -> None:
+        self.close()
+
+
+class _SessionPoller(Poller):
+    """Receives from one source into the transaction of a session."""
+
+    expired = 0
+
+    def __init__(
+        self, connection: SessionConnection, source: Destination | TopicSubscription, selector: str
+    ) -> None:
+        self._connection = connection
+        self._source = source
+        self._selector = selector
+        self._receiver: BrokerReceiver | None = None
+        self._closed = False
+        self.destination = source if isinstance(source, Destination) else source.topic
+        self.subscription = "" if isinstance(source, Destination) else source.name
+
+    def attach(self, session: BrokerSession, limit: int) -> None:
+        """Receives in a session from now on."""
+        if self._receiver is not None:
+            self._receiver.close()  # first, because a durable subscription has one consumer
+        self._receiver = session.receiver(self._source, self._selector, limit)
+
+    def receive(self, seconds: float, most: int) -> list[Received]:
+        """Receives messages into the open transaction."""
+        if self._closed or self._receiver is None:
+            raise ProviderError(f"the poller of {self.destination} is closed")
+        return self._receiver.receive(seconds, most)
+
+    def claim(self, cycle: int, numbers: range) -> list[LentClaim]:
+        return self._connection.take(self, cycle, numbers)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._connection.leave(self)
+            if self._receiver is not None:
+                with contextlib.suppress(ProviderError):
+                    self._receiver.close()
+
+
+class _SessionAccess(RemoteAccess):
+    """Reads claims, and sends in the transaction of a session. Only for the process of the session."""
+
+    def __init__(self, connection: SessionConnection) -> None:
+        self._connection = connection
+
+    def open(self) -> _SessionAccess:
+        return self
+
+    def load(self, reference: LentReference, max_body: int) -> Message:
+        try:
+            return super().load(reference, max_body)
+        except MalformedData:
+            self._connection.unreadable()
+            raise
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
+        if destination.view:
+            raise DestinationError(f"cannot send to {destination}: it shows a part of {destination.base}")
+        self._connection.send_later(destination, message)
+        return Prepared(message.message_id, destination)
+
+    def sync(self) -> None:
+        self._connection.check_sends()
+
+
+def _send(session: BrokerSession, destination: Destination, message: Message) -> str:
+    """Sends a message in a transaction, and sets its id, time and expiration."""
+    if destination.view:
+        raise DestinationError(f"cannot send to {destination}: it shows a part of {destination.base}")
+    made = sendable(message)
+    session.send(destination, made)
+    message.message_id, message.timestamp, message.expiration = (
+        made.message_id,
+        made.timestamp,
+        made.expiration,
+    )
+    return message.message_id or ""
+
+
+class SharedConnection(BrokerConnection):
+    """A connection of a broker that several clients use. The end of one client ends its sessions only."""
+
+    def __init__(self, broker: BrokerConnection) -> None:
+        self._broker = broker
+        self._sessions: list[BrokerSession] = []
+
+    @property
+    def failure(self) -> str | None:
+        return self._broker.failure
+
+    def session(self) -> BrokerSession:
+        session = self._broker.session()
+        self._sessions.append(session)
+        return session
+
+    def browse(
+        self,
+        queue: Destination,
+        selector: str,
+        unreadable: Callable[[Message, str], object] | None = None,
+    ) -> Iterator[Message]:
+        return self._broker.browse(queue, selector, unreadable)
+
+    def unsubscribe(self, name: str) -> None:
+        self._broker.unsubscribe(name)
+
+    def temporary(self, kind: str) -> Destination:
+        return self._broker.temporary(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        self._broker.delete_temporary(destination)
+
+    def close(self) -> None:
+        for session in self._sessions:
+            session.close()
+        self._sessions = []
