@@ -39,7 +39,8 @@ def test_what_nobody_answers_is_504_and_what_wants_no_answer_200(world: World) -
     server.start()
     try:
         with client(server) as http:
-            unanswered = http.post("/requests/Customer/Retrieve?timeout=50", json={"CustomerId": "1"})
+            lives = {"CustomerId": "1", "Meta": {"TimeToLive": "60000"}}  # a broker drops what has expired
+            unanswered = http.post("/requests/Customer/Retrieve?timeout=50", json=lives)
             sent = http.post("/requests/Customer/Retrieve?timeout=-1", json={"CustomerId": "2"})
             refused = http.post(
                 "/requests/Customer/Create",
