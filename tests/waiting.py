@@ -8,9 +8,12 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 T = TypeVar("T")
+
+_OF_BROKERS: Final = "connector/brokers/jms/client.py"
+"""The module that receives from a broker. Its threads wait in Java."""
 
 
 def wait_for(condition: Callable[[], T | Literal[False] | None], seconds: float = 120.0, what: str = "") -> T:
@@ -41,10 +44,10 @@ def until_past(moment: int) -> None:
 
 
 def waits_in(name: str) -> bool:
-    """Whether a thread of this process waits in a function of this name for another thread."""
+    """Whether a thread of this process waits in a function of this name for another thread or a broker."""
     stacks = [[one.f_code for one, _ in traceback.walk_stack(top)] for top in sys._current_frames().values()]
     return any(
-        stack[0] is threading.Condition.wait.__code__
+        (stack[0] is threading.Condition.wait.__code__ or stack[0].co_filename.endswith(_OF_BROKERS))
         and any(code.co_name == name and code.co_filename != threading.__file__ for code in stack)
         for stack in stacks
     )

@@ -12,6 +12,8 @@
 
 The classes are contracts. :func:`connect` finds their implementation, which uses a provider. A destination
 may be given as text: ``queue://orders``, ``topic://prices`` or ``orders``.
+
+``connect("adapter.yaml")`` connects to the provider of a deployment, for example a broker.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from connector.errors import ConnectorError
 from connector.messaging.bodies import Value
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.provider import Capabilities
+from connector.messaging.provider import Capabilities, Provider
 from connector.messaging.provider_kind import PROVIDERS
 from connector.plugins import PlugIns
 
@@ -386,28 +388,48 @@ class MessagingConnection(Protocol):
 
 
 _CLIENTS: Final = PlugIns[Callable[..., MessagingConnection]]("connector.clients", "client")
-"""What makes a :class:`MessagingConnection`, named ``default`` or as a provider."""
+"""What makes a :class:`MessagingConnection`, named ``default``, as a provider, or :data:`_DEPLOYMENT`."""
+_DEPLOYMENT: Final = "adapter.yaml"
+
+
+def make_connection(
+    kind: str, provider: Provider, *, client_id: str = "", start: bool = True
+) -> MessagingConnection:
+    """Connects to a provider.
+
+    Args:
+        kind: the name of the provider's entry point.
+        client_id, start: as of :func:`connect`.
+
+    Raises:
+        ConnectorError: as :func:`connect`.
+    """
+    make = _CLIENTS.load(kind if kind in _CLIENTS.names else "default")
+    return make(provider, client_id=client_id, start=start)
 
 
 def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any) -> MessagingConnection:
-    """Connects to the provider that a URL names.
+    """Connects to the provider that a URL or a deployment names.
 
     Args:
         url: ``dropbox:/var/mq``, ``dropbox:./data?create=true`` (made if missing or empty), ``memory:name``
             (within a process, one name is one provider). For any other installed provider its name, a colon,
-            and the location.
+            and the location. Or the path of an ``adapter.yaml``, which ends with ``.yaml`` or ``.yml``.
         client_id: of JMS. Only one process at a time holds a client id.
         start: whether delivery starts at once, or by :meth:`MessagingConnection.start`.
-        options: as the provider's class takes them.
+        options: as the provider's class takes them. None with a deployment.
 
     Raises:
         ConnectorError: the URL names no provider, or the provider's package cannot be imported.
+        ConfigurationError: the ``adapter.yaml`` is missing, or has mistakes.
         ClientIdError: another client has the client id.
         ProviderError: the provider is out of reach.
         TypeError: the provider has no such option.
     """
     scheme, colon, location = url.partition(":")
     found = PROVIDERS.names
+    if scheme not in found and url.endswith((".yaml", ".yml")):
+        return _CLIENTS.load(_DEPLOYMENT)(url, client_id=client_id, start=start, **options)
     if not colon or scheme not in found:
         known = ", ".join(f"{name}:..." for name in found) or "none is installed"
         hint = ""
@@ -419,5 +441,4 @@ def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any
     kind = PROVIDERS.load(scheme)
     with PROVIDERS.blame(scheme, ImportError):
         provider = kind.open(location, **options)
-    make = _CLIENTS.load(scheme if scheme in _CLIENTS.names else "default")
-    return make(provider, client_id=client_id, start=start)
+    return make_connection(scheme, provider, client_id=client_id, start=start)

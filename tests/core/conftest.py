@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,9 @@ class Watched:
         connection = self._provider.connect(application, instance, client_id=client_id, origin=origin)
         self.connections.append(connection)
         return connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
 
     def kill_latest(self) -> None:
         """The latest connection ends as if its process had died: others may take over what it had."""

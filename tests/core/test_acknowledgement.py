@@ -32,8 +32,8 @@ def rest(connection: MessagingConnection) -> list[tuple[str, int]]:
 
 
 def take(session: CoreSession, number: int) -> list[ReceivedMessage]:
-    consumer = session.consumer("orders")
-    found = [consumer.receive_nowait() for _ in range(number)]
+    with session.consumer("orders") as consumer:  # an open one may fetch what others shall get
+        found = [consumer.receive_nowait() for _ in range(number)]
     return [message for message in found if message is not None]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.errors import ConnectorError, ProviderError
+from connector.errors import ConfigurationError, ConnectorError, ProviderError
 from connector.messaging import connect
 
 
@@ -47,6 +47,20 @@ def test_one_name_is_one_memory_within_a_process() -> None:
         message = other.session().consumer("orders").receive(5)
         assert message is not None
         assert message.value == "1"
+
+
+def test_a_deployment_names_its_provider(tmp_path: Path) -> None:
+    file = tmp_path / "adapter.yaml"
+    provider = "provider: {type: dropbox, root: ./data, create: true}"
+    file.write_text(f"{provider}\nconnector: {{ApplicationName: a}}\n")
+    with connect(str(file), client_id="billing") as connection, connection.session() as session:
+        assert connection.client_id == "billing"
+        session.send("orders", "1")
+    assert len(list((tmp_path / "data/orders/incoming/target").iterdir())) == 1
+    with pytest.raises(ConfigurationError, match="no-such"):
+        connect(str(tmp_path / "no-such.yaml"))
+    with pytest.raises(TypeError):
+        connect(str(file), durability="none")
 
 
 def test_another_name_is_another_memory() -> None:

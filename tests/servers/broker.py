@@ -159,12 +159,15 @@ def artemis(jpype: Any, directory: Path, port: int) -> Commands:
             else:
                 control.destroyQueue(name, True, False)
 
+    def remove(name: str) -> None:
+        control.destroyQueue(name, True, True)
+
     def password(text: str) -> None:
         users.removeUser(USER)
         users.addUser(USER, text)
         users.addRole(USER, "all")
 
-    return {"empty": empty, "password": password}
+    return {"empty": empty, "remove": remove, "password": password}
 
 
 def broker_j(jpype: Any, directory: Path, port: int) -> Commands:
@@ -212,11 +215,17 @@ def broker_j(jpype: Any, directory: Path, port: int) -> Commands:
                 else:
                     queue.delete()
 
+    def remove(name: str) -> None:
+        for node in found[0].getContainer().getVirtualHostNodes():
+            for queue in list(node.getVirtualHost().getChildren(queue_class.class_)):
+                if str(queue.getName()) == name:
+                    queue.delete()
+
     def password(text: str) -> None:
         for provider in found[0].getContainer().getAuthenticationProviders():
             provider.setPassword(USER, text)
 
-    return {"empty": empty, "password": password}
+    return {"empty": empty, "remove": remove, "password": password}
 
 
 def main() -> None:

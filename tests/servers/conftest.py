@@ -89,9 +89,13 @@ class Broker:
         assert self._process is not None
         return self._process.pid
 
-    def provider(self) -> JmsProvider:
-        """Returns a provider of this process, for messages that no adapter sends and receives."""
-        url = f"amqp://127.0.0.1:{self.port}"
+    def provider(self, port: int | None = None) -> JmsProvider:
+        """Returns a provider of this process, for messages that no adapter sends and receives.
+
+        Args:
+            port: instead of the broker's, for a proxy.
+        """
+        url = f"amqp://127.0.0.1:{port or self.port}"
         java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
         factory = Factory(QPID, with_options(QPID, url, 10), USER, PASSWORD, for_browsers(QPID, url))
         return JmsProvider(factory, java, self._directory / "state")
@@ -123,6 +127,10 @@ class Broker:
         """Removes all queues, subscriptions and messages. No client is connected."""
         shutil.rmtree(self._directory / "state" / "subscriptions", ignore_errors=True)
         self._command("empty")
+
+    def remove(self, queue: str) -> None:
+        """Removes a queue, whoever uses it."""
+        self._command(f"remove {queue}")
 
     @contextlib.contextmanager
     def other_password(self) -> Iterator[None]:

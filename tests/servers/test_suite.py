@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.jms.client import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
 from connector.brokers.jms.urls import QPID, for_browsers, with_options
@@ -21,6 +22,7 @@ class BrokerSuite(ProviderSuite):
     able = JmsProvider.capabilities
     has_limit = administers = False
     by_value = fetches_ahead = True
+    client_class = BrokerMessagingConnection
 
     @pytest.fixture
     def server(self) -> Broker:

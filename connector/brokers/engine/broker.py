@@ -175,6 +175,10 @@ class BrokerSession(Protocol):
             ProviderError: the broker refuses a message. The transaction can only be rolled back.
         """
 
+    def acknowledge(self, message: Message) -> None:
+        """Acknowledges one message of a session with individual acknowledgement."""
+        raise NotImplementedError
+
     @abstractmethod
     def commit(self) -> None:
         """Commits the transaction.
@@ -202,8 +206,16 @@ class BrokerConnection(Protocol):
         """The reason why the connection has ended. None = the connection works, as far as is known."""
 
     @abstractmethod
-    def session(self) -> BrokerSession:
-        """Returns a new transacted session."""
+    def session(self, *, individual: bool = False) -> BrokerSession:
+        """Returns a new transacted session.
+
+        Args:
+            individual: the session is not transacted. :meth:`BrokerSession.acknowledge` acknowledges each
+                message, and a rollback gives back the others. Such a session sends nothing.
+
+        Raises:
+            CapabilityError: the client library has no such sessions.
+        """
 
     @abstractmethod
     def browse(

@@ -201,9 +201,7 @@ class RemoteConnection(TransactionalConnection):
     def session_connection(self) -> SessionConnection:
         self.check()
         name = f"{self.client_id}-{next(self._session_numbers)}"
-        return SessionConnection(
-            SharedConnection(self.broker), name, limit=self._limit, keeps_unreadable=False
-        )
+        return SessionConnection(SharedConnection(self.broker), name, limit=self._limit)
 
     def arrivals(self, max_body: int) -> RemoteArrivals:
         self.check()

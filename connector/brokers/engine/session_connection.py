@@ -55,21 +55,30 @@ class SessionConnection(Connection):
         limit: bytes of a body. A larger body is not read.
         keeps_unreadable: a message that cannot be read stays in a transaction of its own, so that the
             acknowledgement of another message does not acknowledge it.
+        individual: each message is acknowledged for itself, without a transaction.
 
     Raises:
+        CapabilityError: the client library cannot acknowledge single messages.
         ProviderError: a session cannot be made.
     """
 
     sent_ids = ""
 
     def __init__(
-        self, broker: BrokerConnection, client_id: str, *, limit: int, keeps_unreadable: bool
+        self,
+        broker: BrokerConnection,
+        client_id: str,
+        *,
+        limit: int,
+        keeps_unreadable: bool = False,
+        individual: bool = False,
     ) -> None:
         self.client_id = client_id
         self._broker = broker
         self._limit = limit
         self._keeps_unreadable = keeps_unreadable
-        self._session = broker.session()
+        self._individual = individual
+        self._session = broker.session(individual=individual)
         self._sending: BrokerSession | None = None
         """For messages that are sent at once."""
         self._pollers: list[_SessionPoller] = []
@@ -156,7 +165,10 @@ class SessionConnection(Connection):
         ours = named & self._claims.keys()
         if (fenced or len(singles) == 1) and len(ours) < len(named):
             raise ClaimLost("nothing was settled: the message is with the broker again")
-        if ours or self._has_sent:
+        if self._individual:
+            for sequence in ours:
+                self._session.acknowledge(self._claims.pop(sequence).reference.message)
+        elif ours or self._has_sent:
             if ours != self._claims.keys():
                 raise SettlementError("nothing was settled: a broker settles a transaction as a whole")
             self._commit()
@@ -316,6 +328,9 @@ class SessionConnection(Connection):
             return
         self._ended = True
         self._woken.set()
+        if self._individual and self._claims:
+            with contextlib.suppress(ProviderError):
+                self._session.rollback()  # or the broker would count no delivery
         for poller in list(self._pollers):
             poller.close()
         self._broker.close()
@@ -415,8 +430,8 @@ class SharedConnection(BrokerConnection):
     def failure(self) -> str | None:
         return self._broker.failure
 
-    def session(self) -> BrokerSession:
-        session = self._broker.session()
+    def session(self, *, individual: bool = False) -> BrokerSession:
+        session = self._broker.session(individual=individual)
         self._sessions.append(session)
         return session
 

@@ -29,7 +29,7 @@ from connector.brokers.engine.broker import (
 from connector.brokers.jms.arrivals import Arrivals
 from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.listeners import queue_listener
-from connector.brokers.jms.messages import MessageReader, MessageWriter
+from connector.brokers.jms.messages import MessageReader, MessageWriter, Temporaries
 from connector.brokers.jms.reasons import advice_for_closed, artifact_of, is_mistake, reason_of
 from connector.brokers.jms.sends import Sends
 from connector.brokers.jms.subscriptions import SubscriptionRecords
@@ -55,6 +55,14 @@ _FETCH_SECONDS: Final = 0.1
 _NEXT_SECONDS: Final = 0.002
 """A library that has given a message may be fetching the next one."""
 _MAKING_SECONDS: Final = 5.0
+_INDIVIDUAL_MODES: Final = {
+    "org.apache.qpid.jms.": 101,
+    "org.apache.activemq.artemis.": 101,
+    "org.apache.activemq.": 4,
+}
+"""The acknowledge modes of client libraries for single messages, by the beginning of their class names."""
+_MOST_PRODUCERS: Final = 64
+"""Most producers of a session that are kept for its next transaction."""
 _MOST_MS: Final = 1 << 60
 """The longest time to live. A client library adds the present time to it."""
 
@@ -190,9 +198,8 @@ class JmsConnection(BrokerConnection):
         self.making = threading.Lock()
         """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
         self._closed = False
-        self.reader = MessageReader(jpype, jms)
-        self.temporaries: dict[Destination, Any] = {}
-        """The Java objects of temporary destinations. No other object may be received from."""
+        self.temporaries = Temporaries(jms)
+        self.reader = MessageReader(jpype, jms, self.temporaries)
         java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
 
@@ -206,10 +213,22 @@ class JmsConnection(BrokerConnection):
             _log.error("the connection to the broker has failed", extra={"reason": self._failure})
         return self._failure
 
-    def session(self) -> JmsSession:
+    def session(self, *, individual: bool = False) -> JmsSession:
+        mode = self._individual_mode() if individual else int(self.jms.Session.SESSION_TRANSACTED)
         with self.making, self.errors("a session cannot be made"):
-            java = self.java.createSession(True, self.jms.Session.SESSION_TRANSACTED)
-        return JmsSession(self, java)
+            java = self.java.createSession(not individual, mode)
+        return JmsSession(self, java, individual=individual)
+
+    def _individual_mode(self) -> int:
+        """Returns the acknowledge mode of the library for single messages, which JMS does not have."""
+        library = str(self.java.getClass().getName())
+        for prefix, mode in _INDIVIDUAL_MODES.items():
+            if library.startswith(prefix):
+                return mode
+        raise CapabilityError(
+            f"the client library ({library}) is not known to acknowledge single messages: use "
+            "AcknowledgeMode.CLIENT or TRANSACTED"
+        )
 
     def sends(self) -> Sends:
         """Returns a record of what transactions of a session send."""
@@ -221,6 +240,7 @@ class JmsConnection(BrokerConnection):
         selector: str,
         unreadable: Callable[[Message, str], object] | None = None,
     ) -> Iterator[Message]:
+        self.temporaries.get(queue)  # raises an error if it has ended
         return self._browsing.browse(queue, selector, unreadable)
 
     def unsubscribe(self, name: str) -> None:
@@ -246,11 +266,11 @@ class JmsConnection(BrokerConnection):
         finally:
             _close(session)
         made = Destination(kind, name)
-        self.temporaries[made] = java
+        self.temporaries.own[made] = java
         return made
 
     def delete_temporary(self, destination: Destination) -> None:
-        java = self.temporaries.get(destination)
+        java = self.temporaries.own.get(destination)
         if java is None:
             raise DestinationError(f"{destination} is no temporary destination of this connection")
         try:
@@ -259,7 +279,7 @@ class JmsConnection(BrokerConnection):
             if self.failure is not None:
                 raise ProviderError(self.failure) from None
             raise SubscriptionError(f"{destination} cannot be ended: {reason_of(error)}") from None
-        del self.temporaries[destination]
+        self.temporaries.end(destination)
 
     def record_subscription(self, subscription: TopicSubscription) -> contextlib.AbstractContextManager[None]:
         """Records a subscription that the block makes, if it is durable.
@@ -317,16 +337,18 @@ def _close_all() -> None:
 
 
 class JmsSession(BrokerSession):
-    def __init__(self, connection: JmsConnection, java: Any) -> None:
+    def __init__(self, connection: JmsConnection, java: Any, *, individual: bool = False) -> None:
         self._connection = connection
         self._java = java
+        self._individual = individual
         self._writer = MessageWriter(connection.jpype, java, connection.temporaries)
         self._producers: dict[Destination, Any] = {}
         self._sends: Sends | None = None
         """The messages that the open transaction has sent. None = none since the last rollback."""
         self._receivers: weakref.WeakSet[JmsReceiver] = weakref.WeakSet()
         self._received: dict[int, tuple[Message, Any]] = {}
-        """Messages of the open transaction whose bodies cannot be made anew, with their Java messages."""
+        """Messages of the open transaction whose bodies cannot be made anew, with their Java messages. Or all
+        messages, if they are acknowledged one by one."""
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
         with self._connection.making, self._connection.errors(f"{_name_of(source)} cannot be received from"):
@@ -401,7 +423,7 @@ class JmsSession(BrokerSession):
         is_whole = received.size == len(message.body) and not received.unreadable
         if is_whole and message.reply_to is None:
             is_whole = java.getJMSReplyTo() is None  # otherwise a destination of another kind
-        if message.message_class in _NOT_MADE_ANEW or not is_whole:
+        if self._individual or message.message_class in _NOT_MADE_ANEW or not is_whole:
             self._received[id(message)] = message, java
 
     def check_sends(self) -> None:
@@ -409,12 +431,18 @@ class JmsSession(BrokerSession):
         if refusal:
             raise ProviderError(f"the broker refuses a message: {refusal}")
 
+    def acknowledge(self, message: Message) -> None:
+        _, java = self._received.pop(id(message))
+        with self._connection.errors("a message cannot be acknowledged"):
+            java.acknowledge()
+
     def commit(self) -> None:
         refusal = "" if self._sends is None else self._sends.refusal()
         if refusal:
             self.rollback()
             raise TransactionRolledBack(f"the broker refuses a message: {refusal}")
         self._received.clear()
+        self._close_producers()
         try:
             self._java.commit()
         except self._connection.jpype.JException as error:
@@ -424,11 +452,19 @@ class JmsSession(BrokerSession):
                 f"the connection was lost in a commit, which may have happened: {reason_of(error)}"
             ) from None
 
+    def _close_producers(self) -> None:
+        """Closes the oldest producers, if there are many: each reply may have a destination of its own."""
+        while len(self._producers) > _MOST_PRODUCERS:
+            _close(self._producers.pop(next(iter(self._producers))))
+
     def rollback(self) -> None:
         self._sends = None
         self._received.clear()
-        with self._connection.errors("a transaction cannot be rolled back"):
-            self._java.rollback()
+        with self._connection.errors("received messages cannot be given back"):
+            if self._individual:
+                self._java.recover()
+            else:
+                self._java.rollback()
         for receiver in self._receivers:
             receiver.expect()
 

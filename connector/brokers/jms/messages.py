@@ -7,12 +7,13 @@ gets one of the two packages as an argument.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
 from connector.brokers.jms.reasons import reason_of
-from connector.errors import DestinationError, MalformedData, ProviderError
+from connector.errors import DestinationError, MalformedData, ProviderError, UnknownDestination
 from connector.messaging.bodies import decode_body, encode_body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
@@ -27,6 +28,8 @@ _SETTERS: Final = {
     "double": "setDoubleProperty",
     "string": "setStringProperty",
 }
+_MOST_FOREIGN: Final = 10_000
+"""Most temporary destinations of other clients that are remembered, those of the latest messages."""
 _DELIVERY_COUNT: Final = "JMSXDeliveryCount"
 REFUSED: Final = "connector_property_"
 """Prefix of a property that the client refuses to set under its own name."""
@@ -46,16 +49,61 @@ def destination_of(found: Any, jms: Any) -> Destination | None:
         return None
 
 
+class Temporaries:
+    """The Java objects of temporary destinations, by name.
+
+    A client library may receive from a temporary destination only by the object that it has made. A broker
+    may make a queue of the name of a temporary queue that is gone, unless the object says that it is
+    temporary.
+
+    Args:
+        jms: the Java package ``jakarta.jms`` or ``javax.jms``.
+    """
+
+    def __init__(self, jms: Any) -> None:
+        self._kinds = jms.TemporaryQueue, jms.TemporaryTopic
+        self.own: dict[Destination, Any] = {}
+        """Those of this connection."""
+        self._foreign: OrderedDict[Destination, Any] = OrderedDict()
+        self._ended: set[Destination] = set()
+
+    def end(self, destination: Destination) -> None:
+        """Notes that a destination of this connection has ended."""
+        del self.own[destination]
+        self._foreign.pop(destination, None)
+        self._ended.add(destination)
+
+    def get(self, destination: Destination) -> Any:
+        """Returns the object of a temporary destination. None = no temporary destination is known.
+
+        Raises:
+            UnknownDestination: the destination was a temporary one of this connection, and has ended.
+        """
+        if destination in self._ended:
+            raise UnknownDestination(f"the temporary destination {destination} has ended")
+        return self.own.get(destination) or self._foreign.get(destination)
+
+    def note(self, destination: Destination, java: Any) -> None:
+        """Notes the object of a received message, if the destination is temporary."""
+        if isinstance(java, self._kinds):
+            self._foreign[destination] = java
+            self._foreign.move_to_end(destination)
+            if len(self._foreign) > _MOST_FOREIGN:
+                self._foreign.popitem(last=False)
+
+
 class MessageReader:
     """Reads Java messages.
 
     Args:
         jpype: the module, with a started machine.
         jms: the Java package ``jakarta.jms`` or ``javax.jms``.
+        temporaries: gets the temporary destinations of received messages.
     """
 
-    def __init__(self, jpype: Any, jms: Any) -> None:
+    def __init__(self, jpype: Any, jms: Any, temporaries: Temporaries) -> None:
         self._jms = jms
+        self._temporaries = temporaries
         self._exception = jpype.JException
         self._classes = (
             ("T", jms.TextMessage),
@@ -98,8 +146,7 @@ class MessageReader:
                 priority=int(found.getJMSPriority()),
                 expiration=int(found.getJMSExpiration()),
             )
-            reply_to = destination_of(found.getJMSReplyTo(), self._jms)
-            message.reply_to = None if reply_to is None else str(reply_to)
+            self._read_reply_to(found, message)
             for name in self._names(found):
                 self._read_property(found, name, message)
             problems: list[str] = []
@@ -123,8 +170,7 @@ class MessageReader:
             except Exception as error:
                 problems.append(f"{header} cannot be read: {reason_of(error)}")
         try:
-            reply_to = destination_of(found.getJMSReplyTo(), self._jms)
-            message.reply_to = None if reply_to is None else str(reply_to)
+            self._read_reply_to(found, message)
         except Exception as error:
             problems.append(f"JMSReplyTo cannot be read: {reason_of(error)}")
         try:
@@ -138,6 +184,13 @@ class MessageReader:
             except Exception as error:
                 problems.append(f"the property {readable(name)!r} cannot be read: {reason_of(error)}")
         return message, problems
+
+    def _read_reply_to(self, found: Any, message: Message) -> None:
+        java = found.getJMSReplyTo()
+        reply_to = destination_of(java, self._jms)
+        if reply_to is not None:
+            message.reply_to = str(reply_to)
+            self._temporaries.note(reply_to, java)
 
     @staticmethod
     def _names(found: Any) -> Iterator[Any]:
@@ -227,7 +280,7 @@ class MessageWriter:
         temporaries: the Java objects of temporary destinations.
     """
 
-    def __init__(self, jpype: Any, session: Any, temporaries: Mapping[Destination, Any]) -> None:
+    def __init__(self, jpype: Any, session: Any, temporaries: Temporaries) -> None:
         self._jpype = jpype
         self._session = session
         self._temporaries = temporaries

@@ -23,7 +23,7 @@ class SessionTests(SuiteBase):
 
     @pytest.fixture
     def messaging(self, provider: Provider) -> Iterator[MessagingConnection]:
-        with MessagingConnection(provider) as messaging:
+        with self.client_class(provider) as messaging:
             yield messaging
 
     def test_persistent_messages_are_refused_by_a_provider_that_could_lose_them(
@@ -141,23 +141,23 @@ class SessionTests(SuiteBase):
         self.check_counts(self.delivery_counts(messaging, 1), [2])
 
     def test_a_client_id_is_held_by_one_connection_at_a_time(self, provider: Provider) -> None:
-        with MessagingConnection(provider, client_id="billing"):
+        with self.client_class(provider, client_id="billing"):
             with pytest.raises(ClientIdError, match="billing"):
-                MessagingConnection(provider, client_id="billing")
-            MessagingConnection(provider, client_id="another").close()
-        MessagingConnection(provider, client_id="billing").close()
+                self.client_class(provider, client_id="billing")
+            self.client_class(provider, client_id="another").close()
+        self.client_class(provider, client_id="billing").close()
 
     @needs("topics")
     @needs("administers")
     def test_a_durable_subscriber_gets_what_came_while_it_was_away(self, provider: Provider) -> None:
         for number in range(3):
-            with MessagingConnection(provider, client_id="billing") as messaging:
+            with self.client_class(provider, client_id="billing") as messaging:
                 session = messaging.session()
                 consumer = session.durable_consumer(PRICES, "own")
                 if number:
                     assert self.receive_one(consumer).body == f"{number - 1}".encode()
                 assert consumer.receive_nowait() is None
-            with MessagingConnection(provider) as other:
+            with self.client_class(provider) as other:
                 other.session().send(PRICES, self.text(str(number)))
 
     def receive_one(self, consumer: Consumer) -> ReceivedMessage:

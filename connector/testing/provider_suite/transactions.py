@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from connector.core.connection import MessagingConnection
 from connector.core.session import CoreSession
 from connector.errors import ProviderError
 from connector.messaging.client import AcknowledgeMode
@@ -19,7 +18,7 @@ class TransactionTests(SuiteBase):
     @pytest.fixture
     def session(self, provider: Provider) -> Iterator[CoreSession]:
         """A transacted session."""
-        with MessagingConnection(provider) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as one:
+        with self.client_class(provider) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as one:
             yield one
             one.rollback()
 

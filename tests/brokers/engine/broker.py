@@ -153,6 +153,17 @@ class BrokerSession:
                 self._received.append((queue, one))
             return [Received(queue, one.message.copy(one.message.body)) for one in found]
 
+    def acknowledge(self, number: int) -> None:
+        """Acknowledges one of the received messages, by its place."""
+        with self._broker.changed:
+            self._check()
+            queue, stored = self._received.pop(number)
+            self._broker.queues[queue].remove(stored)
+
+    def place(self, message_id: str | None) -> int:
+        """Returns the place of a received message."""
+        return [stored.message.message_id for _, stored in self._received].index(message_id)
+
     def send(self, queue: str, message: Message) -> None:
         """Sends a message with the commit. Its id and its time are set."""
         with self._broker.changed:

@@ -91,7 +91,7 @@ class ClientConnection:
     def failure(self) -> str | None:
         return "the connection has ended" if self._connection.ended else None
 
-    def session(self) -> ClientSession:
+    def session(self, *, individual: bool = False) -> ClientSession:
         return ClientSession(self._connection.broker, self._connection.session())
 
     def browse(
@@ -156,6 +156,9 @@ class ClientSession:
             message.message_id, message.timestamp = sent.message_id, sent.timestamp
         except BrokerError as error:
             raise ProviderError(str(error)) from error
+
+    def acknowledge(self, message: Message) -> None:
+        self._session.acknowledge(self._session.place(message.message_id))
 
     def check_sends(self) -> None:
         """Does nothing: a send is refused at once."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.messaging.destination import Destination, parse_destination
 from connector.testing.provider import ProviderSuite
 from tests.brokers.engine.provider import LentProvider
@@ -15,6 +16,7 @@ class TestLent(ProviderSuite):
     able = LentProvider.capabilities
     has_limit = False
     by_value = True
+    client_class = BrokerMessagingConnection
 
     @pytest.fixture
     def provider(self, root: Path) -> LentProvider:

@@ -1,0 +1,138 @@
+"""Requests at a real broker while connections, queues and the broker itself end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from connector.errors import ConnectorError
+from connector.requests.client import RequestClient
+from connector.requests.result import RequestResult
+from connector.status import ReturnCode
+from tests.proxy import proxy_to
+from tests.requests.world import REQUESTS, Application, World, customer, done, is_greeted
+from tests.servers.conftest import Broker
+from tests.waiting import wait_for
+
+_LONG: Final = 60_000
+"""Milliseconds that a call would wait if nothing told it."""
+
+
+@pytest.fixture
+def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
+    """A world at each broker in turn."""
+    broker.empty()
+    made = World(broker.provider(), tmp_path)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def ends_with_timeout(client: RequestClient, world: World, end: Any, **settings: Any) -> RequestResult:
+    """The result of a call that waits when its connection or its queue ends."""
+    call = client.request_async("Customer.Retrieve", customer("lost"), timeout=_LONG)
+    world.requests_on_queue(1)
+    end()
+    begun = time.monotonic()
+    (result,) = done([call])
+    assert result.status is ReturnCode.APPRESPONSETIMEOUT
+    assert time.monotonic() - begun < _LONG / 1000 / 2
+    return result
+
+
+@pytest.mark.parametrize("reply_to", ["temporary", "fixed"])
+def test_a_call_whose_connection_is_cut_is_told_and_the_next_one_works(
+    broker: Broker, world: World, reply_to: str
+) -> None:
+    changes = {"reply_to": None} if reply_to == "temporary" else {}
+    with proxy_to(broker.port) as proxy:
+        client = world.client(connect=broker.provider(proxy.port).connect, **changes)
+        ends_with_timeout(client, world, proxy.cut)
+        world.application()
+        for number in range(3):
+            assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
+        client.stop()
+
+
+@pytest.mark.parametrize("reply_to", ["temporary", "fixed"])
+def test_a_call_whose_reply_queue_is_removed_is_told_and_the_next_one_works(
+    broker: Broker, world: World, reply_to: str
+) -> None:
+    client = world.client(**({"reply_to": None} if reply_to == "temporary" else {}))
+    application = world.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(0)), 0)
+    queue = str(application.requests[-1].reply_to).removeprefix("queue://")
+    application.end()
+    ends_with_timeout(client, world, lambda: broker.remove(queue))
+    world.application()
+    for number in range(1, 4):
+        assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
+
+
+def test_ten_thousand_requests_through_kills_of_the_broker_have_their_own_answers(
+    broker: Broker, world: World
+) -> None:
+    """An answer, or an error that says that there is none."""
+    callers, each = 20, 500
+    statuses: Counter[str] = Counter()
+    wrong: list[RequestResult] = []
+    serves = threading.Event()
+    ends = threading.Event()
+
+    def serve() -> None:
+        while not ends.is_set():
+            with contextlib.suppress(ConnectorError):  # the broker is away
+                application = Application(world.provider)
+                serves.set()
+                while application.is_alive() and not ends.wait(0.05):
+                    pass
+                application.end()
+
+    def ask(client: RequestClient, caller: int) -> None:
+        for one in range(each):
+            number = caller * each + one
+            result = client.request("Customer.Retrieve", customer(number), timeout=5000)
+            statuses[result.status.name] += 1
+            if not result.good:
+                time.sleep(0.1)  # as a program that tries later
+            elif not is_greeted(result, number):
+                wrong.append(result)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    assert serves.wait(60)
+    client = world.client(reply_to=None, pool_size=callers)
+    asking = [threading.Thread(target=ask, args=(client, caller)) for caller in range(callers)]
+    for thread in asking:
+        thread.start()
+    for kill in range(1, 4):
+        wait_for(lambda kill=kill: sum(statuses.values()) >= kill * callers * each // 5, 300)
+        broker.kill()
+        broker.start()
+    for thread in asking:
+        thread.join()
+    ends.set()
+    server.join()
+    assert wrong == []
+    assert sum(statuses.values()) == callers * each
+    assert statuses["VALCHANGE"] > callers * each / 2, statuses
+
+
+def test_requests_wait_for_no_broker_that_is_away(broker: Broker, world: World) -> None:
+    client = world.client()
+    broker.kill()
+    result = client.request("Customer.Retrieve", customer(1))
+    assert result.status is ReturnCode.APPRESPONSETIMEOUT
+    assert "was not sent" in (result.message or "")
+    broker.start()
+    world.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
+    assert world.browse(REQUESTS) == []

@@ -1,0 +1,122 @@
+"""The tests of sessions at real brokers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from connector.brokers.engine.client import BrokerMessagingConnection
+from connector.errors import ProviderError
+from tests.core import (
+    test_acknowledgement,
+    test_listeners,
+    test_sessions,
+    test_subscribers,
+    test_transactions,
+)
+from tests.core.conftest import Connect, Watched
+from tests.servers.conftest import Broker
+
+_MODULES: Final = test_acknowledgement, test_listeners, test_sessions, test_subscribers, test_transactions
+_SHOWS_WAITING: Final = (
+    "a broker shows only waiting messages, so the test would pass without an acknowledgement"
+)
+_SAYS_NOT_WHOSE: Final = (
+    "a broker makes the queue or topic that a client names, and does not tell whose a temporary one is"
+)
+_LEFT_OUT: Final[dict[str, str]] = {
+    "test_auto_acknowledges_each_message_as_receive_returns": _SHOWS_WAITING,
+    "test_auto_acknowledges_after_the_listener_not_before": _SHOWS_WAITING,
+    "test_dups_ok_acknowledges_later_than_receive_returns": _SHOWS_WAITING,
+    "test_dups_ok_acknowledges_many_at_a_time": _SHOWS_WAITING,
+    "test_what_is_received_stays_in_the_store_until_the_commit": _SHOWS_WAITING,
+    "test_a_durable_subscriber_that_dies_gets_its_message_again_flagged": (
+        "brokers count the deliveries to a closed connection in different ways"
+    ),
+    "test_a_body_arrives_as_it_was_sent": "a map of JMS has no lists",
+    "test_a_temporary_queue_ends_with_its_connection_not_with_the_session": _SAYS_NOT_WHOSE,
+    "test_nobody_else_takes_from_a_temporary_queue": _SAYS_NOT_WHOSE,
+    "test_a_temporary_topic_reaches_every_consumer_of_its_connection_and_nobody_else_may_be_one": (
+        _SAYS_NOT_WHOSE
+    ),
+}
+"""Tests that do not hold at a broker, with the reason."""
+_FIRST_IN_FIRST_OUT: Final = "a queue of Broker-J is first in, first out"
+_FETCHED: Final = "Broker-J counts a delivery of what a client library has only fetched, and browses past it"
+_ONLY_AT: Final = {
+    "test_messages_come_by_priority_then_age": ("artemis", _FIRST_IN_FIRST_OUT),
+    "test_a_browser_takes_nothing_and_knows_selectors": ("artemis", _FIRST_IN_FIRST_OUT),
+    "test_an_empty_selector_is_no_selector": ("artemis", _FETCHED),
+    "test_close_from_many_threads_closes_once": ("artemis", _FETCHED),
+    "test_close_rolls_back": ("artemis", _FETCHED),
+    "test_the_claims_of_a_dead_session_come_again_and_its_sends_never": ("artemis", _FETCHED),
+    "test_a_late_acknowledgement_fails_and_touches_nothing": (
+        "broker_j",
+        "a closed connection of Qpid JMS counts no delivery of an unacknowledged message at Artemis",
+    ),
+    "test_a_browser_of_a_temporary_queue_that_has_ended_is_an_error": (
+        "artemis",
+        "Broker-J lets nobody browse a temporary queue, so that this error is another one",
+    ),
+}
+"""Tests that hold at one broker or none of the two, and why not at the other."""
+
+session = test_transactions.session
+billing = test_subscribers.billing
+
+for _module in _MODULES:
+    globals().update(
+        (name, test)
+        for name, test in vars(_module).items()
+        if name.startswith("test_")
+        and name not in _LEFT_OUT
+        and not {"connection", "connect", "session"}.isdisjoint(inspect.signature(test).parameters)
+        and {"subscriptions", "late"}.isdisjoint(inspect.signature(test).parameters)
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    kinds = ["artemis", "broker_j"]
+    only, _ = _ONLY_AT.get(metafunc.function.__name__, ("", ""))
+    metafunc.parametrize("server", [kind for kind in kinds if only in ("", kind)], indirect=True)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Broker:
+    """Each broker in turn."""
+    found: Broker = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def provider(server: Broker) -> Watched:
+    server.empty()
+    return Watched(server.provider())
+
+
+@pytest.fixture
+def connect(provider: Watched) -> Iterator[Connect]:
+    """Connects to the broker of the test; closed after it."""
+    made: list[BrokerMessagingConnection] = []
+
+    def new(**options: object) -> BrokerMessagingConnection:
+        made.append(BrokerMessagingConnection(provider, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield new
+    for connection in made:
+        try:
+            connection.close()
+        except ProviderError:
+            if not provider.killed:
+                raise
+
+
+@pytest.fixture
+def connection(connect: Connect) -> BrokerMessagingConnection:
+    made = connect()
+    assert isinstance(made, BrokerMessagingConnection)
+    return made
