@@ -19,9 +19,9 @@ import pytest
 
 from connector.brokers.jars.locked import Jars, cache_directory
 from connector.brokers.jars.resolver import fetch
-from connector.brokers.jms.client import Factory
+from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
-from connector.brokers.jms.urls import QPID, for_browsers, with_options
+from connector.brokers.jms.urls import QPID
 from connector.java import find_java
 from connector.spark.settings import spark_jars
 from tests.servers.broker import PASSWORD, USER
@@ -93,7 +93,7 @@ class Broker:
         """Returns a provider of this process, for messages that no adapter sends and receives."""
         url = f"amqp://127.0.0.1:{self.port}"
         java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
-        factory = Factory(QPID, with_options(QPID, url, 10), USER, PASSWORD, for_browsers(QPID, url))
+        factory = Factory(QPID, url, USER, PASSWORD)
         return JmsProvider(factory, java, self._directory / "state")
 
     def start(self) -> None:

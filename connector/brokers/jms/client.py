@@ -1,7 +1,7 @@
 """The :class:`~connector.brokers.engine.broker.BrokerClient` of ``jms``: a JMS client library, through JPype.
 
-Only interfaces of JMS are used, so any client library fits. The factory is made by its constructor with the
-URL.
+Only interfaces of JMS are used, so any client library fits. :class:`~connector.brokers.jms.factory.Factory`
+makes its connection factory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from connector.brokers.engine.broker import (
@@ -27,12 +26,12 @@ from connector.brokers.engine.broker import (
     UnreadableMessage,
 )
 from connector.brokers.jms.browsing import Browsing
+from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader, MessageWriter
-from connector.brokers.jms.reasons import advice_for_closed, artifact_of, is_mistake, reason_of
+from connector.brokers.jms.reasons import advice_for_closed, is_mistake, reason_of
 from connector.brokers.jms.sends import Sends
 from connector.brokers.jms.subscriptions import SubscriptionRecords
-from connector.brokers.jms.urls import without_additions, without_secrets
 from connector.errors import (
     CapabilityError,
     ClientIdError,
@@ -58,35 +57,6 @@ _MOST_MS: Final = 1 << 60
 """The longest time to live. A client library adds the present time to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Factory:
-    """How a connection factory is made and used.
-
-    Args:
-        class_name: Java class with a constructor that takes the URL.
-        url: of the broker.
-        browsing_url: of connections for browsers. None = ``url``.
-        user, password: of the login. None = those of the URL.
-        given_url: the URL of the user, without the options that the adapter adds. None = ``url``.
-    """
-
-    class_name: str
-    url: str
-    user: str | None = None
-    password: str | None = None
-    browsing_url: str | None = None
-    given_url: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Factory({self.class_name!r})"  # the URL may contain a password
-
-    def safe(self, text: str) -> str:
-        """Returns a text of the client library without passwords, and without options of the adapter."""
-        for made in filter(None, (self.url, self.browsing_url)):
-            text = without_additions(text, self.given_url or self.url, made)
-        return without_secrets(text, self.password)
-
-
 class JmsClient(BrokerClient):
     """A JMS client library as a client of a broker.
 
@@ -100,35 +70,20 @@ class JmsClient(BrokerClient):
         self.jpype = jpype
         self._subscriptions = subscriptions
         self._settings = factory
-        self._factory, self.jms = self._make(factory, factory.url)
+        self._factory = factory.make(jpype)
+        self.jms = self._package_of(self._factory)
         self._browsing_factory: Any = None
         atexit.unregister(_close_all)
         atexit.register(_close_all)  # runs before the end of the machine, which was registered earlier
 
-    def _make(self, factory: Factory, url: str) -> tuple[Any, Any]:
-        """Returns the connection factory, and the package of JMS that the factory implements."""
-        name = factory.class_name
-        try:
-            made = self.jpype.JClass(name)
-        except TypeError:
-            raise ProviderMisconfigured(
-                f"factory: there is no Java class {name}: correct the name, or add {artifact_of(name)} to "
-                "packages, or its jar to classpath"
-            ) from None
-        except self.jpype.JException as error:
-            raise ProviderMisconfigured(f"factory: {name} cannot be loaded: {reason_of(error)}") from None
-        try:
-            found = made(url)
-        except TypeError:
-            raise ProviderMisconfigured(f"factory: {name} has no constructor that takes a url") from None
-        except self.jpype.JException as error:
-            reason = factory.safe(reason_of(error))
-            raise ProviderMisconfigured(f"factory: {name} does not take the url: {reason}") from None
+    def _package_of(self, factory: Any) -> Any:
+        """Returns the package of JMS that a connection factory implements."""
         for root in ("jakarta", "javax"):
             with contextlib.suppress(AttributeError, TypeError):
                 jms = self.jpype.JPackage(root).jms
-                if isinstance(found, jms.ConnectionFactory):
-                    return found, jms
+                if isinstance(factory, jms.ConnectionFactory):
+                    return jms
+        name = str(factory.getClass().getName())
         raise ProviderMisconfigured(f"factory: {name} is no jakarta.jms or javax.jms ConnectionFactory")
 
     def connect(self, client_id: str) -> JmsConnection:
@@ -136,8 +91,7 @@ class JmsClient(BrokerClient):
 
     def _connect_browsing(self) -> JmsConnection:
         if self._browsing_factory is None:
-            url = self._settings.browsing_url or self._settings.url
-            self._browsing_factory = self._make(self._settings, url)[0]
+            self._browsing_factory = self._settings.make(self.jpype, browses=True)
         return self._connect(self._browsing_factory, "")
 
     def _connect(self, factory: Any, client_id: str) -> JmsConnection:
@@ -163,7 +117,7 @@ class JmsClient(BrokerClient):
                 who = f"user {self._settings.user!r}" if self._settings.user else "a client without a user"
                 raise ProviderMisconfigured(f"the broker refuses the login of {who}: {reason}") from None
             failure = ProviderMisconfigured if is_mistake(error) else ProviderError
-            advice = advice_for_closed(error, self._settings.url)
+            advice = advice_for_closed(error, self._settings.url or "")
             raise failure(f"the broker cannot be reached: {reason}{advice}") from None
         return connection
 

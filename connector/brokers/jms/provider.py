@@ -22,7 +22,8 @@ from connector.java import find_java
 from connector.messaging.provider_kind import Finding
 
 if TYPE_CHECKING:
-    from connector.brokers.jms.client import Factory, JmsClient
+    from connector.brokers.jms.client import JmsClient
+    from connector.brokers.jms.factory import Factory
 
 
 @dataclass(frozen=True, slots=True)

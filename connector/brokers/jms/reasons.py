@@ -115,6 +115,8 @@ def advice_for_closed(error: Any, url: str) -> str:
         return ""
     if re.search(r"\b(amqps|ssl|amqpwss)\b", url):
         return " (the connection was closed before TLS was agreed on: does the port of the url speak TLS?)"
+    if not re.search(r"\bamqp", url):
+        return " (the connection was closed at once: does the port speak TLS, or another protocol?)"
     return " (the connection was closed at once: a port with TLS needs amqps)"
 
 

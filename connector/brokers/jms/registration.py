@@ -33,19 +33,18 @@ def _jars(directory: Path, pattern: str) -> list[Path]:
 def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
     from connector.brokers.engine.provider import DEFAULT_BATCH, DEFAULT_MAX_BODY
     from connector.brokers.jars.locked import Jars
-    from connector.brokers.jms.client import Factory
+    from connector.brokers.jms.factory import Factory
     from connector.brokers.jms.provider import JavaSettings, JmsProvider
-    from connector.brokers.jms.urls import for_browsers, with_options
 
     own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
     quantity = section.batch or min(paths.poll_quantity, DEFAULT_BATCH)
     factory = Factory(
         section.factory,
-        with_options(section.factory, section.url, min(paths.poll_quantity, quantity)),
+        section.url,
         section.ApplicationUserName,
         section.ApplicationPassword,
-        browsing_url=for_browsers(section.factory, section.url),
-        given_url=section.url,
+        messages=min(paths.poll_quantity, quantity),
+        properties=section.properties,
     )
     return JmsProvider(
         factory,
@@ -75,6 +74,8 @@ def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProbl
             f"{section.factory!r} is no name of a Java class",
             "for example org.apache.qpid.jms.JmsConnectionFactory",
         )
+    if section.url is None and not section.properties:
+        yield SectionProblem(("factory",), "neither url nor properties", "where the broker is")
     if not section.packages and not section.classpath:
         yield SectionProblem((), "neither packages nor classpath", "the client library of the broker")
     for number, pattern in enumerate(section.classpath):

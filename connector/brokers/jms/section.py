@@ -54,15 +54,21 @@ class JmsSection(ProviderSection):
     which all instances of an application share, otherwise in `.connector/state` beside this file.
     """
 
-    factory: Text = Field(
-        description="Java class of the connection factory, with a constructor that takes the URL."
-    )
-    url: Text = Field(
-        description="URL of the broker, as the factory reads URLs. For Qpid JMS, the adapter adds "
-        "`jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy, "
+    factory: Text = Field(description="Java class of the connection factory.")
+    url: Text | None = Field(
+        default=None,
+        description="URL of the broker, as the factory reads URLs: in its constructor, or with its setter "
+        "(`setBrokerURL`, `setUri` and the like). Needed without `properties`. For Qpid JMS, the adapter "
+        "adds `jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy, "
         "`jms.receiveLocalOnly`, `jms.receiveNoWaitLocalOnly`, `jms.validatePropertyNames`, and time-outs of "
         "30 s (`jms.sendTimeout`, `jms.requestTimeout`). For `failover:(...)` also "
-        "`failover.startupMaxReconnectAttempts` with 1, so that a new connection tries each host once."
+        "`failover.startupMaxReconnectAttempts` with 1, so that a new connection tries each host once.",
+    )
+    properties: dict[str, Text] = Field(
+        default_factory=dict,
+        description="Properties of the factory, by the names of its setters: `HostName: h` calls "
+        "`setHostName`. A value is a text, a whole number, or true or false, as the setter wants it. "
+        "`prefetchPolicy.all` is the property `all` of the object that `getPrefetchPolicy` returns.",
     )
     ApplicationUserName: Text | None = Field(
         default=None, description="User of the broker. Default: the user of the URL, if any."
