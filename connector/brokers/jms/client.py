@@ -29,8 +29,8 @@ from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader, MessageWriter
-from connector.brokers.jms.reasons import advice_for_closed, is_mistake, reason_of
-from connector.brokers.jms.sends import Sends
+from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_unsupported, reason_of
+from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.subscriptions import SubscriptionRecords
 from connector.errors import (
     CapabilityError,
@@ -144,6 +144,7 @@ class JmsConnection(BrokerConnection):
         """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
         self._closed = False
         self.reader = MessageReader(jpype, jms)
+        self.sending = SendingClient()
         java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
 
@@ -164,7 +165,7 @@ class JmsConnection(BrokerConnection):
 
     def sends(self) -> Sends:
         """Returns a record of what transactions of a session send."""
-        return Sends(self.jpype, self.jms, lambda: self.failure)
+        return Sends(self.jpype, self.jms, lambda: self.failure, self.sending)
 
     def browse(
         self,
@@ -281,17 +282,18 @@ class JmsSession(BrokerSession):
         if not source.name:
             return session.createConsumer(topic, wanted, source.no_local)
         with self._connection.record_subscription(source):
-            if not source.shared:
-                return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
-            make = getattr(
-                session, "createSharedDurableConsumer" if source.durable else "createSharedConsumer", None
+            if not source.shared:  # JMS 1.1 has only this name for a durable consumer
+                return session.createDurableSubscriber(topic, source.name, wanted, source.no_local)
+            try:
+                make = session.createSharedDurableConsumer if source.durable else session.createSharedConsumer
+                return make(topic, source.name, wanted)
+            except (AttributeError, TypeError, self._connection.jpype.JException) as error:
+                if not (isinstance(error, AttributeError) or is_unsupported(error)):
+                    raise
+            raise CapabilityError(
+                f"{_name_of(source)} cannot be shared: the client library has no shared subscriptions (JMS "
+                "2.0); use one that has, or no_local: true and a single instance"
             )
-            if make is None:
-                raise CapabilityError(
-                    f"{_name_of(source)} cannot be shared: the client library has no shared subscriptions "
-                    "(JMS 2.0); use one that has, or no_local: true and a single instance"
-                )
-            return make(topic, source.name, wanted)
 
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         with self._connection.errors(f"{destination} does not take a message", sends=True):
@@ -305,9 +307,7 @@ class JmsSession(BrokerSession):
             if message.expiration:
                 left = min(max(1, message.expiration - self._now()), _MOST_MS)
             sends = self._sends = self._sends or self._connection.sends()
-            sends.add()
-            priority = min(9, max(0, message.priority))
-            producer.send(java, message.delivery_mode, priority, left, sends.listener)
+            sends.send(producer, java, message.delivery_mode, min(9, max(0, message.priority)), left)
             message.message_id = str(java.getJMSMessageID())
             message.timestamp = int(java.getJMSTimestamp())
             message.expiration = int(java.getJMSExpiration())

@@ -54,6 +54,20 @@ _MISTAKES: Final = re.compile(
 _MISSING_CLASS: Final = ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException")
 
 
+_UNSUPPORTED: Final = (
+    "java.lang.UnsupportedOperationException",
+    "java.lang.AbstractMethodError",
+    "java.lang.NoSuchMethodError",
+)
+
+
+def is_unsupported(error: Any) -> bool:
+    """Whether an error of a call shows that the client library does not have the method."""
+    if isinstance(error, TypeError):  # JPype finds no method with these arguments
+        return True
+    return hasattr(error, "getClass") and str(error.getClass().getName()) in _UNSUPPORTED
+
+
 def artifact_of(class_name: str) -> str:
     """Returns the Maven artifact that a class belongs to, or a text without a name."""
     package = class_name.replace("/", ".")

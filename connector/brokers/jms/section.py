@@ -62,7 +62,10 @@ class JmsSection(ProviderSection):
         "adds `jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy, "
         "`jms.receiveLocalOnly`, `jms.receiveNoWaitLocalOnly`, `jms.validatePropertyNames`, and time-outs of "
         "30 s (`jms.sendTimeout`, `jms.requestTimeout`). For `failover:(...)` also "
-        "`failover.startupMaxReconnectAttempts` with 1, so that a new connection tries each host once.",
+        "`failover.startupMaxReconnectAttempts` with 1, so that a new connection tries each host once. For "
+        "the client of ActiveMQ Classic the same prefetch and rounds, `jms.alwaysSyncSend`, "
+        "`jms.sendTimeout`, and in `jms.redeliveryPolicy` neither limit nor delays. For that of ActiveMQ "
+        "Artemis `consumerWindowSize`, 1 KiB for each message of PollQuantity.",
     )
     properties: dict[str, Text] = Field(
         default_factory=dict,

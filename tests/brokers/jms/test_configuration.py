@@ -13,7 +13,15 @@ import yaml
 
 from connector.brokers.jars.locked import LOCK, Jars, cache_directory, sum_of
 from connector.brokers.jms import jvm
-from connector.brokers.jms.urls import QPID, for_browsers, with_options, without_additions, without_secrets
+from connector.brokers.jms.urls import (
+    CLASSIC,
+    CORE,
+    QPID,
+    for_browsers,
+    with_options,
+    without_additions,
+    without_secrets,
+)
 from connector.cli.app import run
 from connector.config.loading import check, load
 from connector.config.resolved import as_document, as_yaml
@@ -173,6 +181,34 @@ def test_the_url_gets_the_prefetch_of_the_poll() -> None:
     own = "amqp://h:1?jms.prefetchPolicy.queuePrefetch=1000"
     assert with_options(QPID, own, 7) == f"{own}&{local}"
     assert with_options("org.example.Other", "tcp://h:1", 7) == "tcp://h:1"
+
+
+def test_other_known_clients_get_options_of_their_own() -> None:
+    policy = "jms.redeliveryPolicy"
+    always = f"jms.alwaysSyncSend=true&jms.sendTimeout=30000&{policy}.maximumRedeliveries=-1"
+    always += f"&{policy}.initialRedeliveryDelay=0&{policy}.redeliveryDelay=0"
+    assert with_options(CLASSIC, "tcp://h:1", 7) == f"tcp://h:1?{always}&jms.prefetchPolicy.all=7"
+    assert for_browsers(CLASSIC, "tcp://h:1") == f"tcp://h:1?{always}"
+    failover = "failover:(tcp://a:1,tcp://b:2)"
+    assert with_options(CLASSIC, failover, 7).endswith("&startupMaxReconnectAttempts=1")
+    limited = f"{failover}?maxReconnectAttempts=9"
+    assert "startupMaxReconnectAttempts" not in with_options(CLASSIC, limited, 7)
+    assert with_options(CORE, "tcp://h:1", 7) == "tcp://h:1?consumerWindowSize=7168"
+    assert with_options(CORE, "tcp://h:1?consumerWindowSize=1", 7) == "tcp://h:1?consumerWindowSize=1"
+    assert for_browsers(CORE, "tcp://h:1") == "tcp://h:1"
+
+
+@pytest.mark.parametrize("no_local", [False, True])
+def test_a_client_that_shares_no_subscription_has_one_instance(write: Write, no_local: bool) -> None:
+    lock_one_jar(write(factory=CLASSIC, url="tcp://h:1"))
+    path = Path("adapter.yaml")
+    document = yaml.safe_load(path.read_text())
+    topic = {"destination": "topic://prices", "subscription": "mine", "no_local": no_local}
+    document["connector"]["InputDestination"] = [topic]
+    path.write_text(yaml.safe_dump(document))
+    found = [one for one in check() if not one.warning]
+    assert [one.path for one in found] == ([] if no_local else ["connector.InputDestination[0]"])
+    assert all("no_local: true" in one.expected for one in found)
 
 
 def test_no_secret_is_shown(write: Write) -> None:
