@@ -57,6 +57,35 @@ def read_provider(root: Table, reader: SectionReader) -> ProviderSection | None:
     return reader.read(model, node, "provider", missing_at=root.keys["provider"].position).section
 
 
+def adopt_keys(root: Table, problems: Problems) -> None:
+    """Moves keys of the section ``connector`` into the section ``provider``, if the provider takes them.
+
+    Args:
+        root: the tree of ``adapter.yaml``. Its two sections are replaced.
+        problems: gets the keys that both sections have.
+    """
+    provider, connector = root.entries.get("provider"), root.entries.get("connector")
+    if not isinstance(provider, Table) or not isinstance(connector, Table):
+        return
+    try:
+        model = _model(str(provider.entries.get("type", DEFAULT_PROVIDER)))
+    except (PlugInError, KeyError):
+        return  # reported where the section is read
+    adopted = [key for key in connector.keys if model.adopts(key)]
+    if not adopted:
+        return
+    given = provider.entries.keys() & set(adopted)
+    provider = Table(provider.position, dict(provider.entries), dict(provider.keys))
+    for key in adopted:
+        if key in given:
+            text = f"{key} also stands under provider"
+            problems.add(connector.keys[key].position, f"connector.{key}", text, "one of the two")
+        else:
+            provider.put(connector.keys[key], connector.entries[key])
+    root.put(root.keys["provider"], provider)
+    root.put(root.keys["connector"], connector.only(connector.keys.keys() - set(adopted)))
+
+
 def _model(name: str) -> type[ProviderSection]:
     """Returns the model of the section of a provider.
 

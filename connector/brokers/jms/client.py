@@ -29,6 +29,7 @@ from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.messages import MessageReader, MessageWriter
+from connector.brokers.jms.naming import Destinations
 from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_unsupported, reason_of
 from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.subscriptions import SubscriptionRecords
@@ -72,6 +73,7 @@ class JmsClient(BrokerClient):
         self._settings = factory
         self._factory = factory.make(jpype)
         self.jms = self._package_of(self._factory)
+        self._destinations = Destinations(jpype, self.jms, factory.naming)
         self._browsing_factory: Any = None
         atexit.unregister(_close_all)
         atexit.register(_close_all)  # runs before the end of the machine, which was registered earlier
@@ -83,8 +85,9 @@ class JmsClient(BrokerClient):
                 jms = self.jpype.JPackage(root).jms
                 if isinstance(factory, jms.ConnectionFactory):
                     return jms
+        key = "factory" if self._settings.naming is None else "ConnectionFactoryName"
         name = str(factory.getClass().getName())
-        raise ProviderMisconfigured(f"factory: {name} is no jakarta.jms or javax.jms ConnectionFactory")
+        raise ProviderMisconfigured(f"{key}: {name} is no jakarta.jms or javax.jms ConnectionFactory")
 
     def connect(self, client_id: str) -> JmsConnection:
         return self._connect(self._factory, client_id)
@@ -104,7 +107,13 @@ class JmsClient(BrokerClient):
             if client_id:
                 java.setClientID(client_id)
             connection = JmsConnection(
-                self.jpype, self.jms, java, Browsing(self._connect_browsing), client_id, self._subscriptions
+                self.jpype,
+                self.jms,
+                java,
+                Browsing(self._connect_browsing),
+                client_id,
+                self._subscriptions,
+                self._destinations,
             )
             java.start()
         except self.jpype.JException as error:
@@ -131,8 +140,10 @@ class JmsConnection(BrokerConnection):
         browsing: Browsing,
         client_id: str,
         subscriptions: SubscriptionRecords,
+        destinations: Destinations,
     ) -> None:
         self._browsing = browsing
+        self.destinations = destinations
         self._client_id = client_id
         self._subscriptions = subscriptions
         self.jpype = jpype
@@ -143,7 +154,7 @@ class JmsConnection(BrokerConnection):
         self.making = threading.Lock()
         """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
         self._closed = False
-        self.reader = MessageReader(jpype, jms)
+        self.reader = MessageReader(jpype, jms, destinations)
         self.sending = SendingClient()
         java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
@@ -231,6 +242,10 @@ class JmsConnection(BrokerConnection):
         """
         try:
             yield
+        except UnknownDestination as error:  # of JNDI
+            if not sends:
+                raise
+            raise ProviderError(f"{what}: {error}") from None
         except self.jpype.JException as error:
             text = f"{what}: {reason_of(error)}"
             if isinstance(error, self.jms.InvalidSelectorException):
@@ -255,7 +270,7 @@ class JmsSession(BrokerSession):
     def __init__(self, connection: JmsConnection, java: Any) -> None:
         self._connection = connection
         self._java = java
-        self._writer = MessageWriter(connection.jpype, java)
+        self._writer = MessageWriter(connection.jpype, java, connection.destinations)
         self._producers: dict[Destination, Any] = {}
         self._sends: Sends | None = None
         """The messages that the open transaction has sent. None = none since the last rollback."""

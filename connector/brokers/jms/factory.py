@@ -1,4 +1,4 @@
-"""Recipes of connection factories: a constructor with the URL, or without arguments and with setters."""
+"""Recipes of connection factories: a constructor with the URL, a bean with setters, or a name in JNDI."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connector.brokers.jms.beans import set_properties, url_setter
+from connector.brokers.jms.naming import Naming
 from connector.brokers.jms.reasons import artifact_of, reason_of
-from connector.brokers.jms.urls import for_browsers, with_options, without_additions, without_secrets
+from connector.brokers.jms.urls import (
+    URL_PROPERTIES,
+    for_browsers,
+    with_options,
+    without_additions,
+    without_secrets,
+)
 from connector.declare.masking import is_secret
 from connector.errors import ProviderMisconfigured
 
@@ -18,22 +25,24 @@ class Factory:
     """How a connection factory is made and used.
 
     Args:
-        class_name: Java class of the factory.
+        class_name: Java class of the factory. Empty = ``naming`` has the factory.
         url: of the broker. None = the properties say where the broker is.
         user, password: of the login. None = those of the URL or of the properties.
         messages: most messages that a consumer has fetched ahead.
         properties: of the factory, set by its setters in this order.
+        naming: None = there is no JNDI.
     """
 
-    class_name: str
+    class_name: str = ""
     url: str | None = None
     user: str | None = None
     password: str | None = None
     messages: int = 10
     properties: Mapping[str, str] = field(default_factory=dict)
+    naming: Naming | None = None
 
     def __repr__(self) -> str:
-        return f"Factory({self.class_name!r})"  # the URL and the properties may contain a password
+        return f"Factory({self.class_name or self.naming!r})"  # URL and properties may contain a password
 
     def make(self, jpype: Any, *, browses: bool = False) -> Any:
         """Returns a new connection factory.
@@ -42,9 +51,14 @@ class Factory:
             browses: whether its connections browse.
 
         Raises:
-            ProviderMisconfigured: the class, the URL or a property is wrong.
+            ProviderMisconfigured: the class, the name, the URL or a property is wrong.
+            ProviderError: JNDI is out of reach.
         """
-        made = self._construct(jpype, self._url(browses=browses))
+        if self.naming is None:
+            made = self._construct(jpype, self._url(browses=browses))
+        else:
+            made = self.naming.find_factory(jpype)
+            self._add_options(made, browses=browses)
         try:
             set_properties(jpype, made, self.properties)
         except ProviderMisconfigured as error:
@@ -58,6 +72,14 @@ class Factory:
         if browses:
             return for_browsers(self.class_name, self.url)
         return with_options(self.class_name, self.url, self.messages)
+
+    def _add_options(self, made: Any, *, browses: bool) -> None:
+        """Gives a factory of JNDI the options of the adapter, which replace those of the factory."""
+        name = str(made.getClass().getName())
+        if (names := URL_PROPERTIES.get(name)) is not None:
+            url = str(getattr(made, f"get{names}")())
+            url = for_browsers(name, url) if browses else with_options(name, url, self.messages)
+            getattr(made, f"set{names}")(url)
 
     def _construct(self, jpype: Any, url: str | None) -> Any:
         name = self.class_name
@@ -99,4 +121,5 @@ class Factory:
             if made is not None and self.url is not None:
                 text = without_additions(text, self.url, made)
         secrets = [value for name, value in self.properties.items() if is_secret(name)]
-        return without_secrets(text, self.password, *secrets)
+        text = without_secrets(text, self.password, *secrets)
+        return text if self.naming is None else self.naming.safe(text)

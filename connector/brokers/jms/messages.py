@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
+from connector.brokers.jms.naming import Destinations
 from connector.brokers.jms.reasons import reason_of
 from connector.errors import DestinationError, MalformedData, ProviderError
 from connector.messaging.bodies import decode_body, encode_body
@@ -52,10 +53,12 @@ class MessageReader:
     Args:
         jpype: the module, with a started machine.
         jms: the Java package ``jakarta.jms`` or ``javax.jms``.
+        destinations: are told those that messages name.
     """
 
-    def __init__(self, jpype: Any, jms: Any) -> None:
+    def __init__(self, jpype: Any, jms: Any, destinations: Destinations) -> None:
         self._jms = jms
+        self._destinations = destinations
         self._exception = jpype.JException
         self._classes = (
             ("T", jms.TextMessage),
@@ -98,8 +101,7 @@ class MessageReader:
                 priority=int(found.getJMSPriority()),
                 expiration=int(found.getJMSExpiration()),
             )
-            reply_to = destination_of(found.getJMSReplyTo(), self._jms)
-            message.reply_to = None if reply_to is None else str(reply_to)
+            self._read_reply_to(found, message)
             for name in self._names(found):
                 self._read_property(found, name, message)
             problems: list[str] = []
@@ -123,8 +125,7 @@ class MessageReader:
             except Exception as error:
                 problems.append(f"{header} cannot be read: {reason_of(error)}")
         try:
-            reply_to = destination_of(found.getJMSReplyTo(), self._jms)
-            message.reply_to = None if reply_to is None else str(reply_to)
+            self._read_reply_to(found, message)
         except Exception as error:
             problems.append(f"JMSReplyTo cannot be read: {reason_of(error)}")
         try:
@@ -138,6 +139,13 @@ class MessageReader:
             except Exception as error:
                 problems.append(f"the property {readable(name)!r} cannot be read: {reason_of(error)}")
         return message, problems
+
+    def _read_reply_to(self, found: Any, message: Message) -> None:
+        java = found.getJMSReplyTo()
+        reply_to = destination_of(java, self._jms)
+        message.reply_to = None if reply_to is None else str(reply_to)
+        if message.reply_to is not None:
+            self._destinations.tell(message.reply_to, java)
 
     @staticmethod
     def _names(found: Any) -> Iterator[Any]:
@@ -224,11 +232,13 @@ class MessageWriter:
     Args:
         jpype: the module, with a started machine.
         session: the Java session.
+        destinations: those that the session need not make.
     """
 
-    def __init__(self, jpype: Any, session: Any) -> None:
+    def __init__(self, jpype: Any, session: Any, destinations: Destinations) -> None:
         self._jpype = jpype
         self._session = session
+        self._destinations = destinations
         self._bytes = jpype.JArray(jpype.JByte)
         self._java = jpype.JPackage("java").lang
 
@@ -266,7 +276,15 @@ class MessageWriter:
             found.setStringProperty(REFUSED + header, value)
 
     def destination(self, destination: Destination) -> Any:
-        """Returns the Java destination."""
+        """Returns the Java destination.
+
+        Raises:
+            UnknownDestination: JNDI has no such destination.
+            ProviderError: JNDI is out of reach.
+        """
+        found = self._destinations.find(destination)
+        if found is not None:
+            return found
         make = self._session.createQueue if destination.is_queue else self._session.createTopic
         return make(destination.name)
 

@@ -14,6 +14,7 @@ _ARTIFACTS: Final = {
     "org.apache.activemq": "org.apache.activemq:activemq-client",
     "com.ibm.mq.jakarta": "com.ibm.mq:com.ibm.mq.jakarta.client",
     "com.ibm.mq": "com.ibm.mq:com.ibm.mq.allclient",
+    "com.sun.jndi.fscontext": "com.sun.messaging.mq:fscontext",
     "com.rabbitmq.jms": "com.rabbitmq.jms:rabbitmq-jms",
     "com.solacesystems": "com.solacesystems:sol-jms",
     "io.netty": "io.netty:netty-all",

@@ -34,17 +34,26 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
     from connector.brokers.engine.provider import DEFAULT_BATCH, DEFAULT_MAX_BODY
     from connector.brokers.jars.locked import Jars
     from connector.brokers.jms.factory import Factory
+    from connector.brokers.jms.naming import Naming, environment_of
     from connector.brokers.jms.provider import JavaSettings, JmsProvider
 
     own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
     quantity = section.batch or min(paths.poll_quantity, DEFAULT_BATCH)
+    naming = None
+    if section.ConnectionFactoryName is not None:
+        naming = Naming(
+            environment_of(section.context),
+            section.ConnectionFactoryName,
+            section.LookupDestinationsUsingJNDI,
+        )
     factory = Factory(
-        section.factory,
+        section.factory or "",
         section.url,
         section.ApplicationUserName,
         section.ApplicationPassword,
         messages=min(paths.poll_quantity, quantity),
         properties=section.properties,
+        naming=naming,
     )
     return JmsProvider(
         factory,
@@ -67,15 +76,38 @@ def _commit_queue(section: JmsSection) -> str | None:
     return None if section.commit_queue == NO_COMMIT_QUEUE else parse_destination(section.commit_queue).name
 
 
-def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
-    if _CLASS_NAME.fullmatch(section.factory) is None:
+def _check_factory(section: JmsSection) -> Iterator[SectionProblem]:
+    is_named = section.ConnectionFactoryName is not None
+    if section.factory is None and not is_named:
+        yield SectionProblem(
+            ("factory",), "factory is missing", "factory: ..., or ConnectionFactoryName: ..."
+        )
+    elif section.factory is None:
+        if section.url is not None:
+            yield SectionProblem(
+                ("url",), "url beside ConnectionFactoryName", "the factory of JNDI has the url"
+            )
+    elif is_named:
+        yield SectionProblem(("factory",), "factory beside ConnectionFactoryName", "one of the two")
+    elif _CLASS_NAME.fullmatch(section.factory) is None:
         yield SectionProblem(
             ("factory",),
             f"{section.factory!r} is no name of a Java class",
             "for example org.apache.qpid.jms.JmsConnectionFactory",
         )
-    if section.url is None and not section.properties:
+    elif section.url is None and not section.properties:
         yield SectionProblem(("factory",), "neither url nor properties", "where the broker is")
+    if not is_named:
+        keys = [
+            *section.context,
+            *(["LookupDestinationsUsingJNDI"] if section.LookupDestinationsUsingJNDI else []),
+        ]
+        for key in keys:
+            yield SectionProblem((key,), f"{key} without ConnectionFactoryName", "the name in JNDI, too")
+
+
+def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    yield from _check_factory(section)
     if not section.packages and not section.classpath:
         yield SectionProblem((), "neither packages nor classpath", "the client library of the broker")
     for number, pattern in enumerate(section.classpath):

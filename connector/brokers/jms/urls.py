@@ -13,6 +13,8 @@ CLASSIC: Final = "org.apache.activemq.ActiveMQConnectionFactory"
 CORE: Final = "org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory"
 """The client of ActiveMQ Artemis for its own protocol, with jakarta.jms or javax.jms."""
 _CLASSIC_TLS: Final = "org.apache.activemq.ActiveMQSslConnectionFactory"
+URL_PROPERTIES: Final = {QPID: "RemoteURI", CLASSIC: "BrokerURL", _CLASSIC_TLS: "BrokerURL"}
+"""Factories whose URL can be set again, with further options, and the property that it is."""
 _DRAIN_MS: Final = "5000"
 _OF_QPID: Final = {
     "jms.sendTimeout=": "30000",

@@ -13,6 +13,8 @@ import yaml
 
 from connector.brokers.jars.locked import LOCK, Jars, cache_directory, sum_of
 from connector.brokers.jms import jvm
+from connector.brokers.jms.naming import environment_of
+from connector.brokers.jms.section import JmsSection
 from connector.brokers.jms.urls import (
     CLASSIC,
     CORE,
@@ -209,6 +211,66 @@ def test_a_client_that_shares_no_subscription_has_one_instance(write: Write, no_
     found = [one for one in check() if not one.warning]
     assert [one.path for one in found] == ([] if no_local else ["connector.InputDestination[0]"])
     assert all("no_local: true" in one.expected for one in found)
+
+
+JNDI: dict[str, Any] = {"factory": None, "url": None, "ConnectionFactoryName": "jms/cf"}
+
+
+@pytest.mark.parametrize("section", ["provider", "connector"])
+def test_jndi_stands_where_wbi_adapter_has_it_or_under_provider(write: Write, section: str) -> None:
+    write(factory=None, url=None)
+    path = Path("adapter.yaml")
+    document = yaml.safe_load(path.read_text())
+    document[section] |= {
+        "ConnectionFactoryName": "jms/cf",
+        "LookupDestinationsUsingJNDI": True,
+        "CTX_InitialContextFactory": "x.Y",
+        "CTX_ProviderURL": "file:///d",
+        "CTX_SECURITY_PRINCIPAL": "me",
+        "CTX_SecurityCredentials": "hush",
+        "CTX_queue.orders": "Q",
+    }
+    path.write_text(yaml.safe_dump(document))
+    provider = load().provider
+    assert isinstance(provider, JmsSection)
+    assert environment_of(provider.context) == {
+        "java.naming.factory.initial": "x.Y",
+        "java.naming.provider.url": "file:///d",
+        "java.naming.security.principal": "me",
+        "java.naming.security.credentials": "hush",
+        "queue.orders": "Q",
+    }
+    assert (provider.ConnectionFactoryName, provider.LookupDestinationsUsingJNDI) == ("jms/cf", True)
+    shown = as_yaml(as_document(load()))
+    assert "CTX_queue.orders: Q" in shown
+    assert "hush" not in shown + repr(provider)
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "text"),
+    [
+        ({"factory": None}, "provider.factory", "factory is missing"),
+        ({"url": None}, "provider.factory", "neither url nor properties"),
+        ({**JNDI, "url": "amqp://h"}, "provider.url", "url beside ConnectionFactoryName"),
+        ({"ConnectionFactoryName": "cf"}, "provider.factory", "factory beside ConnectionFactoryName"),
+        ({"CTX_x": "y"}, "provider.CTX_x", "without ConnectionFactoryName"),
+        ({"LookupDestinationsUsingJNDI": True}, "provider.LookupDestinationsUsingJNDI", "without"),
+        ({**JNDI, "CTX_x": ["y"]}, "provider.CTX_x", "a list"),
+        ({**JNDI, "CTY_x": "y"}, "provider.CTY_x", "unknown key"),
+    ],
+)
+def test_a_mistake_of_jndi_names_its_place(write: Write, keys: dict[str, Any], path: str, text: str) -> None:
+    lock_one_jar(write(**keys))
+    ((found, words),) = errors()
+    assert found == path
+    assert text in words
+
+
+def test_a_key_of_jndi_stands_in_one_section(write: Write) -> None:
+    lock_one_jar(write(**JNDI))
+    path = Path("adapter.yaml")
+    path.write_text(path.read_text().replace("PollQuantity: 7", "ConnectionFactoryName: other"))
+    assert [path for path, _ in errors()] == ["connector.ConnectionFactoryName"]
 
 
 def test_no_secret_is_shown(write: Write) -> None:

@@ -8,18 +8,21 @@ import sys
 from typing import Any
 
 from connector.brokers.jms.factory import Factory
+from connector.brokers.jms.naming import Naming
 
 _RUN = """
 import json, sys
 from connector.brokers.jms import jvm
 from connector.brokers.jms.factory import Factory
+from connector.brokers.jms.naming import Naming
 from connector.errors import ProviderMisconfigured
 from connector.java import find_java
 
 jpype = jvm.start(find_java().home, [], ["-Xmx64m"])
 for recipe, shown in json.loads(sys.argv[1]):
     try:
-        made = Factory(**recipe).make(jpype)
+        naming = recipe.pop("naming", None)
+        made = Factory(**recipe, naming=naming and Naming(*naming)).make(jpype)
     except ProviderMisconfigured as error:
         print(json.dumps(str(error)))
     else:
@@ -84,6 +87,17 @@ def test_a_factory_needs_a_place_for_the_url() -> None:
     assert "java.util.Date does not take the url" in refused
     assert "hush" not in refused
     assert "org.apache.activemq:activemq-client" in missing
+
+
+def test_a_look_up_that_fails_names_the_factory() -> None:
+    secret = {"java.naming.security.credentials": "hush"}
+    nothing, missing = make(
+        ({"naming": [secret, "jms/cf"]}, []),
+        ({"naming": [{**secret, "java.naming.factory.initial": "com.sun.jndi.fscontext.hush"}, "cf"]}, []),
+    )
+    assert nothing.startswith("ConnectionFactoryName: 'jms/cf' is not found in JNDI: Need to specify class")
+    assert "add com.sun.messaging.mq:fscontext to packages" in missing
+    assert "hush" not in nothing + missing + repr(Naming(secret, "cf"))
 
 
 def test_a_factory_hides_passwords() -> None:
