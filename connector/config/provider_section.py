@@ -21,16 +21,10 @@ from connector.text.names import nearest, shown
 
 _log = logging.getLogger("connector.config")
 
-_AMQP: Final = (
-    "AMQP 1.0 brokers are served by the provider jms, with Qpid JMS: there is no provider of this name",
-    "type: jms, factory: org.apache.qpid.jms.JmsConnectionFactory, url: amqp://HOST:5672, "
-    'packages: ["org.apache.qpid:qpid-jms-client:2.10.0"]',
-)
-"""The found and the expected text for a provider that Qpid JMS is."""
-_AMQP_BROKERS: Final = ("amqp", "amqps", "qpid", "artemis", "activemq", "rabbitmq", "servicebus")
 _OTHER_NAMES: Final = {
     **dict.fromkeys(("sqlite", "postgres", "postgresql", "database", "db"), "sql"),
     **dict.fromkeys(("directory", "dir", "file", "files", "folder"), "dropbox"),
+    **dict.fromkeys(("amqps", "qpid", "artemis", "activemq", "rabbitmq", "servicebus"), "amqp"),
     **dict.fromkeys(("mq", "ibmmq", "wmq", "websphere", "solace", "broker"), "jms"),
 }
 """Names that users may expect for the providers."""
@@ -127,18 +121,10 @@ def _name(node: Table, problems: Problems) -> str | None:
     if name in found:
         return name
     position = node.position if given is None else given.position
-    if name.casefold() in _AMQP_BROKERS:
-        problems.add(position, "provider.type", *_AMQP)
-    else:
-        text = shown(name) if given is None else as_found(given)
-        expected = " | ".join(found) or "an installed provider, and there is none: install the connector anew"
-        problems.add(
-            position,
-            "provider.type",
-            text,
-            expected,
-            _OTHER_NAMES.get(name.casefold()) or nearest(name, found),
-        )
+    text = shown(name) if given is None else as_found(given)
+    expected = " | ".join(found) or "an installed provider, and there is none: install the connector anew"
+    near = _OTHER_NAMES.get(name.casefold()) or nearest(name, found)
+    problems.add(position, "provider.type", text, expected, near)
     return None
 
 

@@ -1,10 +1,11 @@
-"""The registration of the provider ``jms`` (see :mod:`connector.messaging.provider_kind`)."""
+"""The registrations of the providers ``jms`` and ``amqp`` (see :mod:`connector.messaging.provider_kind`)."""
 
 from __future__ import annotations
 
 import glob
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +14,12 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
 
 if TYPE_CHECKING:
+    from connector.brokers.jms.factory import Factory
     from connector.brokers.jms.provider import JmsProvider
-    from connector.brokers.jms.section import JmsSection
+    from connector.brokers.jms.section import AmqpSection, ClientSection, JmsSection
 
 _CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*")
+_AMQP_URL: Final = re.compile(r"(amqps?|amqpwss?)://[^/]|failover:")
 _CLASS_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path", "-Djava.class.path")
 
 
@@ -26,35 +29,24 @@ def _section() -> type[JmsSection]:
     return JmsSection
 
 
+def _amqp_section() -> type[AmqpSection]:
+    from connector.brokers.jms.section import AmqpSection
+
+    return AmqpSection
+
+
 def _jars(directory: Path, pattern: str) -> list[Path]:
     return [Path(jar) for jar in sorted(glob.glob(str(directory / Path(pattern).expanduser())))]
 
 
-def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
+def _make(section: ClientSection, paths: DeploymentPaths) -> JmsProvider:
     from connector.brokers.engine.provider import DEFAULT_BATCH, DEFAULT_MAX_BODY
     from connector.brokers.jars.locked import Jars
-    from connector.brokers.jms.factory import Factory
-    from connector.brokers.jms.naming import Naming, environment_of
     from connector.brokers.jms.provider import JavaSettings, JmsProvider
 
     own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
     quantity = section.batch or min(paths.poll_quantity, DEFAULT_BATCH)
-    naming = None
-    if section.ConnectionFactoryName is not None:
-        naming = Naming(
-            environment_of(section.context),
-            section.ConnectionFactoryName,
-            section.LookupDestinationsUsingJNDI,
-        )
-    factory = Factory(
-        section.factory or "",
-        section.url,
-        section.ApplicationUserName,
-        section.ApplicationPassword,
-        messages=min(paths.poll_quantity, quantity),
-        properties=section.properties,
-        naming=naming,
-    )
+    factory = _factory(section, min(paths.poll_quantity, quantity))
     return JmsProvider(
         factory,
         JavaSettings(tuple(own), Jars(section.packages, paths.directory), tuple(section.java_options)),
@@ -67,7 +59,31 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
     )
 
 
-def _commit_queue(section: JmsSection) -> str | None:
+def _factory(section: ClientSection, messages: int) -> Factory:
+    from connector.brokers.jms.factory import Factory
+    from connector.brokers.jms.naming import Naming, environment_of
+    from connector.brokers.jms.section import AmqpSection, JmsSection
+    from connector.brokers.jms.urls import QPID
+
+    login = section.ApplicationUserName, section.ApplicationPassword
+    if isinstance(section, AmqpSection):
+        return Factory(QPID, section.url, *login, messages=messages)
+    assert isinstance(section, JmsSection)
+    naming = None
+    if section.ConnectionFactoryName is not None:
+        by_name = section.LookupDestinationsUsingJNDI
+        naming = Naming(environment_of(section.context), section.ConnectionFactoryName, by_name)
+    return Factory(
+        section.factory or "",
+        section.url,
+        *login,
+        messages=messages,
+        properties=section.properties,
+        naming=naming,
+    )
+
+
+def _commit_queue(section: ClientSection) -> str | None:
     from connector.brokers.engine.provider import COMMIT_QUEUE
     from connector.brokers.jms.section import NO_COMMIT_QUEUE
 
@@ -106,8 +122,13 @@ def _check_factory(section: JmsSection) -> Iterator[SectionProblem]:
             yield SectionProblem((key,), f"{key} without ConnectionFactoryName", "the name in JNDI, too")
 
 
-def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
-    yield from _check_factory(section)
+def _check(section: ClientSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    from connector.brokers.jms.section import AmqpSection, JmsSection
+
+    if isinstance(section, JmsSection):
+        yield from _check_factory(section)
+    elif isinstance(section, AmqpSection) and _AMQP_URL.match(section.url) is None:
+        yield SectionProblem(("url",), "no URL of AMQP", "amqp://HOST:5672 or amqps://HOST:5671")
     if not section.packages and not section.classpath:
         yield SectionProblem((), "neither packages nor classpath", "the client library of the broker")
     for number, pattern in enumerate(section.classpath):
@@ -130,7 +151,7 @@ def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProbl
         )
 
 
-def _lacks(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+def _lacks(section: ClientSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
     from connector.brokers.jars.locked import Jars
     from connector.brokers.jms import jvm
     from connector.errors import ConnectorError
@@ -145,12 +166,16 @@ def _lacks(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProbl
         yield SectionProblem(("packages",), str(error).removeprefix("provider.packages: "), "")
 
 
-def _packages(section: JmsSection) -> Sequence[str]:
+def _packages(section: ClientSection) -> Sequence[str]:
     return section.packages
 
 
 def _open(location: str, **options: Any) -> JmsProvider:
     raise CapabilityError("a provider jms is opened by adapter.yaml only, not yet by a URL")
+
+
+def _open_amqp(location: str, **options: Any) -> JmsProvider:
+    raise CapabilityError("a provider amqp is opened by adapter.yaml only, not yet by a URL")
 
 
 KIND: Final = ProviderKind(
@@ -162,3 +187,4 @@ KIND: Final = ProviderKind(
     own_selectors=True,
     lacks=_lacks,
 )
+AMQP: Final = replace(KIND, section=_amqp_section, open=_open_amqp)

@@ -1,4 +1,4 @@
-"""The section ``provider`` with ``type: jms``."""
+"""The section ``provider`` with ``type: jms``, and with ``type: amqp``."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def _describe_free_keys(schema: dict[str, Any]) -> None:
 
 _OF_JNDI: Final = ("ConnectionFactoryName", "LookupDestinationsUsingJNDI")
 _SINGLE: Final[dict[str, Any]] = {"type": ["string", "number", "boolean", "null"]}
+QPID_PACKAGES: Final = ("org.apache.qpid:qpid-jms-client:2.10.0", "org.slf4j:slf4j-nop:2.0.17")
 NO_COMMIT_QUEUE: Final = "none"
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _Texts = Annotated[tuple[Text, ...], BeforeValidator(one_or_list)]
@@ -57,14 +58,8 @@ _Packages = Annotated[tuple[_Package, ...], BeforeValidator(one_or_list)]
 _CommitQueue = Annotated[str, ValueType(_read_commit_queue, str, _TEXT, "queue or `none`")]
 
 
-class JmsSection(ProviderSection):
-    """A broker, through its own JMS client library in the adapter's process.
-
-    Needs the extra `jms`. `factory` with `url` or `properties`, or `ConnectionFactoryName`, says how
-    connections are made. The library comes from Maven (`packages`, fetched by `connector jars --resolve`) or
-    from jars of your own (`classpath`). Journals, published ids and instance locks lie in `state.directory`,
-    which all instances of an application share, otherwise in `.connector/state` beside this file.
-    """
+class FactorySection(ProviderSection):
+    """The keys of a connection factory."""
 
     factory: Text | None = Field(
         default=None,
@@ -110,6 +105,20 @@ class JmsSection(ProviderSection):
         "the adapter (`connector.APPLICATION....`), and the destinations that messages name for replies. "
         "Also under `connector`, as in WBI Adapter for JMS.",
     )
+
+
+class AddressSection(ProviderSection):
+    """The address of a broker for AMQP 1.0."""
+
+    url: Text = Field(
+        description="`amqp://HOST:5672`, `amqps://HOST:5671` with TLS, or `failover:(...)` of several. All "
+        "options of Qpid JMS may stand behind it, and the adapter adds the same options as for `jms`."
+    )
+
+
+class ClientSection(ProviderSection):
+    """The keys of every client library."""
+
     ApplicationUserName: Text | None = Field(
         default=None, description="User of the broker. Default: the user of the URL, if any."
     )
@@ -145,6 +154,19 @@ class JmsSection(ProviderSection):
         "run again.",
     )
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        yield "type", self.type  # other values may contain passwords
+
+
+class JmsSection(ClientSection, FactorySection):
+    """A broker, through its own JMS client library in the adapter's process.
+
+    Needs the extra `jms`. `factory` with `url` or `properties`, or `ConnectionFactoryName`, says how
+    connections are made. The library comes from Maven (`packages`, fetched by `connector jars --resolve`) or
+    from jars of your own (`classpath`). Journals, published ids and instance locks lie in `state.directory`,
+    which all instances of an application share, otherwise in `.connector/state` beside this file.
+    """
+
     model_config = ConfigDict(extra="allow", json_schema_extra=_describe_free_keys)
     __pydantic_extra__: dict[str, Text]
 
@@ -169,5 +191,13 @@ class JmsSection(ProviderSection):
         """The keys for the initial context, with their values."""
         return {key: value for key, value in self if key.startswith(PREFIX) and value is not None}
 
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        yield "type", self.type  # other values may contain passwords
+
+class AmqpSection(ClientSection, AddressSection):
+    """A broker for AMQP 1.0: `jms` with the client library Qpid JMS.
+
+    Needs the extra `jms`. `connector jars --resolve` fetches the library. State is kept as for `jms`.
+    """
+
+    packages: _Packages = Field(
+        default=QPID_PACKAGES, description="Maven coordinates of Qpid JMS, for another version."
+    )

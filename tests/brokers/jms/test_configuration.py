@@ -14,7 +14,8 @@ import yaml
 from connector.brokers.jars.locked import LOCK, Jars, cache_directory, sum_of
 from connector.brokers.jms import jvm
 from connector.brokers.jms.naming import environment_of
-from connector.brokers.jms.section import JmsSection
+from connector.brokers.jms.provider import JmsProvider
+from connector.brokers.jms.section import AmqpSection, JmsSection
 from connector.brokers.jms.urls import (
     CLASSIC,
     CORE,
@@ -211,6 +212,19 @@ def test_a_client_that_shares_no_subscription_has_one_instance(write: Write, no_
     found = [one for one in check() if not one.warning]
     assert [one.path for one in found] == ([] if no_local else ["connector.InputDestination[0]"])
     assert all("no_local: true" in one.expected for one in found)
+
+
+def test_a_broker_for_amqp_needs_two_lines(write: Write) -> None:
+    lock_one_jar(write(type="amqp", factory=None))
+    assert errors() == []
+    write(type="amqp", factory=None, packages=None, url="amqps://h:1")
+    ((path, text),) = errors()
+    assert path == "provider.packages"
+    assert "is for other packages" in text
+    section = load().provider
+    assert isinstance(section, AmqpSection)
+    assert section.packages == ("org.apache.qpid:qpid-jms-client:2.10.0", "org.slf4j:slf4j-nop:2.0.17")
+    assert isinstance(make_provider(load()), JmsProvider)
 
 
 JNDI: dict[str, Any] = {"factory": None, "url": None, "ConnectionFactoryName": "jms/cf"}
