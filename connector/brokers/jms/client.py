@@ -290,7 +290,8 @@ class JmsSession(BrokerSession):
         if isinstance(source, Destination):
             if not source.is_queue:
                 raise CapabilityError(f"{source} is a topic: receive from a subscription")
-            return session.createConsumer(self._writer.destination(source), selector or None)
+            queue = self._writer.destination(source)  # None for the selector is ambiguous for some clients
+            return session.createConsumer(queue, selector) if selector else session.createConsumer(queue)
         if source.topic.is_queue:
             raise DestinationError(f"{source.topic} is no topic: only a topic has subscriptions")
         topic, wanted = self._writer.destination(source.topic), source.selector or None

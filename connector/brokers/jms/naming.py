@@ -93,6 +93,8 @@ class Naming:
             ProviderError: JNDI is out of reach.
         """
         found, reason, error = self._look_up(jpype, destination.name)
+        if found is None and "." in destination.name:  # a name of ours has no slash
+            found, _, _ = self._look_up(jpype, destination.name.replace(".", "/"))
         if error is not None and _is_away(error):
             raise ProviderError(f"{destination} cannot be looked up in JNDI: {reason}")
         return found, reason

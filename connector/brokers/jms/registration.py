@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*")
 _AMQP_URL: Final = re.compile(r"(amqps?|amqpwss?)://[^/]|failover:")
+_STORES: Final = re.compile(r"[?&](transport\.(?:key|trust)StoreLocation)=([^&]+)")
 _CLASS_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path", "-Djava.class.path")
 
 
@@ -129,6 +130,9 @@ def _check(section: ClientSection, paths: DeploymentPaths) -> Iterator[SectionPr
         yield from _check_factory(section)
     elif isinstance(section, AmqpSection) and _AMQP_URL.match(section.url) is None:
         yield SectionProblem(("url",), "no URL of AMQP", "amqp://HOST:5672 or amqps://HOST:5671")
+    for option, store in _STORES.findall(getattr(section, "url", None) or ""):
+        if store.startswith("/") and not Path(store).is_file():
+            yield SectionProblem(("url",), f"{option}: there is no file {store}", "the store of certificates")
     if not section.packages and not section.classpath:
         yield SectionProblem((), "neither packages nor classpath", "the client library of the broker")
     for number, pattern in enumerate(section.classpath):

@@ -1,0 +1,254 @@
+"""Client libraries beside Qpid JMS 2, at their brokers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import yaml
+
+from connector.brokers.jars.locked import LOCK
+from connector.brokers.jms.urls import CLASSIC, CORE, QPID
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from tests.servers.broker import OPENWIRE, STORE_PASSWORD, TOPIC
+from tests.servers.conftest import ARTEMIS, CLIENT, Broker, make_stores, resolved
+from tests.servers.deployment import customer
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Deploy
+    from tests.servers.deployment import Deployment
+
+_NO_LOG: Final = "org.slf4j:slf4j-nop:2.0.17"
+_JNDI: Final = "org.apache.qpid.jms.jndi.JmsInitialContextFactory"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client library at a broker.
+
+    Args:
+        broker: the fixture.
+        packages: of the library.
+        factory: class. Empty = the provider is ``amqp``.
+        url: BROKER stands for host and port.
+        shares: whether it has shared subscriptions.
+        keys: in place of factory and url, with the same replacement.
+    """
+
+    broker: str
+    packages: tuple[str, ...]
+    factory: str = ""
+    url: str = "amqp://BROKER"
+    shares: bool = True
+    keys: dict[str, Any] = field(default_factory=dict)
+
+
+_JAVAX: Final = ("org.apache.qpid:qpid-jms-client:1.16.0", _NO_LOG)
+_CORE: Final = (
+    "org.apache.artemis:artemis-jakarta-client:2.55.0",
+    "jakarta.jms:jakarta.jms-api:3.1.0",
+    _NO_LOG,
+)
+_CLASSIC: Final = ("org.apache.activemq:activemq-client:6.3.1", _NO_LOG)
+CLIENTS: Final = {
+    "amqp_artemis": Client("artemis", tuple(CLIENT)),
+    "amqp_broker_j": Client("broker_j", tuple(CLIENT)),
+    "amqp_classic": Client("classic", tuple(CLIENT)),
+    "javax_artemis": Client("artemis", _JAVAX, QPID),
+    "javax_broker_j": Client("broker_j", _JAVAX, QPID),
+    "core": Client("artemis", _CORE, CORE, "tcp://BROKER"),
+    "classic": Client("classic", _CLASSIC, CLASSIC, "tcp://OPENWIRE", shares=False),
+    "jndi_artemis": Client(
+        "artemis",
+        tuple(CLIENT),
+        keys={
+            "CTX_InitialContextFactory": _JNDI,
+            "CTX_connectionfactory.cf": "amqp://BROKER",
+            "ConnectionFactoryName": "cf",
+        },
+    ),
+}
+
+
+@pytest.fixture
+def at_broker(request: pytest.FixtureRequest, deploy: Deploy) -> Any:
+    """Makes a deployment with a client library at its broker."""
+
+    def make(client: Client, **settings: Any) -> Deployment:
+        broker: Broker = request.getfixturevalue(client.broker)
+
+        def fill(text: Any) -> Any:
+            if not isinstance(text, str):
+                return text
+            if "OPENWIRE" in text:
+                own = (broker.directory / OPENWIRE).read_text().removeprefix("tcp://").partition("?")[0]
+                text = text.replace("OPENWIRE", own)
+            return text.replace("BROKER", f"127.0.0.1:{broker.port}")
+
+        provider: dict[str, Any] = {"packages": list(client.packages)}
+        if client.keys:
+            provider |= {"factory": None, "url": None, **{key: fill(one) for key, one in client.keys.items()}}
+        elif client.factory:
+            provider |= {"factory": client.factory, "url": fill(client.url)}
+        else:
+            provider |= {"type": "amqp", "factory": None, "url": fill(client.url), "packages": None}
+        deployment: Deployment = deploy(broker, provider=provider, **settings)
+        name = "-".join(one.replace(":", "-") for one in client.packages[:1])
+        jars = resolved(name if list(client.packages) != CLIENT else "client", list(client.packages))
+        (deployment.directory / LOCK).write_text(jars.file.read_text())
+        return deployment
+
+    return make
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_events_come_and_go(at_broker: Any, name: str) -> None:
+    deployment = at_broker(CLIENTS[name])
+    lines = deployment.run("check", "--connect").stdout.splitlines()
+    assert any(line.startswith("yes transactions") for line in lines)
+    for number in range(3):
+        deployment.run("send", deployment.input, body=json.dumps(customer(number)))
+    deployment.send(9, first=3)
+    deployment.send(1, first=12, name="raise:no")
+    service = deployment.start()
+    deployment.wait_for_calls(13)
+    deployment.stop(service)
+    deployment.finish(13, failed=[12])
+    assert len(deployment.lines("browse", f"{deployment.name}.archive")) == 12
+
+
+@pytest.mark.parametrize("name", ["classic", "core"])
+def test_a_killed_adapter_loses_nothing(at_broker: Any, name: str) -> None:
+    deployment = at_broker(CLIENTS[name])
+    deployment.send(40, name="sleep:0.05")
+    for _ in range(2):
+        service = deployment.start()
+        deployment.wait_for_calls(len(deployment.calls()) + 8)
+        deployment.kill(service)
+    deployment.finish(40, twice=4)
+
+
+@pytest.mark.parametrize("name", ["classic", "core"])
+def test_what_is_given_back_comes_again(at_broker: Any, name: str) -> None:
+    deployment = at_broker(CLIENTS[name])
+    (deployment.directory / "flag").touch()
+    deployment.send(4)
+    deployment.send(1, first=4, name="inactive:flag")
+    assert deployment.start("--once").wait(120) == 1, deployment.log()[-3000:]
+    (deployment.directory / "flag").unlink()
+    deployment.finish(5, twice=1, inactive=[4])
+
+
+@pytest.mark.parametrize("name", ["javax_artemis", "core", "classic"])
+def test_a_topic_is_polled(at_broker: Any, name: str) -> None:
+    client = CLIENTS[name]
+    topic: dict[str, Any] = {"destination": f"topic://{TOPIC}", "subscription": f"daily-{name}"}
+    if not client.shares:
+        topic["no_local"] = True
+    deployment = at_broker(client, connector={"InputDestination": [topic]})
+    service = deployment.start()
+    deployment.wait_for_log(" ready ")
+    for number in range(3):
+        deployment.run("send", f"topic://{TOPIC}", body=json.dumps(customer(number)))
+    deployment.wait_for_calls(3)
+    deployment.stop(service)
+    deployment.run("send", f"topic://{TOPIC}", body=json.dumps(customer(3)))
+    deployment.finish(4)
+
+
+def test_a_client_without_shared_subscriptions_says_so(at_broker: Any) -> None:
+    topic = {"destination": f"topic://{TOPIC}", "subscription": "many"}
+    deployment = at_broker(CLIENTS["classic"], connector={"InputDestination": [topic]})
+    answer = deployment.run("check", status=2)
+    assert "this client of jms shares none" in answer.stdout + answer.stderr
+    command = ("receive", f"topic://{TOPIC}", "--subscription", "many", "--shared")
+    answer = deployment.run(*command, status=1)
+    assert "the client library has no shared subscriptions" in answer.stderr
+
+
+def by_names(deployment: Deployment) -> None:
+    """Gives all destinations names in JNDI, in place of those at the broker."""
+    path = deployment.directory / "adapter.yaml"
+    document = yaml.safe_load(path.read_text())
+    connector, provider = document["connector"], document["provider"]
+    names = {"InputDestination": "orders", "ArchiveDestination": "archive", "ErrorDestination": "error"}
+    for key, end in {**names, "UnsubscribedDestination": "unsubscribed"}.items():
+        connector[key] = f"queue://jms.{end}"  # a name of a destination has no slash
+        provider[f"CTX_queue.jms/{end}"] = f"{deployment.name}.{end}"
+    document["subscriptions"] = [
+        {"object": "Customer", "process": "processes:store", "reply": True},
+        {"object": "Customer", "destination": "queue://jms.crm", "name": "crm"},
+    ]
+    provider["CTX_queue.jms.crm"] = deployment.sink
+    for key in [one for one in provider if one.startswith(("CTX_", "Connection"))]:
+        connector[key] = provider.pop(key)  # where WBI Adapter for JMS has them
+    connector["LookupDestinationsUsingJNDI"] = True
+    path.write_text(yaml.safe_dump(document))
+
+
+def test_destinations_are_looked_up_in_jndi(at_broker: Any) -> None:
+    deployment = at_broker(CLIENTS["jndi_artemis"])
+    by_names(deployment)
+    deployment.send(3)
+    asked = Message(json.dumps(customer(3)).encode(), "T", correlation_id="c-1")
+    with deployment.connected() as connection:
+        answers = connection.temporary("queue")
+        asked.reply_to = str(answers)
+        connection.send(parse_destination(deployment.input), [asked])
+        deployment.finish(4)
+        poller = connection.poller(answers)
+        wait_for(lambda: poller.take(1, 0), 60, "the reply to a queue that JNDI does not have")
+    assert deployment.customers(f"{deployment.name}.archive") != []
+    shown = deployment.run("browse", "jms.archive").stdout
+    assert "Customer" in shown
+
+
+def test_a_destination_that_jndi_lacks_is_an_error(at_broker: Any) -> None:
+    deployment = at_broker(CLIENTS["jndi_artemis"])
+    by_names(deployment)
+    answer = deployment.run("browse", "orders", status=1)
+    assert "queue://orders is not found in JNDI: " in answer.stderr
+    answer = deployment.run("send", "orders", body="{}", status=1)
+    assert "queue://orders is not found in JNDI: " in answer.stderr
+    path = deployment.directory / "adapter.yaml"
+    path.write_text(path.read_text().replace("ConnectionFactoryName: cf", "ConnectionFactoryName: cg"))
+    answer = deployment.run("check", "--connect", status=1)
+    assert "ConnectionFactoryName: 'cg' is not found in JNDI: " in answer.stderr
+
+
+def test_tls_needs_the_trust_store_and_the_certificate(
+    tmp_path_factory: pytest.TempPathFactory, deploy: Deploy
+) -> None:
+    directory = tmp_path_factory.mktemp("artemis_tls")
+    make_stores(directory)
+    broker = Broker("artemis", directory, resolved("artemis", ARTEMIS).paths())
+    broker.start()
+    try:
+        deployment = deploy(broker, provider={"type": "amqp", "factory": None, "url": broker.url})
+        deployment.send(4)
+        deployment.finish(4)
+        path, whole = deployment.directory / "adapter.yaml", broker.url
+        text = path.read_text()
+        assert whole in text
+        plain = whole.partition("?")[0]
+        trusting = whole.partition("&transport.keyStoreLocation")[0]
+        for url, words in (
+            (plain, "the client must trust the certificate of the broker"),
+            (trusting, "TLS"),
+            (plain.replace("amqps", "amqp"), "TLS"),
+            (whole.replace("client.p12", "clients.p12"), "TLS"),
+            (whole.replace("client.p12", "none.p12"), "transport.keyStoreLocation: there is no file"),
+        ):
+            path.write_text(text.replace(whole, url))
+            answer = deployment.run("check", "--connect", status=None)
+            assert answer.returncode in (1, 2)
+            assert words in answer.stdout + answer.stderr, (url, answer)
+            assert STORE_PASSWORD not in answer.stdout + answer.stderr
+        path.write_text(text)
+        assert STORE_PASSWORD not in deployment.run("config").stdout + deployment.log()
+    finally:
+        broker.stop()
