@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -213,7 +217,7 @@ def test_a_destination_that_jndi_lacks_is_an_error(at_broker: Any) -> None:
     answer = deployment.run("browse", "orders", status=1)
     assert "queue://orders is not found in JNDI: " in answer.stderr
     answer = deployment.run("send", "orders", body="{}", status=1)
-    assert "queue://orders is not found in JNDI: " in answer.stderr
+    assert "queue://orders is not found in JNDI: there is no such name" in answer.stderr
     path = deployment.directory / "adapter.yaml"
     path.write_text(path.read_text().replace("ConnectionFactoryName: cf", "ConnectionFactoryName: cg"))
     answer = deployment.run("check", "--connect", status=1)
@@ -252,3 +256,60 @@ def test_tls_needs_the_trust_store_and_the_certificate(
         assert STORE_PASSWORD not in deployment.run("config").stdout + deployment.log()
     finally:
         broker.stop()
+
+
+_MQ: Final = "com.ibm.mq.jakarta.jms.MQConnectionFactory"
+_MQ_PACKAGES: Final = (
+    "com.ibm.mq:com.ibm.mq.jakarta.client:9.4.5.1",
+    "com.sun.messaging.mq:fscontext:4.6-b01",
+)
+_FILES: Final = "com.sun.jndi.fscontext.RefFSContextFactory"
+_BIND: Final = """
+import sys
+from connector.brokers.jms import jvm
+from connector.brokers.jms.factory import Factory
+from connector.java import find_java
+from pathlib import Path
+
+properties = dict(one.split("=") for one in sys.argv[4:])
+jpype = jvm.start(find_java().home, [Path(jar) for jar in sys.argv[3].split(":")])
+table = jpype.JClass("java.util.Hashtable")()
+table.put("java.naming.factory.initial", sys.argv[1])
+table.put("java.naming.provider.url", sys.argv[2])
+context = jpype.JClass("javax.naming.InitialContext")(table)
+context.bind("cf", Factory("com.ibm.mq.jakarta.jms.MQConnectionFactory", properties=properties).make(jpype))
+"""
+"""Binds a factory to a name in a directory, as the tools of IBM MQ do."""
+
+
+@pytest.mark.parametrize("way", ["properties", "jndi"])
+def test_ibm_mq_is_set_up_as_far_as_the_refused_connection(
+    artemis: Broker, deploy: Deploy, tmp_path: Path, way: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    properties = {"HostName": "127.0.0.1", "Port": port, "Channel": "DEV.APP", "TransportType": 1}
+    properties["QueueManager"] = "QM1"
+    keys: dict[str, Any] = {"factory": _MQ, "properties": properties}
+    jars = resolved("ibm-mq", list(_MQ_PACKAGES))
+    if way == "jndi":
+        where = f"file://{tmp_path}/names"
+        (tmp_path / "names").mkdir()
+        paths = ":".join(map(str, jars.paths()))
+        texts = [f"{key}={value}" for key, value in properties.items()]
+        subprocess.run([sys.executable, "-c", _BIND, _FILES, where, paths, *texts], check=True, timeout=120)
+        keys = {"factory": None, "ConnectionFactoryName": "cf"}
+        keys |= {"CTX_InitialContextFactory": _FILES, "CTX_ProviderURL": where}
+    keys |= {"url": None, "packages": list(_MQ_PACKAGES), "ApplicationPassword": "hush"}
+    deployment = deploy(artemis, provider=keys)
+    (deployment.directory / LOCK).write_text(jars.file.read_text())
+    answer = deployment.run("check", "--connect", status=1)
+    assert "Failed to connect to queue manager 'QM1' with connection mode 'Client'" in answer.stderr
+    assert f"host name '127.0.0.1({port})'" in answer.stderr
+    assert "Connection refused" in answer.stderr
+    assert "hush" not in answer.stdout + answer.stderr
+    if way == "properties":
+        path = deployment.directory / "adapter.yaml"
+        path.write_text(path.read_text().replace("HostName", "Hostname"))
+        answer = deployment.run("check", "--connect", status=1)
+        assert "has no property 'Hostname', did you mean 'HostName'?" in answer.stderr

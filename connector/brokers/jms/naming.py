@@ -111,6 +111,8 @@ class Naming:
             finally:
                 context.close()
         except jpype.JException as error:
+            if isinstance(error, jpype.JClass("javax.naming.NameNotFoundException")):
+                return None, "there is no such name", error
             return None, self.safe(reason_of(error)), error
         if found is None:
             return None, "there is nothing under the name", None
