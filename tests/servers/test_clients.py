@@ -58,6 +58,7 @@ _CORE: Final = (
     _NO_LOG,
 )
 _CLASSIC: Final = ("org.apache.activemq:activemq-client:6.3.1", _NO_LOG)
+_JMS_1_1: Final = ("org.apache.activemq:activemq-client:5.15.16", _NO_LOG)
 CLIENTS: Final = {
     "amqp_artemis": Client("artemis", tuple(CLIENT)),
     "amqp_broker_j": Client("broker_j", tuple(CLIENT)),
@@ -66,6 +67,7 @@ CLIENTS: Final = {
     "javax_broker_j": Client("broker_j", _JAVAX, QPID),
     "core": Client("artemis", _CORE, CORE, "tcp://BROKER"),
     "classic": Client("classic", _CLASSIC, CLASSIC, "tcp://OPENWIRE", shares=False),
+    "jms_1_1": Client("classic", _JMS_1_1, CLASSIC, "tcp://OPENWIRE", shares=False),
     "jndi_artemis": Client(
         "artemis",
         tuple(CLIENT),
@@ -125,6 +127,15 @@ def test_events_come_and_go(at_broker: Any, name: str) -> None:
     assert len(deployment.lines("browse", f"{deployment.name}.archive")) == 12
 
 
+def test_check_says_what_a_client_of_jms_1_1_lacks(at_broker: Any) -> None:
+    lines = at_broker(CLIENTS["jms_1_1"]).run("check", "--connect").stdout.splitlines()
+    assert any(line.endswith("JMS 1.1") for line in lines if line.startswith("yes connection: ")), lines
+    assert "-   shared subscriptions: JMS 1.1 does not have it" in lines
+    assert "-   delivery delay: JMS 1.1 does not have it" in lines
+    (sent,) = (line for line in lines if line.startswith("yes transactions"))
+    assert "one message after the other" in sent
+
+
 @pytest.mark.parametrize("name", ["classic", "core"])
 def test_a_killed_adapter_loses_nothing(at_broker: Any, name: str) -> None:
     deployment = at_broker(CLIENTS[name])
@@ -147,7 +158,7 @@ def test_what_is_given_back_comes_again(at_broker: Any, name: str) -> None:
     deployment.finish(5, twice=1, inactive=[4])
 
 
-@pytest.mark.parametrize("name", ["javax_artemis", "core", "classic"])
+@pytest.mark.parametrize("name", ["javax_artemis", "core", "classic", "jms_1_1"])
 def test_a_topic_is_polled(at_broker: Any, name: str) -> None:
     client = CLIENTS[name]
     topic: dict[str, Any] = {"destination": f"topic://{TOPIC}", "subscription": f"daily-{name}"}
