@@ -205,6 +205,7 @@ class JmsConnection(BrokerConnection):
         with self.errors(f"a temporary {kind} cannot be made"):
             made = session.createTemporaryQueue() if kind == "queue" else session.createTemporaryTopic()
             name = str(made.getQueueName() if kind == "queue" else made.getTopicName())
+        self.destinations.tell(f"{kind}://{name}", made)
         return Destination(kind, name)
 
     def record_subscription(self, subscription: TopicSubscription) -> contextlib.AbstractContextManager[None]:

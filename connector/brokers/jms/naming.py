@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -126,7 +127,7 @@ class Naming:
 
 
 class Destinations:
-    """The Java destinations of a client that JNDI, or a message, knows.
+    """The Java destinations of a client that a session need not make by the name at the broker.
 
     Args:
         jpype: the module, with a started machine.
@@ -139,14 +140,14 @@ class Destinations:
         self._kinds = {"queue": jms.Queue, "topic": jms.Topic}
         self._naming = naming if naming is not None and naming.destinations else None
         self._found: dict[Destination, Any] = {}
-        self._told: dict[str, Any] = {}
+        self._told: OrderedDict[str, Any] = OrderedDict()
+        self._absent: OrderedDict[str, None] = OrderedDict()
+        """Names that JNDI does not have, and need not."""
 
     def tell(self, name: str, java: Any) -> None:
-        """Remembers a destination that a message names, as the broker names it."""
+        """Remembers a destination of the broker that JNDI need not have: temporary, or named by a message."""
         if self._naming is not None:
-            self._told[name] = java
-            while len(self._told) > _MOST:
-                self._told.pop(next(iter(self._told)), None)
+            _put(self._told, name, java)
 
     def find(self, destination: Destination) -> Any:
         """Returns the Java destination. None = a session makes it, by the name at the broker.
@@ -157,21 +158,25 @@ class Destinations:
         """
         if self._naming is None:
             return None
-        known = self._found.get(destination)
-        if known is not None:
-            return known
-        found, reason = self._naming.find(self._jpype, destination)
-        if found is not None:
-            if isinstance(found, self._kinds[destination.kind]):
-                self._found[destination] = found
-                return found
-            reason = f"there is a {found.getClass().getName()}"
-        if destination.name.startswith(_OWN):
-            return None
-        told = self._told.get(str(destination))
-        if told is None:
-            raise UnknownDestination(f"{destination} is not found in JNDI: {reason}")
-        return told
+        if destination in self._found:
+            return self._found[destination]
+        name = str(destination)
+        if name not in self._absent:
+            java, reason = self._naming.find(self._jpype, destination)
+            if isinstance(java, self._kinds[destination.kind]):
+                self._found[destination] = java
+                return java
+            if name not in self._told and not destination.name.startswith(_OWN):
+                reason = reason or f"there is a {java.getClass().getName()}"
+                raise UnknownDestination(f"{destination} is not found in JNDI: {reason}")
+            _put(self._absent, name, None)
+        return self._told.get(name)
+
+
+def _put(found: OrderedDict[str, Any], name: str, value: Any) -> None:
+    found[name] = value
+    if len(found) > _MOST:
+        found.popitem(last=False)
 
 
 def _is_away(error: Any) -> bool:
