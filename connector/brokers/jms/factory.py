@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,16 +55,17 @@ class Factory:
             ProviderMisconfigured: the class, the name, the URL or a property is wrong.
             ProviderError: JNDI is out of reach.
         """
-        if self.naming is None:
-            made = self._construct(jpype, self._url(browses=browses))
-        else:
-            made = self.naming.find_factory(jpype)
-            self._add_options(made, browses=browses)
         try:
+            if self.naming is None:
+                made = self._construct(jpype, self._url(browses=browses))
+            else:
+                made = self.naming.find_factory(jpype)
+            if self.url is None:
+                self._add_options(made, browses=browses)
             set_properties(jpype, made, self.properties)
+            return made
         except ProviderMisconfigured as error:
             raise ProviderMisconfigured(self.safe(str(error))) from None
-        return made
 
     def _url(self, *, browses: bool) -> str | None:
         """Returns the URL with the options of the adapter."""
@@ -74,12 +76,13 @@ class Factory:
         return with_options(self.class_name, self.url, self.messages)
 
     def _add_options(self, made: Any, *, browses: bool) -> None:
-        """Gives a factory of JNDI the options of the adapter, which replace those of the factory."""
+        """Gives a factory without ``url`` the options of the adapter, which replace those of the factory."""
         name = str(made.getClass().getName())
-        if (names := URL_PROPERTIES.get(name)) is not None:
-            url = str(getattr(made, f"get{names}")())
-            url = for_browsers(name, url) if browses else with_options(name, url, self.messages)
-            getattr(made, f"set{names}")(url)
+        if (property_name := URL_PROPERTIES.get(name)) is None:
+            return
+        url = str(getattr(made, f"get{property_name}")())
+        url = for_browsers(name, url) if browses else with_options(name, url, self.messages)
+        getattr(made, f"set{property_name}")(url)
 
     def _construct(self, jpype: Any, url: str | None) -> Any:
         name = self.class_name
@@ -94,26 +97,26 @@ class Factory:
             raise ProviderMisconfigured(f"factory: {name} cannot be loaded: {reason_of(error)}") from None
         try:
             if url is not None:
-                try:
+                with contextlib.suppress(TypeError):  # it has no constructor that takes a text
                     return made(url)
-                except TypeError:  # it has no constructor that takes a text
-                    pass
             found = made()
-            if url is not None:
-                setter = url_setter(found)
-                if setter is None:
-                    raise ProviderMisconfigured(
-                        f"factory: {name} has neither a constructor nor a setter that takes a url: give its "
-                        "properties instead"
-                    )
-                set_properties(jpype, found, {setter: url})
+            if url is None:
+                return found
+            setter = url_setter(found)
+            if setter is None:
+                raise ProviderMisconfigured(
+                    f"factory: {name} has neither a constructor nor a setter that takes a url: give its "
+                    "properties instead"
+                )
+            set_properties(jpype, found, {setter: url})
             return found
         except TypeError:
             expected = "that takes a url" if url is not None else "without arguments: give the url"
             raise ProviderMisconfigured(f"factory: {name} has no constructor {expected}") from None
         except jpype.JException as error:
-            reason = self.safe(reason_of(error))
-            raise ProviderMisconfigured(f"factory: {name} does not take the url: {reason}") from None
+            raise ProviderMisconfigured(
+                f"factory: {name} does not take the url: {reason_of(error)}"
+            ) from None
 
     def safe(self, text: str) -> str:
         """Returns a text of the client library without passwords, and without options of the adapter."""
