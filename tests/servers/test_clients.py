@@ -57,6 +57,11 @@ _CORE: Final = (
     "jakarta.jms:jakarta.jms-api:3.1.0",
     _NO_LOG,
 )
+_CORE_JAVAX: Final = (
+    "org.apache.artemis:artemis-jms-client:2.54.0",
+    "jakarta.jms:jakarta.jms-api:2.0.3",
+    _NO_LOG,
+)
 _CLASSIC: Final = ("org.apache.activemq:activemq-client:6.3.1", _NO_LOG)
 _JMS_1_1: Final = ("org.apache.activemq:activemq-client:5.15.16", _NO_LOG)
 CLIENTS: Final = {
@@ -66,6 +71,7 @@ CLIENTS: Final = {
     "javax_artemis": Client("artemis", _JAVAX, QPID),
     "javax_broker_j": Client("broker_j", _JAVAX, QPID),
     "core": Client("artemis", _CORE, CORE, "tcp://BROKER"),
+    "core_javax": Client("artemis", _CORE_JAVAX, CORE, "tcp://BROKER"),
     "classic": Client("classic", _CLASSIC, CLASSIC, "tcp://OPENWIRE", shares=False),
     "jms_1_1": Client("classic", _JMS_1_1, CLASSIC, "tcp://OPENWIRE", shares=False),
     "jndi_artemis": Client(
@@ -147,6 +153,19 @@ def test_a_killed_adapter_loses_nothing(at_broker: Any, name: str) -> None:
     deployment.finish(40, twice=4)
 
 
+def test_a_killed_broker_loses_nothing(at_broker: Any, artemis: Broker) -> None:
+    restarts = {"RestartRetryCount": 20, "RestartRetryInterval": 0.02}
+    deployment = at_broker(CLIENTS["core"], connector=restarts)
+    deployment.send(30, name="sleep:0.05")
+    service = deployment.start()
+    deployment.wait_for_calls(8)
+    artemis.kill()
+    artemis.start()
+    deployment.wait_for_calls(30)
+    deployment.stop(service)
+    deployment.finish(30, twice=2)
+
+
 @pytest.mark.parametrize("name", ["classic", "core"])
 def test_what_is_given_back_comes_again(at_broker: Any, name: str) -> None:
     deployment = at_broker(CLIENTS[name])
@@ -156,6 +175,23 @@ def test_what_is_given_back_comes_again(at_broker: Any, name: str) -> None:
     assert deployment.start("--once").wait(120) == 1, deployment.log()[-3000:]
     (deployment.directory / "flag").unlink()
     deployment.finish(5, twice=1, inactive=[4])
+
+
+@pytest.mark.parametrize("name", ["core", "classic"])
+def test_a_requester_with_another_protocol_gets_its_reply(at_broker: Any, name: str) -> None:
+    deployment = at_broker(CLIENTS[name])
+    path = deployment.directory / "adapter.yaml"
+    path.write_text(
+        path.read_text().replace("process: processes:store", "process: processes:store\n  reply: true")
+    )
+    asked = Message(json.dumps(customer(0)).encode(), "T")
+    with deployment.connected() as client:
+        answers = parse_destination(f"queue://{deployment.name}.answers")
+        asked.reply_to = str(answers)
+        client.send(parse_destination(deployment.input), [asked])
+        deployment.finish(1)
+        (reply,) = deployment.messages(answers.name)
+    assert reply.correlation_id == asked.message_id
 
 
 @pytest.mark.parametrize("name", ["javax_artemis", "core", "classic", "jms_1_1"])

@@ -29,6 +29,10 @@ _SETTERS: Final = {
     "string": "setStringProperty",
 }
 _DELIVERY_COUNT: Final = "JMSXDeliveryCount"
+_NATIVE_ID: Final = "NATIVE_MESSAGE_ID"
+"""The JMSMessageID of a message that was sent by AMQP, for a client of Artemis's own protocol. The header has
+another id at each delivery.
+"""
 REFUSED: Final = "connector_property_"
 """Prefix of a property that the client refuses to set under its own name."""
 _NO_IDENTIFIER: Final = re.compile(r"[^A-Za-z0-9_]")
@@ -160,6 +164,9 @@ class MessageReader:
             return
         value = found.getObjectProperty(name)
         if value is None:
+            return
+        if name == _NATIVE_ID:
+            message.message_id = str(value)
             return
         known = self._types.get(type(value))
         if known is None:  # a vendor's own type
