@@ -17,9 +17,10 @@ from connector.brokers.jars.locked import LOCK
 from connector.brokers.jms.urls import CLASSIC, CORE, QPID
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from tests.servers.broker import OPENWIRE, STORE_PASSWORD, TOPIC
+from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
 from tests.servers.conftest import ARTEMIS, CLIENT, Broker, make_stores, resolved
 from tests.servers.deployment import customer
+from tests.servers.test_refusals import fill, free
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -175,6 +176,19 @@ def test_what_is_given_back_comes_again(at_broker: Any, name: str) -> None:
     assert deployment.start("--once").wait(120) == 1, deployment.log()[-3000:]
     (deployment.directory / "flag").unlink()
     deployment.finish(5, twice=1, inactive=[4])
+
+
+@pytest.mark.parametrize("name", ["core", "core_javax"])
+def test_a_refused_copy_settles_nothing(at_broker: Any, name: str) -> None:
+    deployment = at_broker(CLIENTS[name], connector={"ArchiveDestination": f"queue://NAME{SMALL}"})
+    queue = f"{deployment.name}{SMALL}"
+    fill(deployment, queue)
+    deployment.send(1)
+    assert deployment.start("--drain").wait(120) == 1, deployment.log()[-3000:]
+    assert "nothing was settled" in deployment.log()
+    assert deployment.bodies(queue) == ["in the way"]
+    free(deployment, queue)
+    deployment.finish(1, archive=queue)
 
 
 @pytest.mark.parametrize("name", ["core", "classic"])
