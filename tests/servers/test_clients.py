@@ -178,7 +178,7 @@ def test_what_is_given_back_comes_again(at_broker: Any, name: str) -> None:
     deployment.finish(5, twice=1, inactive=[4])
 
 
-@pytest.mark.parametrize("name", ["core", "core_javax"])
+@pytest.mark.parametrize("name", ["core", "core_javax", "classic"])
 def test_a_refused_copy_settles_nothing(at_broker: Any, name: str) -> None:
     deployment = at_broker(CLIENTS[name], connector={"ArchiveDestination": f"queue://NAME{SMALL}"})
     queue = f"{deployment.name}{SMALL}"
