@@ -319,11 +319,10 @@ def test_tls_needs_the_trust_store_and_the_certificate(
         broker.stop()
 
 
-_MQ: Final = "com.ibm.mq.jakarta.jms.MQConnectionFactory"
-_MQ_PACKAGES: Final = (
-    "com.ibm.mq:com.ibm.mq.jakarta.client:9.4.5.1",
-    "com.sun.messaging.mq:fscontext:4.6-b01",
-)
+_MQ: Final = {
+    "com.ibm.mq.jakarta.jms.MQConnectionFactory": "com.ibm.mq:com.ibm.mq.jakarta.client:9.4.5.1",
+    "com.ibm.mq.jms.MQConnectionFactory": "com.ibm.mq:com.ibm.mq.allclient:9.4.5.0",
+}
 _FILES: Final = "com.sun.jndi.fscontext.RefFSContextFactory"
 _BIND: Final = """
 import sys
@@ -332,36 +331,39 @@ from connector.brokers.jms.factory import Factory
 from connector.java import find_java
 from pathlib import Path
 
-properties = dict(one.split("=") for one in sys.argv[4:])
+properties = dict(one.split("=") for one in sys.argv[5:])
 jpype = jvm.start(find_java().home, [Path(jar) for jar in sys.argv[3].split(":")])
 table = jpype.JClass("java.util.Hashtable")()
 table.put("java.naming.factory.initial", sys.argv[1])
 table.put("java.naming.provider.url", sys.argv[2])
 context = jpype.JClass("javax.naming.InitialContext")(table)
-context.bind("cf", Factory("com.ibm.mq.jakarta.jms.MQConnectionFactory", properties=properties).make(jpype))
+context.bind("cf", Factory(sys.argv[4], properties=properties).make(jpype))
 """
 """Binds a factory to a name in a directory, as the tools of IBM MQ do."""
 
 
 @pytest.mark.parametrize("way", ["properties", "jndi"])
+@pytest.mark.parametrize("factory", _MQ)
 def test_ibm_mq_is_set_up_as_far_as_the_refused_connection(
-    artemis: Broker, deploy: Deploy, tmp_path: Path, way: str
+    artemis: Broker, deploy: Deploy, tmp_path: Path, factory: str, way: str
 ) -> None:
+    packages = [_MQ[factory], "com.sun.messaging.mq:fscontext:4.6-b01"]
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     properties = {"HostName": "127.0.0.1", "Port": port, "Channel": "DEV.APP", "TransportType": 1}
     properties["QueueManager"] = "QM1"
-    keys: dict[str, Any] = {"factory": _MQ, "properties": properties}
-    jars = resolved("ibm-mq", list(_MQ_PACKAGES))
+    keys: dict[str, Any] = {"factory": factory, "properties": properties}
+    jars = resolved(factory, packages)
     if way == "jndi":
         where = f"file://{tmp_path}/names"
         (tmp_path / "names").mkdir()
         paths = ":".join(map(str, jars.paths()))
         texts = [f"{key}={value}" for key, value in properties.items()]
-        subprocess.run([sys.executable, "-c", _BIND, _FILES, where, paths, *texts], check=True, timeout=120)
+        command = [sys.executable, "-c", _BIND, _FILES, where, paths, factory, *texts]
+        subprocess.run(command, check=True, timeout=120)
         keys = {"factory": None, "ConnectionFactoryName": "cf"}
         keys |= {"CTX_InitialContextFactory": _FILES, "CTX_ProviderURL": where}
-    keys |= {"url": None, "packages": list(_MQ_PACKAGES), "ApplicationPassword": "hush"}
+    keys |= {"url": None, "packages": packages, "ApplicationPassword": "hush"}
     deployment = deploy(artemis, provider=keys)
     (deployment.directory / LOCK).write_text(jars.file.read_text())
     answer = deployment.run("check", "--connect", status=1)

@@ -92,10 +92,9 @@ def _property(step: str) -> str:
 
 def _unknown(holder: Any, step: str, name: str, known: Any) -> ProviderMisconfigured:
     names = sorted(known)
-    near = did_you_mean(_property(step), names)
-    return ProviderMisconfigured(
-        f"properties.{name}: {_class_of(holder)} has no property {step!r}{near or ','} of: {', '.join(names)}"
-    )
+    near = did_you_mean(_property(step), names) or "."
+    text = f"{_class_of(holder)} has no property {step!r}{near} It has {', '.join(names)}"
+    return ProviderMisconfigured(f"properties.{name}: {text}")
 
 
 def _class_of(holder: Any) -> str:
