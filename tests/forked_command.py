@@ -214,10 +214,12 @@ def _read(stream: IO[str]) -> str:
         return stream.read()
 
 
-def run(arguments: Sequence[str], *, cwd: Path, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: Sequence[str], *, cwd: Path, text: str = "", timeout: float = 60.0
+) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end."""
     with PipedProcess(*arguments, cwd=cwd) as process:
-        texts = process.communicate(timeout=timeout)
+        texts = process.communicate(text, timeout)
     return subprocess.CompletedProcess(list(arguments), process.wait(), *texts)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], seconds: float = 120.0, what: str = "") -> T:
+def wait_for(condition: Callable[[], T | Literal[False] | None], seconds: float = 120.0, what: str = "") -> T:
     """Waits until a condition is true, and returns its value.
 
     Args:
@@ -25,6 +28,26 @@ def wait_for(condition: Callable[[], T], seconds: float = 120.0, what: str = "")
             return value
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what or condition}"
         time.sleep(0.01)
+
+
+def now_ms() -> int:
+    """Returns the time as messages have it."""
+    return time.time_ns() // 1_000_000
+
+
+def until_past(moment: int) -> None:
+    """Waits until the time of messages is past a moment, such as an expiration."""
+    wait_for(lambda: now_ms() > moment)
+
+
+def waits_in(name: str) -> bool:
+    """Whether a thread of this process waits in a function of this name for another thread."""
+    stacks = [[one.f_code for one, _ in traceback.walk_stack(top)] for top in sys._current_frames().values()]
+    return any(
+        stack[0] is threading.Condition.wait.__code__
+        and any(code.co_name == name and code.co_filename != threading.__file__ for code in stack)
+        for stack in stacks
+    )
 
 
 def is_running(pid: int) -> bool:

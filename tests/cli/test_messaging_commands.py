@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import termios
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -290,10 +289,12 @@ def test_a_topic_without_subscription_gives_what_is_sent_while_one_waits(
     deployment: Path, call: Call, send: Send
 ) -> None:
     receiver = PipedProcess("receive", "topic://prices", "--wait", "20000", "--json", cwd=deployment)
-    deadline = time.monotonic() + 20
-    while receiver.poll() is None and time.monotonic() < deadline:
+
+    def has_received() -> bool:
         send("topic://prices", "tick")
-        time.sleep(0.1)
+        return receiver.poll() is not None
+
+    wait_for(has_received)
     output, errors = receiver.communicate()
     assert json.loads(output)["body"] == "tick", errors
     assert numbers(call, "topic://prices")["subscriptions"] == []

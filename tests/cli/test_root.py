@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.testing.deployment import Deployment
 from tests.cli.in_process import call
 from tests.forked_command import PipedProcess
 
@@ -39,21 +41,15 @@ BODY = '{"Id": "1"}'
 MOUNTED = "is the file system mounted?"
 
 
-class Deployment:
-    """The directory of a deployment, and the command in it."""
+class RootDeployment(Deployment):
+    """A deployment whose commands make, record and refuse roots."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        super().__init__(directory, adapter=ADAPTER, metaobjects=OBJECTS)
         self.root = directory / "data"
         self.record = directory / ".connector" / "root"
-        (directory / "metaobjects").mkdir(parents=True)
-        (directory / "metaobjects/objects.yaml").write_text(OBJECTS)
-        self.configure(ADAPTER)
         self._body = directory.with_name(f"{directory.name}.json")
         self._body.write_text(BODY)
-
-    def configure(self, text: str) -> None:
-        (self.directory / "adapter.yaml").write_text(text)
 
     def start(self, *arguments: str, **environment: str) -> PipedProcess:
         body = ("--body", str(self._body)) if arguments[0] == "send" else ()
@@ -68,7 +64,7 @@ class Deployment:
         done = call(self.directory, *arguments, data=BODY, environment=environment)
         return done.returncode, done.stdout, done.stderr
 
-    def send(self, **environment: str) -> None:
+    def send_order(self, **environment: str) -> None:
         status, _, err = self.run("send", "orders", **environment)
         assert status == 0, err
 
@@ -77,13 +73,13 @@ class Deployment:
         return (self.root / "dropboxmq/root-id").read_text().strip()
 
     @property
-    def messages(self) -> int:
+    def waiting(self) -> int:
         return len(list((self.root / "orders/incoming/target").iterdir()))
 
 
 @pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    return Deployment(tmp_path / "deployment")
+def deployment(tmp_path: Path) -> RootDeployment:
+    return RootDeployment(tmp_path / "deployment")
 
 
 CONNECTING = [
@@ -97,23 +93,23 @@ LOOKING = [["browse", "orders"], ["queues"]]
 USUAL = [["send", "orders"], ["queues"]]
 
 
-def is_refused(deployment: Deployment, command: Sequence[str], text: str) -> None:
+def is_refused(deployment: RootDeployment, command: Sequence[str], text: str) -> None:
     status, out, err = deployment.run(*command)
     assert status == 1, (command, out, err)
     assert text in out + err, (command, out, err)
     assert MOUNTED in out + err
 
 
-def test_the_first_command_makes_the_root_and_records_it(deployment: Deployment) -> None:
-    deployment.send()
+def test_the_first_command_makes_the_root_and_records_it(deployment: RootDeployment) -> None:
+    deployment.send_order()
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
-    deployment.send()
-    assert deployment.messages == 2
+    deployment.send_order()
+    assert deployment.waiting == 2
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
 
-def test_a_root_that_is_gone_is_not_made_again(deployment: Deployment) -> None:
-    deployment.send()
+def test_a_root_that_is_gone_is_not_made_again(deployment: RootDeployment) -> None:
+    deployment.send_order()
     away = deployment.root.rename(deployment.directory / "away")
     for command in CONNECTING + LOOKING + USUAL[:1]:
         is_refused(deployment, command, f"the root {deployment.root} is missing, but")
@@ -124,49 +120,52 @@ def test_a_root_that_is_gone_is_not_made_again(deployment: Deployment) -> None:
     assert list(deployment.root.iterdir()) == []
     deployment.root.rmdir()
     away.rename(deployment.root)
-    deployment.send()
-    assert deployment.messages == 2
+    deployment.send_order()
+    assert deployment.waiting == 2
 
 
-def test_a_deployment_is_known_by_every_path_that_leads_to_it(deployment: Deployment, tmp_path: Path) -> None:
-    deployment.send()
+def test_a_deployment_is_known_by_every_path_that_leads_to_it(
+    deployment: RootDeployment, tmp_path: Path
+) -> None:
+    deployment.send_order()
     deployment.root.rename(tmp_path / "away")
     link = tmp_path / "link"
     link.symlink_to(deployment.directory)
-    moved = Deployment.__new__(Deployment)
+    moved = copy.copy(deployment)
     moved.directory = link
     is_refused(moved, USUAL[0], "is missing, but")
     moved.directory = deployment.directory.rename(tmp_path / "moved")
     is_refused(moved, USUAL[0], "is missing, but")
 
 
-def test_a_deployment_for_requests_only_needs_its_root_when_it_starts(deployment: Deployment) -> None:
-    deployment.configure(ADAPTER.replace("  InputDestination: queue://orders\n", ""))
-    deployment.send()
+def test_a_deployment_for_requests_only_needs_its_root_when_it_starts(deployment: RootDeployment) -> None:
+    deployment.write("adapter.yaml", ADAPTER.replace("  InputDestination: queue://orders\n", ""))
+    deployment.send_order()
     status, _, err = deployment.run("run", "--once")
     assert (status, "] ready [" in err) == (0, True), err
     deployment.root.rename(deployment.directory / "away")
     is_refused(deployment, ["run"], f"the root {deployment.root} is missing, but")
-    deployment.configure(
-        ADAPTER.replace("  InputDestination: queue://orders\n", "").replace(", create: true", "")
+    deployment.write(
+        "adapter.yaml",
+        ADAPTER.replace("  InputDestination: queue://orders\n", "").replace(", create: true", ""),
     )
     is_refused(deployment, ["run"], f"the root {deployment.root} is missing: ")
 
 
-def test_the_root_of_another_deployment_is_refused(deployment: Deployment, tmp_path: Path) -> None:
-    deployment.send()
-    other = Deployment(tmp_path / "other")
-    other.send()
+def test_the_root_of_another_deployment_is_refused(deployment: RootDeployment, tmp_path: Path) -> None:
+    deployment.send_order()
+    other = RootDeployment(tmp_path / "other")
+    other.send_order()
     deployment.root.rename(deployment.directory / "away")
     other.root.rename(deployment.root)
     for command in USUAL:
         is_refused(deployment, command, f"the root {deployment.root} is another one, but")
-    assert deployment.messages == 1
+    assert deployment.waiting == 1
     (deployment.root / "dropboxmq/root-id").unlink()
     is_refused(deployment, USUAL[0], f"the root {deployment.root} has no id, but")
 
 
-def test_a_command_that_only_looks_makes_and_records_nothing(deployment: Deployment) -> None:
+def test_a_command_that_only_looks_makes_and_records_nothing(deployment: RootDeployment) -> None:
     for command in LOOKING:
         status, _, err = deployment.run(*command)
         assert status == 1
@@ -175,8 +174,8 @@ def test_a_command_that_only_looks_makes_and_records_nothing(deployment: Deploym
     assert sorted(os.listdir(deployment.directory)) == ["adapter.yaml", "metaobjects"]
 
 
-def test_accept_root_accepts_what_is_there(deployment: Deployment, tmp_path: Path) -> None:
-    deployment.send()
+def test_accept_root_accepts_what_is_there(deployment: RootDeployment, tmp_path: Path) -> None:
+    deployment.send_order()
     first = deployment.identity
     assert deployment.run("accept-root")[:2] == (
         0,
@@ -184,24 +183,24 @@ def test_accept_root_accepts_what_is_there(deployment: Deployment, tmp_path: Pat
     )
     shutil.rmtree(deployment.root)
     assert deployment.run("accept-root")[:2] == (0, f"the root {deployment.root} is made and recorded\n")
-    deployment.send()
+    deployment.send_order()
     assert deployment.identity != first
-    other = Deployment(tmp_path / "other")
-    other.send()
+    other = RootDeployment(tmp_path / "other")
+    other.send_order()
     shutil.rmtree(deployment.root)
     shutil.copytree(other.root, deployment.root)
     status, out, _ = deployment.run("accept-root", "--json")
     assert (status, out) == (0, f'{{"root": "{deployment.root}", "done": "recorded"}}\n')
-    deployment.send()
-    assert deployment.messages == 2
+    deployment.send_order()
+    assert deployment.waiting == 2
     (deployment.root / "dropboxmq/root-id").unlink()
     assert "it has an id now" in deployment.run("accept-root")[1]
-    deployment.send()
+    deployment.send_order()
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
 
-def test_accept_root_has_nothing_to_do_where_no_root_is_recorded(deployment: Deployment) -> None:
-    deployment.configure(ADAPTER.replace(", create: true", ""))
+def test_accept_root_has_nothing_to_do_where_no_root_is_recorded(deployment: RootDeployment) -> None:
+    deployment.write("adapter.yaml", ADAPTER.replace(", create: true", ""))
     status, _, err = deployment.run("accept-root")
     assert status == 2
     assert "only with create: true" in err
@@ -210,19 +209,19 @@ def test_accept_root_has_nothing_to_do_where_no_root_is_recorded(deployment: Dep
 
 @pytest.mark.parametrize("commands", [("send", "send"), ("send", "accept-root")], ids="+".join)
 def test_processes_that_start_at_once_make_one_root(
-    deployment: Deployment, commands: tuple[str, str]
+    deployment: RootDeployment, commands: tuple[str, str]
 ) -> None:
     arguments = [[command, "orders"] if command == "send" else [command] for command in commands * 3]
     started = [deployment.start(*words) for words in arguments]
     for process in started:
         _, err = process.communicate()
         assert process.wait() == 0, err
-    assert deployment.messages == sum(words[0] == "send" for words in arguments)
+    assert deployment.waiting == sum(words[0] == "send" for words in arguments)
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
 
-def test_deployments_that_share_a_root_agree_on_its_id(deployment: Deployment, tmp_path: Path) -> None:
-    others = [deployment, *(Deployment(tmp_path / f"other{number}") for number in range(3))]
+def test_deployments_that_share_a_root_agree_on_its_id(deployment: RootDeployment, tmp_path: Path) -> None:
+    others = [deployment, *(RootDeployment(tmp_path / f"other{number}") for number in range(3))]
     root = str(deployment.root)
     started = [other.start("send", "orders", ROOT=root) for other in others]
     for process in started:
@@ -234,36 +233,36 @@ def test_deployments_that_share_a_root_agree_on_its_id(deployment: Deployment, t
     ]
 
 
-def test_a_deployment_may_use_several_roots(deployment: Deployment) -> None:
-    deployment.send()
-    deployment.send(ROOT="./other")
+def test_a_deployment_may_use_several_roots(deployment: RootDeployment) -> None:
+    deployment.send_order()
+    deployment.send_order(ROOT="./other")
     assert [line.split(" ")[1] for line in deployment.record.read_text().splitlines()] == [
         "data",
         "other",
     ]
     shutil.rmtree(deployment.root)
-    deployment.send(ROOT="./other")
+    deployment.send_order(ROOT="./other")
     is_refused(deployment, ["send", "orders"], "is missing, but this deployment has used one there")
 
 
-def test_a_root_that_was_there_before_is_taken_over(deployment: Deployment) -> None:
+def test_a_root_that_was_there_before_is_taken_over(deployment: RootDeployment) -> None:
     (deployment.root / "orders/incoming/target").mkdir(parents=True)
     (deployment.root / "orders/incoming/target/1.txt").write_text("1")
-    deployment.send()
-    assert deployment.messages == 2
+    deployment.send_order()
+    assert deployment.waiting == 2
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
 
-def test_a_fresh_file_system_is_empty(deployment: Deployment) -> None:
+def test_a_fresh_file_system_is_empty(deployment: RootDeployment) -> None:
     (deployment.root / "lost+found").mkdir(parents=True)
-    deployment.send()
+    deployment.send_order()
     shutil.rmtree(deployment.root / "orders")
     shutil.rmtree(deployment.root / "dropboxmq")
     is_refused(deployment, ["send", "orders"], "is empty, but")
 
 
-def test_without_create_the_root_has_to_be_there(deployment: Deployment) -> None:
-    deployment.configure(ADAPTER.replace(", create: true", ""))
+def test_without_create_the_root_has_to_be_there(deployment: RootDeployment) -> None:
+    deployment.write("adapter.yaml", ADAPTER.replace(", create: true", ""))
     for command in USUAL:
         is_refused(deployment, command, f"the root {deployment.root} is missing: ")
     assert not deployment.root.exists()
@@ -272,16 +271,18 @@ def test_without_create_the_root_has_to_be_there(deployment: Deployment) -> None
     assert list(deployment.root.iterdir()) == []
 
 
-def test_without_create_a_root_with_content_is_used_and_nothing_is_recorded(deployment: Deployment) -> None:
-    deployment.configure(ADAPTER.replace(", create: true", ""))
+def test_without_create_a_root_with_content_is_used_and_nothing_is_recorded(
+    deployment: RootDeployment,
+) -> None:
+    deployment.write("adapter.yaml", ADAPTER.replace(", create: true", ""))
     (deployment.root / "dropboxmq").mkdir(parents=True)
-    deployment.send()
-    assert deployment.messages == 1
+    deployment.send_order()
+    assert deployment.waiting == 1
     assert not (deployment.root / "dropboxmq/root-id").exists()
     assert not deployment.record.parent.exists()
 
 
-def test_a_record_that_cannot_be_written_keeps_the_root_from_being_made(deployment: Deployment) -> None:
+def test_a_record_that_cannot_be_written_keeps_the_root_from_being_made(deployment: RootDeployment) -> None:
     deployment.record.parent.touch()  # in the way of everybody, of a superuser as well
     status, _, err = deployment.run("send", "orders")
     assert status == 1
@@ -289,5 +290,5 @@ def test_a_record_that_cannot_be_written_keeps_the_root_from_being_made(deployme
     assert f"leave out create: true and make the root by hand: mkdir -p {deployment.root}/dropboxmq" in err
     assert not deployment.root.exists()
     (deployment.root / "dropboxmq").mkdir(parents=True)
-    deployment.configure(ADAPTER.replace(", create: true", ""))
-    deployment.send()
+    deployment.write("adapter.yaml", ADAPTER.replace(", create: true", ""))
+    deployment.send_order()

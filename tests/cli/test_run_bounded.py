@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from tests import forked_command
-from tests.crash.harness import REPOSITORY, Deployment, deployments
+from tests.crash.harness import CrashDeployment, deployments
+from tests.runs import REPOSITORY
 
-Deploy = Callable[..., Deployment]
+Deploy = Callable[..., CrashDeployment]
 
 KEYS = {"claimed", "published", "unsubscribed", "failed", "duplicates", "expired", "in_doubt", "discarded"}
 OUTCOMES = ("published", "unsubscribed", "failed", "duplicates", "in_doubt")
@@ -35,7 +36,7 @@ def _adds_up(counts: dict[str, Any]) -> bool:
 def test_once_is_one_round_robin_cycle_and_leaves_the_rest(deploy: Deploy) -> None:
     """The example of WBI Adapter for JMS: PollQuantity 2; A has 2, B has 1, C has 5."""
     deployment = deploy(inputs=("A", "B", "C"), connector={"PollQuantity": 2})
-    sent = {queue: deployment.send(queue, [""] * number) for queue, number in (("A", 2), ("B", 1), ("C", 5))}
+    sent = {queue: deployment.fill(queue, [""] * number) for queue, number in (("A", 2), ("B", 1), ("C", 5))}
     run = deployment.start("--once", "--json")
     assert run.wait() == 0, run.errors
     taken = [(event["destination"], event["id"]) for event in run.summary["events"]]
@@ -54,14 +55,14 @@ def test_once_is_one_round_robin_cycle_and_leaves_the_rest(deploy: Deploy) -> No
 def test_the_summary_is_one_document_whose_numbers_add_up(deploy: Deploy) -> None:
     """Every outcome in two queues; processes print, and stdout has the document all the same."""
     deployment = deploy(java=True, inputs=("a", "b"), connector={"DuplicateEventElimination": True})
-    good = deployment.send("a", ["", "print:3", ""])
-    failed = deployment.send("b", ["raise:no such street"])
-    deployment.drop("b", "4.1700000000000000-t-90.T", {"BusinessObject": "Nobody", "Verb": "Create"})
-    deployment.drop("b", "4.1700000000000000-t-91.T", b"{ no json")
-    deployment.drop("b", "4.1700000000000000-t-92.T.1", b"too late")
-    body = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}
-    deployment.drop("b", "4.1700000000000000-t-93.T", body)
-    deployment.drop("b", "5.1700000000000000-t-93.T", body)
+    good = deployment.fill("a", ["", "print:3", ""])
+    failed = deployment.fill("b", ["raise:no such street"])
+    deployment.drop("b", '{"BusinessObject": "Nobody", "Verb": "Create"}', "4.1700000000000000-t-90.T")
+    deployment.drop("b", "{ no json", "4.1700000000000000-t-91.T")
+    deployment.drop("b", "too late", "4.1700000000000000-t-92.T.1")
+    body = '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}'
+    deployment.drop("b", body, "4.1700000000000000-t-93.T")
+    deployment.drop("b", body, "5.1700000000000000-t-93.T")
     run = deployment.drain()
 
     assert run.output.count("\n") == 1, "one line"
@@ -103,7 +104,7 @@ def test_without_destinations_for_copies_messages_are_counted_as_discarded(deplo
     deployment = deploy(
         connector=dict.fromkeys(("ArchiveDestination", "ErrorDestination", "UnsubscribedDestination")),
     )
-    deployment.send("in", ["", "raise:bad"])
+    deployment.fill("in", ["", "raise:bad"])
     run = deployment.drain()
     assert run.summary["discarded"] == run.summary["claimed"] == 2
     assert len(deployment.names("in", "processed")) == 2
@@ -114,7 +115,7 @@ def test_a_drain_that_settles_nothing_ends_with_status_1_and_the_message_stays(d
     """A process that is not active: APPRESPONSETIMEOUT; later ones of the queue wait behind it."""
     deployment = deploy()
     (deployment.directory / "closed").touch()
-    ids = deployment.send("in", ["inactive:closed", "", ""])
+    ids = deployment.fill("in", ["inactive:closed", "", ""])
     run = deployment.drain(status=1)
     assert "APPRESPONSETIMEOUT" in run.errors
     assert "store: NotActive: the flag is up" in run.errors
@@ -132,7 +133,7 @@ def test_a_drain_that_settles_nothing_ends_with_status_1_and_the_message_stays(d
 def test_an_empty_drain_and_messages_in_error_are_no_failure_of_the_command(deploy: Deploy) -> None:
     deployment = deploy()
     assert deployment.drain().summary["claimed"] == 0
-    deployment.send("in", ["raise:bad"])
+    deployment.fill("in", ["raise:bad"])
     run = deployment.start("--drain")
     assert run.wait() == 0
     assert "bad" in run.output, "the table shows why"

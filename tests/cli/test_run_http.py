@@ -9,7 +9,6 @@ import signal
 import socket
 import tempfile
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -113,10 +112,9 @@ def test_a_service_takes_requests_over_http_and_lets_those_in_flight_complete_wh
         taken.set()
         caller = threading.Thread(target=lambda: answers.append(ask(url)))
         caller.start()
-        while len(application.requests) < 2:
-            time.sleep(0.01)
+        wait_for(lambda: len(application.requests) == 2)
         service.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        wait_for(lambda: "stopping" in service.errors)
         assert service.process.poll() is None, "it waits for what is in flight"
         answered.set()
         caller.join(120)

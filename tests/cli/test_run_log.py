@@ -17,7 +17,8 @@ import pytest
 
 from connector.status import VERSION
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, deployments
+from tests.crash.harness import CrashDeployment, deployments
+from tests.runs import Run
 from tests.waiting import wait_for
 
 _MORE_PROCESSES = """
@@ -39,7 +40,7 @@ def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploy]:
         yield make
 
 
-def with_logging(deployment: Deployment, text: str) -> Deployment:
+def with_logging(deployment: CrashDeployment, text: str) -> CrashDeployment:
     with (deployment.directory / "adapter.yaml").open("a") as file:
         file.write(f"logging: {text}\n")
     return deployment
@@ -69,7 +70,7 @@ def drained(deploy: Deploy) -> tuple[Run, list[str]]:
     with (deployment.directory / "processes.py").open("a") as file:
         file.write(_MORE_PROCESSES)
     with_logging(deployment, "{format: json}")
-    ids = deployment.send("in", ["", "raise:no such street", "print:1"])
+    ids = deployment.fill("in", ["", "raise:no such street", "print:1"])
     run = deployment.start("--drain")
     assert run.wait() == 0, run.errors
     return run, ids
@@ -143,7 +144,7 @@ def test_the_progress_of_a_drain_is_json_too(drained: tuple[Run, list[str]]) -> 
 
 def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(deploy: Deploy) -> None:
     deployment = deploy()
-    deployment.send("in", ["raise:no such street"])
+    deployment.fill("in", ["raise:no such street"])
     run = deployment.start("--debug", "--drain")
     assert run.wait() == 0, run.errors
     assert "a business process has failed" in run.errors
@@ -239,7 +240,7 @@ def test_a_poll_that_hangs_stops_the_pings(
     run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
     manager.await_line("READY=1")
     manager.await_line("WATCHDOG=1")
-    deployment.send("in", ["gate:1"])
+    deployment.fill("in", ["gate:1"])
     wait_for(lambda: bool(deployment.reached("1")))
     manager.listen(1.0)
     hung = time.monotonic()
@@ -248,8 +249,7 @@ def test_a_poll_that_hangs_stops_the_pings(
     deployment.open("1")
     manager.listen(1.5)
     assert manager.pings_since(hung) > 0
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
 
 
 def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
@@ -278,7 +278,7 @@ def test_a_start_that_waits_for_its_provider_asks_for_more_time(
     deployment = deploy(
         connector={"RestartRetryInterval": 60}, java=False, database=f"sqlite:///{tmp_path}/m.db"
     )
-    deployment.provider = {"url": nobody}
+    deployment.provider_keys = {"url": nobody}
     deployment.configure()
     manager = listen(str(tmp_path / "notify"))
     run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"))
@@ -300,5 +300,4 @@ def test_a_watchdog_of_another_process_is_left_alone(
     manager.await_line("READY=1")
     manager.listen(1.5)
     assert "WATCHDOG=1" not in manager.lines
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from connector.config.loading import Configuration, check, load
 from connector.errors import Problem
+from connector.testing.deployment import Deployment
 
 SOURCE = Path(__file__).parent / "deployment"
 
 
-class Deployment:
-    """Files of a deployment in a directory of their own."""
+class Sample(Deployment):
+    """A copy of the deployment without mistakes, in the current directory. A test edits it and checks it."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.files = {
-            str(path.relative_to(SOURCE)): path.read_text("utf-8")
-            for path in sorted(SOURCE.rglob("*"))
-            if path.suffix in (".yaml", ".py")
-        }
+        super().__init__(directory)
+        shutil.copytree(SOURCE, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def read(self, file: str) -> str:
+        return (self.directory / file).read_text("utf-8")
 
     def replace(self, file: str, old: str, new: str) -> None:
-        assert self.files[file].count(old) == 1, old
-        self.files[file] = self.files[file].replace(old, new)
+        text = self.read(file)
+        assert text.count(old) == 1, old
+        self.write(file, text.replace(old, new))
 
-    def write(self) -> Path:
-        for name, text in self.files.items():
-            path = self.directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
-        return self.directory / "adapter.yaml"
+    def edit(self, edits: Iterable[tuple[str, str, str]]) -> None:
+        """Replaces a text in each file. Without an old text, the new one is the whole file."""
+        for file, old, new in edits:
+            if old:
+                self.replace(file, old, new)
+            else:
+                self.write(file, new)
 
     def check(self, **environment: str) -> list[Problem]:
-        self.write()
         return check("adapter.yaml", environment)
 
     def load(self, **environment: str) -> Configuration:
-        self.write()
         return load("adapter.yaml", environment)
 
 
 @pytest.fixture
-def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sample:
     monkeypatch.chdir(tmp_path)
-    return Deployment(tmp_path)
+    return Sample(tmp_path)

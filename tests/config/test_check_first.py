@@ -24,7 +24,7 @@ from connector.java import find_java
 from connector.service.assembly import make_handlers, make_provider, make_requests
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 SOURCES = Path(connector.__file__).parent
 REFUSALS = ("ConfigurationError", "PipelineError", "CapabilityError")
@@ -267,24 +267,19 @@ def begin(configuration: Configuration) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_check_finds_it_first_with_its_place(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, case: Case
+    deployment: Sample, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
     for name, value in case.environment.items():
         monkeypatch.setenv(name, value)
-    for file, old, new in case.edits:
-        if old:
-            deployment.replace(file, old, new)
-        else:
-            deployment.files[file] = new
-    file = deployment.write()
-    before = sorted(path for path in file.parent.rglob("*"))
+    deployment.edit(case.edits)
+    before = sorted(deployment.directory.rglob("*"))
     modules = set(sys.modules)
     found = [problem for problem in check("adapter.yaml", {}) if not problem.warning]
     assert [problem.path for problem in found] == [case.path], found
     assert case.words in str(found[0])
     assert found[0].line
     assert found[0].column
-    assert sorted(path for path in file.parent.rglob("*")) == before
+    assert sorted(deployment.directory.rglob("*")) == before
     assert not {name for name in set(sys.modules) - modules if name.startswith("_connector_user")}
     # A start refuses it as well: with the same words, or later and without a place.
     with pytest.raises(ConnectorError) as refused:
@@ -298,14 +293,9 @@ def test_check_finds_it_first_with_its_place(
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.path.startswith(HANDLERS)], ids=lambda case: case.name
 )
-def test_a_start_would_have_refused_it_without_a_place(deployment: Deployment, case: Case) -> None:
+def test_a_start_would_have_refused_it_without_a_place(deployment: Sample, case: Case) -> None:
     """So that a case of a data handler shows what a worker refuses, and not only what check invents."""
-    for file, old, new in case.edits:
-        if old:
-            deployment.replace(file, old, new)
-        else:
-            deployment.files[file] = new
-    deployment.write()
+    deployment.edit(case.edits)
     try:
         configuration = load("adapter.yaml", {})
     except ConfigurationError:
@@ -317,7 +307,7 @@ def test_a_start_would_have_refused_it_without_a_place(deployment: Deployment, c
 
 @pytest.mark.parametrize("section", ["provider", "databases"])
 def test_the_driver_of_postgresql_is_looked_for(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch, section: str
+    deployment: Sample, monkeypatch: pytest.MonkeyPatch, section: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as if the extra were not installed
     url = "postgresql+psycopg://u:secret@127.0.0.1:1/d"
@@ -333,9 +323,9 @@ def test_the_driver_of_postgresql_is_looked_for(
     assert "secret" not in str(problem)
 
 
-def test_requests_of_a_provider_that_makes_none_are_told(deployment: Deployment) -> None:
+def test_requests_of_a_provider_that_makes_none_are_told(deployment: Sample) -> None:
     deployment.replace(A, "type: dropbox\n  root: ./data", JMS)
-    deployment.files["client.jar"] = ""
+    deployment.write("client.jar", "")
     deployment.replace(
         A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\nhttp: {listen: 127.0.0.1:0}"
     )
@@ -347,13 +337,16 @@ def test_requests_of_a_provider_that_makes_none_are_told(deployment: Deployment)
     assert all(problem.warning and problem.line and problem.column for problem in found)
 
 
-def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(deployment: Deployment) -> None:
-    deployment.files["datahandlers/own.py"] = (
+def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(
+    deployment: Sample,
+) -> None:
+    deployment.write(
+        "datahandlers/own.py",
         "from pathlib import Path\nfrom connector.formats.datahandler import Option\n"
         "class Own:\n    mime_types = ('text/own',)\n"
         "    options = (Option('table', Path, '', 'A file.'),)\n"
         "    def to_business_object(self, body, hint): ...\n    def to_body(self, bo): ...\n"
-        "raise SystemExit('this code runs')\n"
+        "raise SystemExit('this code runs')\n",
     )
     deployment.replace(R, OPTIONS, "  text/own: {table: nope.csv}")
     deployment.replace(
@@ -414,15 +407,11 @@ MISPLACED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     ],
 )
 def test_a_thing_that_is_no_file_is_told_and_never_waited_for(
-    deployment: Deployment, name: str, make: Callable[[Path], None]
+    deployment: Sample, name: str, make: Callable[[Path], None]
 ) -> None:
     path, edits = MISPLACED[name]
-    for file, old, new in edits:
-        if old:
-            deployment.replace(file, old, new)
-        else:
-            deployment.files[file] = new
-    make(deployment.write().parent / name)
+    deployment.edit(edits)
+    make(deployment.directory / name)
     found = [problem for problem in check("adapter.yaml", {}) if not problem.warning]
     assert [problem.path for problem in found] == [path], found
     assert found[0].line
@@ -430,8 +419,8 @@ def test_a_thing_that_is_no_file_is_told_and_never_waited_for(
 
 @pytest.mark.parametrize("name", ["", "x" * 300, "a\0b"], ids=["a file of text", "long", "U+0000"])
 @pytest.mark.parametrize("section", ["provider", "databases"])
-def test_a_database_that_sqlite_cannot_open_is_told(deployment: Deployment, section: str, name: str) -> None:
-    deployment.files["text.db"] = "this is no database\n" * 9
+def test_a_database_that_sqlite_cannot_open_is_told(deployment: Sample, section: str, name: str) -> None:
+    deployment.write("text.db", "this is no database\n" * 9)
     url = f'"sqlite:///./{name or "text.db"}"'.replace("\0", "\\0")
     if section == "provider":
         deployment.replace(A, "type: dropbox\n  root: ./data", f"type: sql\n  url: {url}")
@@ -442,7 +431,7 @@ def test_a_database_that_sqlite_cannot_open_is_told(deployment: Deployment, sect
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\\0b", "d/" + "x" * 300 + "/d"])
-def test_a_directory_that_no_file_system_has_is_told(deployment: Deployment, name: str) -> None:
+def test_a_directory_that_no_file_system_has_is_told(deployment: Sample, name: str) -> None:
     deployment.replace(A, "root: ./data", f'root: "./{name}"\n  create: true')
     (problem,) = [problem for problem in deployment.check() if not problem.warning]
     assert problem.path == "provider.root"

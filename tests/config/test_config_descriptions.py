@@ -15,7 +15,7 @@ from connector.config.reference import dynamic_reference, reference
 from connector.config.schema import json_schema
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -198,11 +198,12 @@ def configurations() -> list[Path]:
     return [*ROOT.glob("adapter.yaml"), *ROOT.glob("examples/**/adapter.yaml")]
 
 
-def test_a_configuration_with_every_key_has_no_mistake(deployment: Deployment) -> None:
-    deployment.files["adapter.yaml"] = EVERY_KEY
-    deployment.files["handlers.py"] = (
+def test_a_configuration_with_every_key_has_no_mistake(deployment: Sample) -> None:
+    deployment.write("adapter.yaml", EVERY_KEY)
+    deployment.write(
+        "handlers.py",
         'class Csv:\n    mime_types = ("text/csv",)\n'
-        "    def to_business_object(self, body, hint): ...\n    def to_body(self, bo): ...\n"
+        "    def to_business_object(self, body, hint): ...\n    def to_body(self, bo): ...\n",
     )
     assert deployment.check() == []
 
@@ -227,13 +228,13 @@ def test_the_schema_accepts_a_configuration_with_every_key() -> None:
 
 
 def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mistake(
-    deployment: Deployment,
+    deployment: Sample,
 ) -> None:
     """That check refuses memory as such is a mistake of its own; see the table of mistakes."""
-    text = deployment.files["adapter.yaml"].partition("connector:")
-    deployment.files["adapter.yaml"] = f"{MEMORY}connector:{text[2]}"
+    text = deployment.read("adapter.yaml").partition("connector:")
+    deployment.write("adapter.yaml", f"{MEMORY}connector:{text[2]}")
     schema = json_schema()
-    assert list(violations(yaml.safe_load(deployment.files["adapter.yaml"]), schema, schema)) == []
+    assert list(violations(yaml.safe_load(deployment.read("adapter.yaml")), schema, schema)) == []
     assert [problem.path for problem in deployment.check()] == ["provider.type"]
 
 
@@ -266,7 +267,7 @@ def test_the_schema_and_the_check_accept_every_configuration_of_the_project() ->
 
 
 def test_the_schema_and_the_check_accept_a_key_with_nothing_behind_it_wherever_it_may_be_left_out(
-    deployment: Deployment,
+    deployment: Sample,
 ) -> None:
     schema = json_schema()
     for section in (schema, *schema["$defs"].values()):
@@ -278,7 +279,7 @@ def test_the_schema_and_the_check_accept_a_key_with_nothing_behind_it_wherever_i
     )
     deployment.replace("adapter.yaml", "spark:\n  master: local[*]", "spark:\nhttp:\nlogging: {level: }")
     assert deployment.check() == []
-    document = yaml.safe_load(deployment.files["adapter.yaml"])
+    document = yaml.safe_load(deployment.read("adapter.yaml"))
     assert list(violations(document, schema, schema)) == []
 
 

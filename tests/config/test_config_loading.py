@@ -18,13 +18,13 @@ from connector.stores.dropbox.section import DropboxSection
 from connector.stores.memory.section import MemorySection
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 A = "adapter.yaml"
 Q = "PollQuantity: 25"
 
 
-def test_what_is_not_written_has_the_default_of_the_surface(deployment: Deployment) -> None:
+def test_what_is_not_written_has_the_default_of_the_surface(deployment: Sample) -> None:
     deployment.replace(A, "  PollFrequency: 1000\n  PollQuantity: 25\n", "")
     configuration = deployment.load()
     connector = configuration.connector
@@ -41,9 +41,9 @@ def test_what_is_not_written_has_the_default_of_the_surface(deployment: Deployme
 
 
 def test_paths_count_from_the_directory_of_the_file(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = deployment.write()
+    file = deployment.directory / "adapter.yaml"
     monkeypatch.chdir("/")
     configuration = load(file, {})
     assert configuration.directory == deployment.directory
@@ -75,32 +75,32 @@ def test_paths_count_from_the_directory_of_the_file(
     ],
 )
 def test_a_value_is_read_by_the_type_of_its_key(
-    deployment: Deployment, written: str, attribute: str, value: object
+    deployment: Sample, written: str, attribute: str, value: object
 ) -> None:
     key = written.partition(":")[0]
-    text = deployment.files[A]
+    text = deployment.read(A)
     lines = [line for line in text.split("\n") if not line.startswith(f"  {key}:")]
     lines.insert(lines.index("connector:") + 1, f"  {written}")
-    deployment.files[A] = "\n".join(lines)
+    deployment.write(A, "\n".join(lines))
     assert getattr(deployment.load().connector, attribute) == value
 
 
 @pytest.mark.parametrize("outgoing", ["", "\n  outgoing_directory: ''"])
-def test_an_empty_directory_name_is_no_directory(deployment: Deployment, outgoing: str) -> None:
+def test_an_empty_directory_name_is_no_directory(deployment: Sample, outgoing: str) -> None:
     deployment.replace(A, "root: ./data", f"root: ./data\n  incoming_directory: ''{outgoing}")
     provider = deployment.load().provider
     assert isinstance(provider, DropboxSection)
     assert (provider.incoming_directory, provider.outgoing_directory or "") == ("", "")
 
 
-def test_times_of_day_need_no_quotes(deployment: Deployment) -> None:
+def test_times_of_day_need_no_quotes(deployment: Sample) -> None:
     deployment.replace(A, Q, "PollStartTime: 22:00\n  PollEndTime: 6:30")
     connector = deployment.load().connector
     assert connector.poll_start_time == datetime.time(22, 0)
     assert connector.poll_end_time == datetime.time(6, 30)
 
 
-def test_format_codes_and_switch_words_in_metaobjects_stay_texts(deployment: Deployment) -> None:
+def test_format_codes_and_switch_words_in_metaobjects_stay_texts(deployment: Sample) -> None:
     deployment.replace("metaobjects/rules.yaml", "InputFormat: CUST_IN", "InputFormat: 0710")
     deployment.replace("metaobjects/rules.yaml", 'BOPrefix: ""', "BOPrefix: on")
     metaobjects = deployment.load().metaobjects
@@ -118,7 +118,7 @@ def test_format_codes_and_switch_words_in_metaobjects_stay_texts(deployment: Dep
         '"orders;customers;notes"',
     ],
 )
-def test_inputs_are_a_list_or_one_text_in_the_order_written(deployment: Deployment, written: str) -> None:
+def test_inputs_are_a_list_or_one_text_in_the_order_written(deployment: Sample, written: str) -> None:
     deployment.replace(
         A,
         "InputDestination:\n    - queue://orders\n    - queue://customers",
@@ -131,7 +131,7 @@ def test_inputs_are_a_list_or_one_text_in_the_order_written(deployment: Deployme
 TWO_INPUTS = "    - queue://orders\n    - queue://customers\n"
 
 
-def test_an_input_is_told_from_another_by_its_selector_or_subscription(deployment: Deployment) -> None:
+def test_an_input_is_told_from_another_by_its_selector_or_subscription(deployment: Sample) -> None:
     deployment.replace(
         A,
         TWO_INPUTS,
@@ -155,29 +155,30 @@ def test_an_input_is_told_from_another_by_its_selector_or_subscription(deploymen
     ]
 
 
-def test_a_topic_may_be_the_destination_of_a_subscription(deployment: Deployment) -> None:
+def test_a_topic_may_be_the_destination_of_a_subscription(deployment: Sample) -> None:
     deployment.replace(A, "destination: queue://erp-orders", "destination: topic://orders-done")
     assert deployment.load().subscriptions[1].destination == Destination("topic", "orders-done")
 
 
-def test_only_a_deployment_in_one_process_has_its_messages_in_memory(deployment: Deployment) -> None:
+def test_only_a_deployment_in_one_process_has_its_messages_in_memory(deployment: Sample) -> None:
     deployment.replace(A, "  type: dropbox\n  root: ./data\n", "  type: memory\n  send_timeout: 2s\n")
-    file = deployment.write()
-    provider = load(file, {}, in_process=True).provider
+    provider = load(A, {}, in_process=True).provider
     assert isinstance(provider, MemorySection)
     assert (provider.max_bytes, provider.send_timeout, provider.accept_persistent) == (64 << 20, 2.0, False)
     with pytest.raises(ConfigurationError, match="tests without Spark"):
-        load(file, {})
+        load(A, {})
 
 
-def test_a_client_without_a_sign_of_life_counts_as_dead_after_the_lease(deployment: Deployment) -> None:
+def test_a_client_without_a_sign_of_life_counts_as_dead_after_the_lease(
+    deployment: Sample,
+) -> None:
     deployment.replace(A, "root: ./data", "root: ./data\n  lease: 30s")
     provider = deployment.load().provider
     assert isinstance(provider, DropboxSection)
     assert provider.lease == 30.0
 
 
-def test_environment_variables_are_filled_in_inside_values(deployment: Deployment) -> None:
+def test_environment_variables_are_filled_in_inside_values(deployment: Sample) -> None:
     deployment.replace(A, Q, "PollQuantity: ${QUANTITY}")
     deployment.replace(A, "    mime_type: text/xml", "    format: ${A:a}-$${B}-${C}")
     configuration = deployment.load(QUANTITY="7", C="x: [y", B="unused")
@@ -187,13 +188,13 @@ def test_environment_variables_are_filled_in_inside_values(deployment: Deploymen
 
 @pytest.mark.parametrize("written", ["${ERRORS:}", '"${ERRORS:}"'])
 def test_a_variable_that_says_nothing_is_as_if_the_key_were_not_there(
-    deployment: Deployment, written: str
+    deployment: Sample, written: str
 ) -> None:
     deployment.replace(A, "ErrorDestination: queue://error", f"ErrorDestination: {written}")
     assert deployment.load().connector.error_destination is None
 
 
-def test_the_names_of_the_source_and_the_short_ones_are_the_same_keys(deployment: Deployment) -> None:
+def test_the_names_of_the_source_and_the_short_ones_are_the_same_keys(deployment: Sample) -> None:
     short = deployment.load().metaobjects.definitions["Customer"]
     file = "metaobjects/objects.yaml"
     deployment.replace(
@@ -211,7 +212,9 @@ def test_the_names_of_the_source_and_the_short_ones_are_the_same_keys(deployment
     assert short.attributes["Limit"].default == 0.0
 
 
-def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(deployment: Deployment) -> None:
+def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(
+    deployment: Sample,
+) -> None:
     mapping = deployment.load().metaobjects.static["MO_Config"]
     deployment.replace(
         "metaobjects/rules.yaml",
@@ -227,11 +230,12 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(depl
 
 
 @pytest.mark.parametrize("empty", ['""', '" "', "null", ""])
-def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Deployment, empty: str) -> None:
+def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Sample, empty: str) -> None:
     deployment.replace(A, "- queue://orders", f"- {{destination: orders, selector: {empty}}}")
-    rules = deployment.files["metaobjects/rules.yaml"]
-    deployment.files["metaobjects/rules.yaml"] = rules.replace(
-        "Customer_Create: {", f"Customer_Create: {{selector: {empty}, "
+    rules = deployment.read("metaobjects/rules.yaml")
+    deployment.write(
+        "metaobjects/rules.yaml",
+        rules.replace("Customer_Create: {", f"Customer_Create: {{selector: {empty}, "),
     )
     configuration = deployment.load()
     assert configuration.connector.inputs[0].selector is None
@@ -249,7 +253,7 @@ def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Depl
         "\"selector=size > 10 AND region = 'EU';jmespath=a.b == `1`;rule_priority=3\"",
     ],
 )
-def test_a_rule_may_have_a_selector_an_expression_and_a_priority(deployment: Deployment, rule: str) -> None:
+def test_a_rule_may_have_a_selector_an_expression_and_a_priority(deployment: Sample, rule: str) -> None:
     deployment.replace(
         "metaobjects/rules.yaml", "{InputFormat: CUST_IN, OutputDestination: queue://crm}", rule
     )
@@ -261,7 +265,7 @@ def test_a_rule_may_have_a_selector_an_expression_and_a_priority(deployment: Dep
 
 
 @pytest.mark.parametrize("key", ["CollaborationName", "DataEncoding"])
-def test_a_property_of_mq_adapters_is_a_warning(deployment: Deployment, key: str) -> None:
+def test_a_property_of_mq_adapters_is_a_warning(deployment: Sample, key: str) -> None:
     deployment.replace(
         "metaobjects/rules.yaml", "{InputFormat: CUST_IN,", f"{{InputFormat: CUST_IN, {key}: x,"
     )
@@ -271,16 +275,19 @@ def test_a_property_of_mq_adapters_is_a_warning(deployment: Deployment, key: str
 
 
 def test_a_data_handler_that_a_rule_names_stands_against_one_of_default_however_either_is_named(
-    deployment: Deployment,
+    deployment: Sample,
 ) -> None:
-    deployment.files["handlers.py"] = "class Csv:\n    to_business_object = to_body = print\n"
-    deployment.files["metaobjects/rules.yaml"] = """\
+    deployment.write("handlers.py", "class Csv:\n    to_business_object = to_body = print\n")
+    deployment.write(
+        "metaobjects/rules.yaml",
+        """\
 static_metaobject: MO_Config
 Default: {DataHandlerClassName: "handlers:Csv"}
 rules:
   Customer_Create: {InputFormat: A, DataHandlerMimeType: text/xml}
   Customer_Update: {InputFormat: B}
-"""
+""",
+    )
     static = deployment.load().metaobjects.static["MO_Config"]
     named, filled = static.entry("Customer", "Create"), static.entry("Customer", "Update")
     assert named is not None
@@ -289,18 +296,18 @@ rules:
     assert filled.properties == {"DataHandlerClassName": "handlers:Csv"}
 
 
-def test_subscriptions_get_names_from_what_they_want_and_who(deployment: Deployment) -> None:
+def test_subscriptions_get_names_from_what_they_want_and_who(deployment: Sample) -> None:
     names = [subscription.name for subscription in deployment.load().subscriptions]
     assert names == ["Customer processes:store_customer", "Order queue://erp-orders"]
 
 
-def test_managed_events_with_destinations_only_are_accepted(deployment: Deployment) -> None:
+def test_managed_events_with_destinations_only_are_accepted(deployment: Sample) -> None:
     deployment.replace(A, Q, "ContainerManagedEvents: JMS")
     deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
     assert deployment.load().connector.container_managed_events is True
 
 
-def test_managed_events_come_from_queues_only(deployment: Deployment) -> None:
+def test_managed_events_come_from_queues_only(deployment: Sample) -> None:
     deployment.replace(A, Q, "ContainerManagedEvents: JMS")
     deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
     deployment.replace(A, "- queue://orders", "- {destination: topic://orders, subscription: s}")
@@ -309,7 +316,7 @@ def test_managed_events_come_from_queues_only(deployment: Deployment) -> None:
     assert "DuplicateEventElimination" in problems[0].expected
 
 
-def test_a_topic_that_is_input_and_sink_is_an_endless_loop(deployment: Deployment) -> None:
+def test_a_topic_that_is_input_and_sink_is_an_endless_loop(deployment: Sample) -> None:
     deployment.replace(A, "- queue://customers", "- {destination: topic://t, subscription: s}")
     deployment.replace(A, "destination: queue://erp-orders", "destination: topic://t")
     problems = deployment.check()
@@ -320,7 +327,7 @@ def test_a_topic_that_is_input_and_sink_is_an_endless_loop(deployment: Deploymen
 
 
 @pytest.mark.parametrize("other", ["DuplicateEventElimination: true", "InProgressDestination: queue://p"])
-def test_managed_events_exclude_elimination_and_in_progress(deployment: Deployment, other: str) -> None:
+def test_managed_events_exclude_elimination_and_in_progress(deployment: Sample, other: str) -> None:
     deployment.replace(A, Q, f"ContainerManagedEvents: JMS\n  {other}")
     deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
     problems = deployment.check()
@@ -328,7 +335,7 @@ def test_managed_events_exclude_elimination_and_in_progress(deployment: Deployme
     assert other.partition(":")[0] in problems[0].found
 
 
-def test_no_input_is_a_warning_only(deployment: Deployment) -> None:
+def test_no_input_is_a_warning_only(deployment: Sample) -> None:
     deployment.replace(A, "  InputDestination:\n    - queue://orders\n    - queue://customers\n", "")
     problems = deployment.check()
     assert [(problem.warning, problem.line) for problem in problems] == [(True, 5)]
@@ -336,27 +343,28 @@ def test_no_input_is_a_warning_only(deployment: Deployment) -> None:
     assert deployment.load().connector.inputs == ()
 
 
-def test_a_rule_whose_destination_is_not_polled_is_a_warning(deployment: Deployment) -> None:
+def test_a_rule_whose_destination_is_not_polled_is_a_warning(deployment: Sample) -> None:
     deployment.replace(A, "    - queue://orders\n", "")
     problems = deployment.check()
     assert [(problem.warning, problem.file) for problem in problems] == [(True, "metaobjects/rules.yaml")]
 
 
-def test_rules_with_equal_match_keys_are_a_warning(deployment: Deployment) -> None:
+def test_rules_with_equal_match_keys_are_a_warning(deployment: Sample) -> None:
     deployment.replace("metaobjects/rules.yaml", "InputFormat: CUST_IN,", "InputDestination: orders,")
     problems = deployment.check()
     assert [problem.warning for problem in problems] == [True]
     assert "Customer_Create" in problems[0].found
 
 
-def test_the_owned_settings_may_be_written_down_as_they_are(deployment: Deployment) -> None:
+def test_the_owned_settings_may_be_written_down_as_they_are(deployment: Sample) -> None:
     deployment.replace(A, "local[*]", "local[*]\n  conf: {spark.speculation: FALSE}")
     assert deployment.load().spark.conf == {}
 
 
-def test_a_plug_in_is_found_without_running_it(deployment: Deployment) -> None:
-    deployment.files["handlers/csv.py"] = (
-        'raise RuntimeError("must not run")\nclass Csv:\n    mime_types = ("text/csv",)\n    options = ()\n'
+def test_a_plug_in_is_found_without_running_it(deployment: Sample) -> None:
+    deployment.write(
+        "handlers/csv.py",
+        'raise RuntimeError("must not run")\nclass Csv:\n    mime_types = ("text/csv",)\n    options = ()\n',
     )
     deployment.replace(A, "spark:\n", "datahandlers: ./handlers\nspark:\n")
     deployment.replace(A, "mime_type: text/xml", "mime_type: text/csv")
@@ -364,14 +372,14 @@ def test_a_plug_in_is_found_without_running_it(deployment: Deployment) -> None:
     assert configuration.datahandlers == deployment.directory / "handlers"
 
 
-def test_a_configuration_can_be_pickled(deployment: Deployment) -> None:
+def test_a_configuration_can_be_pickled(deployment: Sample) -> None:
     configuration = deployment.load()
     again = pickle.loads(pickle.dumps(configuration))
     assert (again.connector, again.subscriptions) == (configuration.connector, configuration.subscriptions)
     assert dict(again.metaobjects.definitions) == dict(configuration.metaobjects.definitions)
 
 
-def test_the_resolved_configuration_is_itself_the_same_configuration(deployment: Deployment) -> None:
+def test_the_resolved_configuration_is_itself_the_same_configuration(deployment: Sample) -> None:
     deployment.replace(A, Q, "PollStartTime: 06:00\n  PollEndTime: 22:00\n  MessageFormatProperty: x")
     deployment.replace(A, "    mime_type: text/xml", "    format: $${x}")
     deployment.replace(A, "- queue://orders", "- {destination: queue://orders, selector: \"x LIKE '$${y}'\"}")
@@ -379,7 +387,7 @@ def test_the_resolved_configuration_is_itself_the_same_configuration(deployment:
         A, "- queue://customers", "- customers\n    - {destination: topic://t, subscription: s}"
     )
     first = deployment.load()
-    deployment.files[A] = as_yaml(as_document(first))
+    deployment.write(A, as_yaml(as_document(first)))
     second = deployment.load()
     assert second.connector == first.connector
     assert second.provider == first.provider
@@ -387,7 +395,7 @@ def test_the_resolved_configuration_is_itself_the_same_configuration(deployment:
     assert second.spark == first.spark
 
 
-def test_secrets_are_masked_wherever_they_came_from(deployment: Deployment) -> None:
+def test_secrets_are_masked_wherever_they_came_from(deployment: Sample) -> None:
     deployment.replace(
         A,
         "local[*]",
@@ -404,7 +412,7 @@ def test_secrets_are_masked_wherever_they_came_from(deployment: Deployment) -> N
     assert f"http://{MASK}@host/" in shown
 
 
-def test_an_error_never_shows_what_the_environment_gave(deployment: Deployment) -> None:
+def test_an_error_never_shows_what_the_environment_gave(deployment: Sample) -> None:
     deployment.replace(A, Q, "PollQuantity: ${PW}\n  InProgressDestination: a/${PW}\n  order: ${PW}")
     deployment.replace(A, "master: local[*]", "master: ${PW}")
     deployment.replace(A, "object: Order", "object: ${PW}")
@@ -417,7 +425,7 @@ def test_an_error_never_shows_what_the_environment_gave(deployment: Deployment) 
     assert "hunter2" not in repr(problems)
 
 
-def test_load_raises_all_problems_as_one_error(deployment: Deployment) -> None:
+def test_load_raises_all_problems_as_one_error(deployment: Sample) -> None:
     deployment.replace(A, Q, "PollQuantity: x\n  order: y")
     with pytest.raises(ConfigurationError) as caught:
         deployment.load()
@@ -474,15 +482,15 @@ def test_a_missing_file_a_directory_and_a_pipe_are_named_as_such(tmp_path: Path)
         load(tmp_path / "pipe", {})
 
 
-def test_a_metaobject_file_that_is_no_yaml_causes_no_other_problems(deployment: Deployment) -> None:
-    deployment.files["metaobjects/objects.yaml"] = "a: [b\n"
+def test_a_metaobject_file_that_is_no_yaml_causes_no_other_problems(deployment: Sample) -> None:
+    deployment.write("metaobjects/objects.yaml", "a: [b\n")
     problems = deployment.check()
     assert [(problem.file, "no YAML" in problem.found) for problem in problems] == [
         ("metaobjects/objects.yaml", True)
     ]
 
 
-def test_options_are_found_by_the_mime_type_however_it_is_written(deployment: Deployment) -> None:
+def test_options_are_found_by_the_mime_type_however_it_is_written(deployment: Sample) -> None:
     deployment.replace("metaobjects/rules.yaml", "  text/xml: {BO", "  Text/XML; charset=utf-8: {BO")
     options = deployment.load().metaobjects.handler_options["MO_DataHandler_Default"]
     assert list(options) == ["text/xml"]

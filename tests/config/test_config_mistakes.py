@@ -14,7 +14,7 @@ import pytest
 from connector.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 A = "adapter.yaml"
 O = "metaobjects/objects.yaml"  # noqa: E741  # a table is read better with short names
@@ -346,16 +346,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("mistake", CASES, ids=lambda mistake: mistake.name)
-def test_a_mistake_is_the_only_problem_and_named_with_its_place(
-    deployment: Deployment, mistake: Case
-) -> None:
+def test_a_mistake_is_the_only_problem_and_named_with_its_place(deployment: Sample, mistake: Case) -> None:
     before, _, after = mistake.new.partition("§")
     deployment.replace(mistake.file, mistake.old, before + after)
     problems = [problem for problem in deployment.check() if not problem.warning]
     assert len(problems) == 1, [str(problem) for problem in problems]
     problem = problems[0]
     if "§" in mistake.new:
-        text = deployment.files[mistake.file]
+        text = deployment.read(mistake.file)
         start = text.index(before + after) + len(before)
         line = text.count("\n", 0, start) + 1
         column = start - text.rfind("\n", 0, start)
@@ -366,11 +364,13 @@ def test_a_mistake_is_the_only_problem_and_named_with_its_place(
     assert problem.nearest == mistake.nearest
 
 
-def test_the_deployment_of_these_tests_has_no_mistake(deployment: Deployment) -> None:
+def test_the_deployment_of_these_tests_has_no_mistake(deployment: Sample) -> None:
     assert deployment.check() == []
 
 
-def test_all_mistakes_are_found_at_once_and_in_the_order_of_their_places(deployment: Deployment) -> None:
+def test_all_mistakes_are_found_at_once_and_in_the_order_of_their_places(
+    deployment: Sample,
+) -> None:
     for name in ("integer", "unknown key", "function", "master", "type", "rule name", "option"):
         mistake = next(mistake for mistake in CASES if mistake.name == name)
         if mistake.name != "unknown key":
@@ -390,7 +390,9 @@ def test_all_mistakes_are_found_at_once_and_in_the_order_of_their_places(deploym
     ]
 
 
-def test_a_mistake_in_a_list_does_not_move_the_places_of_its_other_entries(deployment: Deployment) -> None:
+def test_a_mistake_in_a_list_does_not_move_the_places_of_its_other_entries(
+    deployment: Sample,
+) -> None:
     deployment.replace(A, "- queue://orders", "- queue://a/b\n    - {selector: x}\n    - queue://error")
     deployment.replace(A, "  - object: Customer\n", "  - object: a b\n    process: x\n  - object: Custmer\n")
     places = {problem.path: problem.line for problem in deployment.check()}
@@ -402,12 +404,12 @@ def test_a_mistake_in_a_list_does_not_move_the_places_of_its_other_entries(deplo
     assert "(line 10)" in found[0]
 
 
-def test_a_missing_section_brings_no_warning_about_what_it_lacks(deployment: Deployment) -> None:
+def test_a_missing_section_brings_no_warning_about_what_it_lacks(deployment: Sample) -> None:
     deployment.replace(A, "connector:\n", "conector:\n")
     assert [problem.path for problem in deployment.check()] == ["conector"]
 
 
-def test_a_format_of_one_attribute_that_an_object_lacks_is_a_warning(deployment: Deployment) -> None:
+def test_a_format_of_one_attribute_that_an_object_lacks_is_a_warning(deployment: Sample) -> None:
     rule = "Order_Create: {InputDestination: queue://orders, DataHandlerMimeType: "
     deployment.replace(R, f"{rule}text/xml", f"{rule}text/plain")
     (problem,) = [one for one in deployment.check() if "to hold a plain text" in str(one)]
@@ -416,14 +418,14 @@ def test_a_format_of_one_attribute_that_an_object_lacks_is_a_warning(deployment:
     assert "set the option 'attribute' of text/plain" in str(problem)
 
 
-def test_raw_quoting_of_response_selectors_is_a_warning_only(deployment: Deployment) -> None:
+def test_raw_quoting_of_response_selectors_is_a_warning_only(deployment: Sample) -> None:
     deployment.replace(A, "PollQuantity: 25", "response_selector_quoting: raw")
     (problem,) = deployment.check()
     assert problem.warning
     assert (problem.path, problem.line) == ("connector.response_selector_quoting", 11)
 
 
-def test_a_process_that_replies_may_have_a_format_of_its_own(deployment: Deployment) -> None:
+def test_a_process_that_replies_may_have_a_format_of_its_own(deployment: Sample) -> None:
     more = (
         "    process: processes:store_customer\n    reply: true\n    mime_type: text/xml\n    format: ANSWER"
     )
@@ -431,12 +433,12 @@ def test_a_process_that_replies_may_have_a_format_of_its_own(deployment: Deploym
     assert deployment.check() == []
 
 
-def test_late_replies_in_error_need_no_error_destination(deployment: Deployment) -> None:
+def test_late_replies_in_error_need_no_error_destination(deployment: Sample) -> None:
     deployment.replace(A, "  ErrorDestination: queue://error\n", "  late_replies: error\n")
     assert deployment.check() == []
 
 
-def test_two_processes_that_answer_the_same_request_are_a_warning(deployment: Deployment) -> None:
+def test_two_processes_that_answer_the_same_request_are_a_warning(deployment: Sample) -> None:
     """The first answers Create and Update, the second one everything that happens to a Customer."""
     process = "    process: processes:store_customer"
     deployment.replace(
@@ -448,7 +450,7 @@ def test_two_processes_that_answer_the_same_request_are_a_warning(deployment: De
     assert "Customer.Create is answered by the subscription in line 20 too" in problem.found
 
 
-def test_two_processes_that_answer_different_verbs_are_no_mistake(deployment: Deployment) -> None:
+def test_two_processes_that_answer_different_verbs_are_no_mistake(deployment: Sample) -> None:
     process = "    process: processes:store_customer"
     second = f"  - object: Customer\n    verbs: [Update]\n    name: second\n{process}\n    reply: true"
     deployment.replace(A, process, f"{process}\n    reply: true\n{second}")
@@ -456,13 +458,13 @@ def test_two_processes_that_answer_different_verbs_are_no_mistake(deployment: De
     assert deployment.check() == []
 
 
-def test_a_rule_may_name_the_reply_destination_of_the_connector(deployment: Deployment) -> None:
+def test_a_rule_may_name_the_reply_destination_of_the_connector(deployment: Sample) -> None:
     deployment.replace(A, "PollQuantity: 25", "ReplyToDestination: queue://replies")
     deployment.replace(R, "OutputDestination: queue://crm", "ResponseTimeout: 1, ReplyToDestination: replies")
     assert deployment.check() == []
 
 
-def test_replies_to_a_request_that_does_not_wait_may_be_events(deployment: Deployment) -> None:
+def test_replies_to_a_request_that_does_not_wait_may_be_events(deployment: Sample) -> None:
     deployment.replace(R, "OutputDestination: queue://crm", "ReplyToDestination: queue://orders")
     assert deployment.check() == []
 
@@ -482,9 +484,9 @@ OPTIONS = "DataHandlerConfigMO: MO_DataHandler_Default"
     ],
 )
 def test_options_of_a_handler_that_is_named_by_its_class_are_a_warning(
-    deployment: Deployment, of_connector: str, of_default: str, of_rule: str, path: str
+    deployment: Sample, of_connector: str, of_default: str, of_rule: str, path: str
 ) -> None:
-    deployment.files["handlers.py"] = HANDLERS
+    deployment.write("handlers.py", HANDLERS)
     deployment.replace(A, "DataHandlerMimeType: application/json", of_connector or "DefaultVerb: Update")
     if not of_connector:
         deployment.replace(A, "  DefaultVerb: Create\n", "")
@@ -513,9 +515,9 @@ def test_options_of_a_handler_that_is_named_by_its_class_are_a_warning(
 )
 @pytest.mark.parametrize("where", ["connector", "rules.Customer_Create", "Default"])
 def test_a_handler_class_that_certainly_lacks_a_method_is_a_mistake(
-    deployment: Deployment, source: str, missing: str, where: str
+    deployment: Sample, source: str, missing: str, where: str
 ) -> None:
-    deployment.files["handlers.py"] = source
+    deployment.write("handlers.py", source)
     file, old = {
         "connector": (A, "DataHandlerMimeType: application/json"),
         "rules.Customer_Create": (R, "InputFormat: CUST_IN"),
@@ -531,18 +533,18 @@ def test_a_handler_class_that_certainly_lacks_a_method_is_a_mistake(
         assert expected in str(problem)
 
 
-def test_options_that_some_handler_reads_are_none(deployment: Deployment) -> None:
-    deployment.files["handlers.py"] = HANDLERS
+def test_options_that_some_handler_reads_are_none(deployment: Sample) -> None:
+    deployment.write("handlers.py", HANDLERS)
     deployment.replace(A, "DataHandlerMimeType: application/json", CLASS)
     deployment.replace(R, "  DataHandlerMimeType: application/json\n", f"  {OPTIONS}\n")
     assert deployment.check() == []
 
 
-def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deployment: Deployment) -> None:
+def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deployment: Sample) -> None:
     imports = "import json, helper, requsts\nfrom xml.dom import minidom\nfrom nowhere.deep import x\n"
     conditional = "try:\n    import faster\nexcept ImportError:\n    faster = None\n"
-    deployment.files["helper.py"] = "import other_that_nobody_asks_for\n"
-    deployment.files["processes.py"] = imports + conditional + deployment.files["processes.py"]
+    deployment.write("helper.py", "import other_that_nobody_asks_for\n")
+    deployment.write("processes.py", imports + conditional + deployment.read("processes.py"))
     first, second = deployment.check()
     assert first.warning
     assert second.warning
@@ -553,7 +555,9 @@ def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deploymen
     assert deployment.check() == []
 
 
-def test_a_subscription_names_the_databases_that_are_missing_as_a_whole(deployment: Deployment) -> None:
+def test_a_subscription_names_the_databases_that_are_missing_as_a_whole(
+    deployment: Sample,
+) -> None:
     deployment.replace(A, 'databases:\n  shop: {url: "sqlite:///./shop.db"}\n', "")
     deployment.replace(A, P, P + "\n    transaction: shop")
     (problem,) = deployment.check()
@@ -565,13 +569,14 @@ def test_a_subscription_names_the_databases_that_are_missing_as_a_whole(deployme
 @pytest.mark.parametrize(
     "without", ["connector", "http", "metaobjects", "subscriptions", "spark", "databases"]
 )
-def test_a_missing_section_is_not_looked_up_in_another(deployment: Deployment, without: str) -> None:
+def test_a_missing_section_is_not_looked_up_in_another(deployment: Sample, without: str) -> None:
     """Keys of the missing section at the top are keys of the top, not of that section."""
-    text = deployment.files[A]
+    text = deployment.read(A)
     begin = text.index(f"{without}:") if f"{without}:" in text else len(text)
     end = text.find("\n\n", begin)
-    deployment.files[A] = (
-        text[:begin] + (text[end:] if end > 0 else "") + "\nPollStartTime: 06:00\ntokens: [x]\nverbs: [y]\n"
+    deployment.write(
+        A,
+        text[:begin] + (text[end:] if end > 0 else "") + "\nPollStartTime: 06:00\ntokens: [x]\nverbs: [y]\n",
     )
     found = {problem.path for problem in deployment.check() if problem.found == "unknown key"}
     assert {"PollStartTime", "tokens", "verbs"} <= found
@@ -582,9 +587,9 @@ def test_a_missing_section_is_not_looked_up_in_another(deployment: Deployment, w
     "name", ["queue", "json", "types", "pyspark", "yaml", "py4j", "pydantic", "connector"]
 )
 @pytest.mark.parametrize("form", ["{}.py", "{}/__init__.py"])
-def test_a_module_that_hides_another_is_a_mistake(deployment: Deployment, name: str, form: str) -> None:
+def test_a_module_that_hides_another_is_a_mistake(deployment: Sample, name: str, form: str) -> None:
     file = form.format(name)
-    deployment.files[file] = ""
+    deployment.write(file, "")
     (problem,) = deployment.check()
     shown = name if form.endswith("__init__.py") else file
     assert (problem.file, problem.line, problem.warning) == (shown, 1, False)
@@ -596,22 +601,23 @@ def test_a_module_that_hides_another_is_a_mistake(deployment: Deployment, name: 
 @pytest.mark.parametrize(
     "file", ["orders.py", "test_orders.py", "setup_orders.py", "not-a-module.py", "json/x.py"]
 )
-def test_a_module_that_hides_none_is_no_mistake(deployment: Deployment, file: str) -> None:
-    deployment.files[file] = ""
+def test_a_module_that_hides_none_is_no_mistake(deployment: Sample, file: str) -> None:
+    deployment.write(file, "")
     assert deployment.check() == []
 
 
-def test_a_shipped_file_hides_a_module_as_well(deployment: Deployment) -> None:
-    deployment.files["lib/queue.py"] = ""
+def test_a_shipped_file_hides_a_module_as_well(deployment: Sample) -> None:
+    deployment.write("lib/queue.py", "")
     deployment.replace(A, "  master: local[*]", "  ship: [processes.py, lib/queue.py]")
     (problem,) = deployment.check()
     assert str(problem).startswith("lib/queue.py:1:1: hides the module queue of Python")
 
 
 @pytest.mark.parametrize("verbs", ["[Create, Update, Retrieve]", "\n  - Create\n  - Update\n  - Retrieve"])
-def test_verbs_may_be_a_list(deployment: Deployment, verbs: str) -> None:
-    deployment.files["metaobjects/n.yaml"] = (
-        f"business_object: Listed\nverbs: {verbs}\nattributes: {{Id: {{type: String, key: true}}}}\n"
+def test_verbs_may_be_a_list(deployment: Sample, verbs: str) -> None:
+    deployment.write(
+        "metaobjects/n.yaml",
+        f"business_object: Listed\nverbs: {verbs}\nattributes: {{Id: {{type: String, key: true}}}}\n",
     )
     assert list(deployment.load().metaobjects.definitions["Listed"].verbs) == ["Create", "Update", "Retrieve"]
 
@@ -625,21 +631,24 @@ def test_verbs_may_be_a_list(deployment: Deployment, verbs: str) -> None:
         ("[Create, a b]", "'a b'"),
     ],
 )
-def test_a_list_of_other_things_is_refused(deployment: Deployment, verbs: str, found: str) -> None:
-    deployment.files["metaobjects/n.yaml"] = (
-        f"business_object: Listed\nverbs: {verbs}\nattributes: {{Id: {{type: String, key: true}}}}\n"
+def test_a_list_of_other_things_is_refused(deployment: Sample, verbs: str, found: str) -> None:
+    deployment.write(
+        "metaobjects/n.yaml",
+        f"business_object: Listed\nverbs: {verbs}\nattributes: {{Id: {{type: String, key: true}}}}\n",
     )
     (problem,) = deployment.check()
     assert found in str(problem)
     assert (problem.file, problem.line) == ("metaobjects/n.yaml", 2)
 
 
-def test_a_postgresql_url_without_a_driver_means_the_one_of_the_connector(deployment: Deployment) -> None:
+def test_a_postgresql_url_without_a_driver_means_the_one_of_the_connector(
+    deployment: Sample,
+) -> None:
     deployment.replace(A, 'url: "sqlite:///./shop.db"', "url: postgresql://u@h/d")
     assert deployment.load().databases[0].url == "postgresql+psycopg://u@h/d"
 
 
-def test_a_variable_that_is_no_utf_8_is_refused(deployment: Deployment) -> None:
+def test_a_variable_that_is_no_utf_8_is_refused(deployment: Sample) -> None:
     deployment.replace(A, "ApplicationName: demo", "ApplicationName: ${NAME}")
     (problem,) = deployment.check(NAME="a\udcff")
     assert (problem.path, problem.line) == ("connector.ApplicationName", 6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,27 +14,28 @@ from connector.businessobjects.instance import BusinessObject, finish
 from connector.errors import MalformedData, Problem
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTS = "metaobjects/objects.yaml"
 
 
-def found(deployment: Deployment, attributes: str, more: str = "") -> list[Problem]:
+def found(deployment: Sample, attributes: str, more: str = "") -> list[Problem]:
     """The problems of a deployment with one more business object, a Thing with the key Id."""
     key = "  Id: {type: String, key: true}\n"
     lines = "".join(f"  {line}\n" for line in attributes.splitlines())
-    deployment.files["metaobjects/thing.yaml"] = (
-        f"business_object: Thing\nverbs: {{Create: }}\nattributes:\n{key}{lines}{more}"
+    deployment.write(
+        "metaobjects/thing.yaml",
+        f"business_object: Thing\nverbs: {{Create: }}\nattributes:\n{key}{lines}{more}",
     )
     return deployment.check()
 
 
-def definitions(deployment: Deployment) -> Definitions:
+def definitions(deployment: Sample) -> Definitions:
     return deployment.load().metaobjects.definitions
 
 
-def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Deployment) -> None:
+def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Sample) -> None:
     attributes = (
         "Part: {Type: Part, Cardinality: N, Relationship: Containment, ContainedObjectVersion: 2.0.0}\n"
         "Name: {Type: String, IsRequired: true, IsRequiredServerBound: true, MaxLength: 9}\n"
@@ -89,7 +91,7 @@ def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Deploym
     ],
 )
 def test_what_means_nothing_in_a_definition_is_found(
-    deployment: Deployment, attribute: str, path: str | None, words: str, warning: bool
+    deployment: Sample, attribute: str, path: str | None, words: str, warning: bool
 ) -> None:
     more = "---\nbusiness_object: Part\nversion: 2.0.0\nattributes: {Id: {type: String, key: true}}\n"
     problems = found(deployment, attribute, more)
@@ -99,26 +101,28 @@ def test_what_means_nothing_in_a_definition_is_found(
         assert (problem.warning, problem.line) == (warning, 5)
 
 
-def test_a_version_that_the_child_does_not_say_is_compared_with_nothing(deployment: Deployment) -> None:
+def test_a_version_that_the_child_does_not_say_is_compared_with_nothing(
+    deployment: Sample,
+) -> None:
     more = "---\nbusiness_object: Part\nattributes: {Id: {type: String, key: true}}\n"
     assert found(deployment, "Part: {type: Part, contained_object_version: 7.0.0}", more) == []
 
 
-def test_an_object_without_a_key_is_a_warning(deployment: Deployment) -> None:
+def test_an_object_without_a_key_is_a_warning(deployment: Sample) -> None:
     (problem,) = found(deployment, "", "---\nbusiness_object: Part\nattributes: {Id: String}\n")
     assert problem.warning
     assert (problem.file, problem.line, problem.column) == ("metaobjects/thing.yaml", 6, 18)
     assert "Part has no key, expected key: true at the attributes that tell one Part from" in str(problem)
 
 
-def test_a_key_that_is_a_mistake_is_a_key_all_the_same(deployment: Deployment) -> None:
+def test_a_key_that_is_a_mistake_is_a_key_all_the_same(deployment: Sample) -> None:
     (problem,) = found(
         deployment, "", "---\nbusiness_object: Part\nattributes: {Id: {type: String, key: on}}\n"
     )
     assert problem.path == "Part.attributes.Id.key"
 
 
-def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Deployment) -> None:
+def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Sample) -> None:
     """CustomerMeta and CustomerProperties of the deployment have none."""
     assert found(deployment, "") == []
     (problem,) = found(deployment, "Inside: CustomerMeta")
@@ -128,14 +132,14 @@ def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Depl
     assert [problem.path for problem in found(deployment, "")] == ["CustomerProperties.business_object"]
 
 
-def test_a_default_in_a_meta_object_is_a_warning(deployment: Deployment) -> None:
+def test_a_default_in_a_meta_object_is_a_warning(deployment: Sample) -> None:
     deployment.replace(OBJECTS, "MessageID: String", "MessageID: {type: String, required: true, default: x}")
     (problem,) = deployment.check()
     assert (problem.path, problem.warning) == ("CustomerMeta.attributes.MessageID.default", True)
     assert "a default in a meta-object is never used" in problem.found
 
 
-def test_defaults_stand_in_for_what_is_required_only(deployment: Deployment) -> None:
+def test_defaults_stand_in_for_what_is_required_only(deployment: Sample) -> None:
     found(
         deployment,
         "Limit: {type: Double, required: true, default: 2}\n"
@@ -148,7 +152,7 @@ def test_defaults_stand_in_for_what_is_required_only(deployment: Deployment) -> 
     assert bo.as_dict() == {"Limit": 2.0, "Count": ""}
 
 
-def test_the_default_cxignore_is_none(deployment: Deployment) -> None:
+def test_the_default_cxignore_is_none(deployment: Sample) -> None:
     assert found(deployment, "Area: {type: Integer, required: true, default: CxIgnore}") == []
     with pytest.raises(MalformedData, match="Area: required, but not set"):
         finish(BusinessObject(definitions(deployment), "Thing", "Create"), use_defaults=True)
@@ -178,7 +182,7 @@ def test_the_default_cxignore_is_none(deployment: Deployment) -> None:
     ],
 )
 def test_a_ciphertext_where_its_value_would_be_seen_is_a_mistake(
-    deployment: Deployment, old: str, new: str, path: str, words: str
+    deployment: Sample, old: str, new: str, path: str, words: str
 ) -> None:
     deployment.replace(OBJECTS, "  Name: String\n", "  Name: String\n  Pin: Ciphertext\n")
     deployment.replace(OBJECTS, old, new)
@@ -187,12 +191,12 @@ def test_a_ciphertext_where_its_value_would_be_seen_is_a_mistake(
     assert words in str(problem)
 
 
-def test_a_ciphertext_that_is_a_property_of_messages_is_none(deployment: Deployment) -> None:
+def test_a_ciphertext_that_is_a_property_of_messages_is_none(deployment: Sample) -> None:
     deployment.replace(OBJECTS, "Region: {type: String,", "Region: {type: Ciphertext,")
     assert deployment.check() == []
 
 
-def test_no_default_of_a_ciphertext_is_shown(deployment: Deployment) -> None:
+def test_no_default_of_a_ciphertext_is_shown(deployment: Sample) -> None:
     (problem,) = found(deployment, "Pin: {type: Ciphertext, required: true, max_length: 2, default: hush}")
     assert "hush" not in str(problem)
     found(deployment, "Pin: {type: Ciphertext, required: true, default: hush}")
@@ -205,14 +209,13 @@ SHIPPED = [*ROOT.glob("metaobjects/*.yaml"), *ROOT.glob("examples/*/metaobjects/
 
 @pytest.mark.parametrize("source", [*PAGES, *SHIPPED], ids=lambda source: str(source.relative_to(ROOT)))
 def test_every_definition_that_is_shown_or_shipped_has_a_key_and_no_dead_default(
-    deployment: Deployment, source: Path
+    deployment: Sample, source: Path
 ) -> None:
     text = source.read_text("utf-8")
     blocks = re.findall(r"^ *```yaml.*?\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
     parts = [text] if source.suffix == ".yaml" else blocks
     for part in (part for part in parts if re.search("^business_object:", part, re.MULTILINE)):
-        for name in [name for name in deployment.files if name.startswith("metaobjects/")]:
-            del deployment.files[name]
-        deployment.files["metaobjects/shown.yaml"] = part
+        shutil.rmtree(deployment.directory / "metaobjects")
+        deployment.write("metaobjects/shown.yaml", part)
         warnings = [str(problem) for problem in deployment.check() if problem.warning]
         assert [one for one in warnings if "has no key" in one or "is never used" in one] == []

@@ -11,21 +11,21 @@ from connector.config.resolved import as_document, as_yaml
 from connector.declare.masking import MASK
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 A = "adapter.yaml"
 TOKEN = "0123456789abcdefghij"
 
 
-def add(deployment: Deployment, section: str) -> None:
-    deployment.files[A] += f"\n{section}\n"
+def add(deployment: Sample, section: str) -> None:
+    deployment.write(A, deployment.read(A) + f"\n{section}\n")
 
 
-def test_without_the_section_there_is_no_server(deployment: Deployment) -> None:
+def test_without_the_section_there_is_no_server(deployment: Sample) -> None:
     assert deployment.load().http is None
 
 
-def test_an_empty_section_is_a_server_of_this_machine_alone(deployment: Deployment) -> None:
+def test_an_empty_section_is_a_server_of_this_machine_alone(deployment: Sample) -> None:
     add(deployment, "http: {}")
     http = deployment.load().http
     assert http is not None
@@ -43,7 +43,7 @@ def test_an_empty_section_is_a_server_of_this_machine_alone(deployment: Deployme
         ("orders.example.com:65535", "orders.example.com", 65535),
     ],
 )
-def test_an_address_is_a_host_and_a_port(deployment: Deployment, text: str, host: str, port: int) -> None:
+def test_an_address_is_a_host_and_a_port(deployment: Sample, text: str, host: str, port: int) -> None:
     add(deployment, f"http:\n  listen: {text}\n  tokens: {TOKEN}")
     http = deployment.load().http
     assert http is not None
@@ -71,7 +71,7 @@ def test_loopback_is_what_only_this_machine_reaches(host: str, loopback: bool) -
     assert is_loopback(host) is loopback
 
 
-def test_tokens_are_never_shown(deployment: Deployment) -> None:
+def test_tokens_are_never_shown(deployment: Sample) -> None:
     other = "another-token-of-some-length"
     add(deployment, f'http: {{tokens: ["${{TOKEN}}", {other}]}}')
     configuration = deployment.load(TOKEN=TOKEN)
@@ -84,14 +84,14 @@ def test_tokens_are_never_shown(deployment: Deployment) -> None:
 
 
 @pytest.mark.parametrize("bad", ["two words", 'quo"te', "umlaut-ä", "a=b"])
-def test_a_mistake_in_a_token_does_not_show_it(deployment: Deployment, bad: str) -> None:
+def test_a_mistake_in_a_token_does_not_show_it(deployment: Sample, bad: str) -> None:
     add(deployment, "http:\n  tokens: ['${TOKEN}']")
     problems = deployment.check(TOKEN=bad)
     assert [problem.path for problem in problems] == ["http.tokens[0]"]
     assert bad not in str(problems[0])
 
 
-def test_a_token_that_can_be_guessed_is_a_warning(deployment: Deployment) -> None:
+def test_a_token_that_can_be_guessed_is_a_warning(deployment: Sample) -> None:
     add(deployment, "http: {tokens: [secret]}")
     (problem,) = deployment.check()
     assert problem.warning
@@ -99,7 +99,7 @@ def test_a_token_that_can_be_guessed_is_a_warning(deployment: Deployment) -> Non
     assert "'secret'" not in str(problem)
 
 
-def test_a_variable_that_is_not_set_is_one_mistake(deployment: Deployment) -> None:
+def test_a_variable_that_is_not_set_is_one_mistake(deployment: Sample) -> None:
     add(deployment, "http:\n  tokens:\n    - ${TOKEN}")
     (problem,) = deployment.check()
     assert "TOKEN is not set" in str(problem)

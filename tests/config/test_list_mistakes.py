@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 A = "adapter.yaml"
 OBJECTS = "metaobjects/objects.yaml"
@@ -16,22 +16,23 @@ ORDER = "attributes:\n  Id: {type: String, key: true}\n"
 
 
 @pytest.fixture
-def with_list(deployment: Deployment) -> Deployment:
-    deployment.files[OBJECTS] = deployment.files[OBJECTS].replace(
-        ORDER, f"{ORDER}  Note: {{type: String, cardinality: n}}\n  Total: Double\n"
+def with_list(deployment: Sample) -> Sample:
+    deployment.write(
+        OBJECTS,
+        deployment.read(OBJECTS).replace(
+            ORDER, f"{ORDER}  Note: {{type: String, cardinality: n}}\n  Total: Double\n"
+        ),
     )
     return deployment
 
 
-def test_a_list_of_values_is_no_mistake(with_list: Deployment) -> None:
+def test_a_list_of_values_is_no_mistake(with_list: Sample) -> None:
     assert with_list.check() == []
 
 
 @pytest.mark.parametrize("mime_type", ["text/plain", "application/octet-stream"])
 @pytest.mark.parametrize("place", ["rule", "Default", "connector"])
-def test_a_body_that_is_one_attribute_cannot_be_a_list(
-    with_list: Deployment, mime_type: str, place: str
-) -> None:
+def test_a_body_that_is_one_attribute_cannot_be_a_list(with_list: Sample, mime_type: str, place: str) -> None:
     with_list.replace(RULES, "  text/xml: {", f"  {mime_type}: {{attribute: Note}}\n  text/xml: {{")
     with_list.replace(RULES, "queue://orders, DataHandlerMimeType: text/xml}", "queue://orders}")
     if place == "rule":
@@ -47,7 +48,7 @@ def test_a_body_that_is_one_attribute_cannot_be_a_list(
     assert not found[0].warning
 
 
-def test_a_message_that_is_one_attribute_cannot_be_a_list(with_list: Deployment) -> None:
+def test_a_message_that_is_one_attribute_cannot_be_a_list(with_list: Sample) -> None:
     with_list.replace(RULES, "  text/xml: {", "  text/plain: {attribute: Note}\n  text/xml: {")
     with_list.replace(A, "mime_type: text/xml", "mime_type: text/plain")
     (problem,) = with_list.check()
@@ -73,9 +74,7 @@ TABLE = "destination: queue://erp-orders\n    mime_type: text/xml"
         ),
     ],
 )
-def test_no_column_of_a_table_holds_a_list(
-    with_list: Deployment, columns: str, path: str, found: str
-) -> None:
+def test_no_column_of_a_table_holds_a_list(with_list: Sample, columns: str, path: str, found: str) -> None:
     with_list.replace(A, TABLE, f"table: shop.orders\n    {columns}")
     (problem,) = with_list.check()
     assert problem.path == path
@@ -84,12 +83,12 @@ def test_no_column_of_a_table_holds_a_list(
 
 
 @pytest.mark.parametrize("expression", ["Note[0]", "join(', ', Note)", "length(Note)"])
-def test_a_column_may_have_an_expression_on_a_list(with_list: Deployment, expression: str) -> None:
+def test_a_column_may_have_an_expression_on_a_list(with_list: Sample, expression: str) -> None:
     with_list.replace(A, TABLE, f'table: shop.orders\n    columns: {{id: Id, note: "{expression}"}}')
     assert with_list.check() == []
 
 
-def test_no_table_of_children_holds_a_list(with_list: Deployment) -> None:
+def test_no_table_of_children_holds_a_list(with_list: Sample) -> None:
     with_list.replace(OBJECTS, "  Total: Double", "  Total: Double\n  Line: {type: Line, cardinality: n}")
     attributes = "{Item: {type: String, key: true}, Tag: {type: String, cardinality: n}}"
     line = f"business_object: Line\nattributes: {attributes}"

@@ -9,7 +9,7 @@ import pytest
 from connector.errors import Problem
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 OBJECTS = "metaobjects/objects.yaml"
 RULES = "metaobjects/rules.yaml"
@@ -35,7 +35,7 @@ RULES = "metaobjects/rules.yaml"
 )
 @pytest.mark.parametrize("level", ["Default", "rules.Order_Create"])
 def test_a_property_of_a_rule_that_no_request_can_have_is_found_with_its_place(
-    deployment: Deployment, level: str, said: str, words: str
+    deployment: Sample, level: str, said: str, words: str
 ) -> None:
     name = said.partition(":")[0]
     if level == "Default":
@@ -44,9 +44,9 @@ def test_a_property_of_a_rule_that_no_request_can_have_is_found_with_its_place(
         deployment.replace(
             RULES, "{InputDestination: queue://orders", f"{{{said}, InputDestination: queue://orders"
         )
-    text = deployment.files[RULES]
+    text = deployment.read(RULES)
     before = text[: text.index("§")]
-    deployment.files[RULES] = text.replace("§", "")
+    deployment.write(RULES, text.replace("§", ""))
     (problem,) = deployment.check()
     assert (problem.file, problem.line) == (RULES, before.count("\n") + 1)
     assert problem.column == len(before) - before.rfind("\n")
@@ -72,7 +72,7 @@ def test_a_property_of_a_rule_that_no_request_can_have_is_found_with_its_place(
         "OutputDestination: topic://prices",
     ],
 )
-def test_every_usual_spelling_of_a_property_is_none(deployment: Deployment, said: str) -> None:
+def test_every_usual_spelling_of_a_property_is_none(deployment: Sample, said: str) -> None:
     deployment.replace(RULES, "Default:\n", f"Default:\n  {said}\n")
     assert deployment.check() == []
 
@@ -129,7 +129,7 @@ REGION = 'Region: {type: String, app_specific_info: "name=region;type=String"}'
     ],
 )
 def test_an_attribute_of_a_dynamic_meta_object_that_cannot_be_read_is_a_mistake(
-    deployment: Deployment, old: str, new: str, path: str, words: str
+    deployment: Sample, old: str, new: str, path: str, words: str
 ) -> None:
     (problem,) = _checked(deployment, old, new)
     assert problem.path == path
@@ -161,7 +161,7 @@ def test_an_attribute_of_a_dynamic_meta_object_that_cannot_be_read_is_a_mistake(
     ],
 )
 def test_what_events_may_read_but_no_request_can_say_is_a_warning(
-    deployment: Deployment, old: str, new: str, path: str, words: str
+    deployment: Sample, old: str, new: str, path: str, words: str
 ) -> None:
     (problem,) = _checked(deployment, old, new)
     assert problem.path == path
@@ -172,19 +172,19 @@ def test_what_events_may_read_but_no_request_can_say_is_a_warning(
 @pytest.mark.parametrize(
     "said", ["Mine: String", "ResponseTimeout: Integer", "Priority: String", "TimeoutFatal: Boolean"]
 )
-def test_attributes_that_can_be_read_are_no_mistake(deployment: Deployment, said: str) -> None:
+def test_attributes_that_can_be_read_are_no_mistake(deployment: Sample, said: str) -> None:
     deployment.replace(OBJECTS, META, said)
     assert deployment.check() == []
 
 
-def test_a_property_that_only_providers_set_may_be_read(deployment: Deployment) -> None:
+def test_a_property_that_only_providers_set_may_be_read(deployment: Sample) -> None:
     deployment.replace(
         OBJECTS, REGION, "Count: {type: Integer, app_specific_info: name=JMSXDeliveryCount;type=Int}"
     )
     assert deployment.check() == []
 
 
-def test_a_dynamic_meta_object_of_two_objects_has_its_mistakes_once(deployment: Deployment) -> None:
+def test_a_dynamic_meta_object_of_two_objects_has_its_mistakes_once(deployment: Sample) -> None:
     deployment.replace(OBJECTS, META, "Priority: Boolean")
     deployment.replace(
         OBJECTS,
@@ -196,12 +196,12 @@ def test_a_dynamic_meta_object_of_two_objects_has_its_mistakes_once(deployment: 
     assert [problem.path for problem in deployment.check()] == ["CustomerMeta.attributes.Priority"]
 
 
-def _checked(deployment: Deployment, old: str, new: str) -> list[Problem]:
+def _checked(deployment: Sample, old: str, new: str) -> list[Problem]:
     """What ``check`` finds, at the place of the ``§``."""
     deployment.replace(OBJECTS, old, new)
-    text = deployment.files[OBJECTS]
+    text = deployment.read(OBJECTS)
     before = text[: text.index("§")]
-    deployment.files[OBJECTS] = text.replace("§", "")
+    deployment.write(OBJECTS, text.replace("§", ""))
     problems = deployment.check()
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     assert [(p.file, p.line, p.column) for p in problems] == [(OBJECTS, line, column)]

@@ -18,7 +18,7 @@ from connector.workbench.cases import read_cases
 from connector.workbench.metaobject_text import scalar
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 NULLS = ("null", "Null", "NULL", "~")
 SOURCE = Path(__file__).parent / "deployment"
@@ -60,12 +60,12 @@ PLACES = [
 
 @pytest.mark.parametrize(("file", "line", "column", "old"), PLACES)
 def test_a_null_at_any_place_is_the_same_as_nothing(
-    deployment: Deployment, file: str, line: int, column: int, old: str
+    deployment: Sample, file: str, line: int, column: int, old: str
 ) -> None:
-    source = deployment.files[file]
+    source = deployment.read(file)
 
     def said(new: str) -> list[Problem]:
-        deployment.files[file] = replaced(source, line, column, old, new)
+        deployment.write(file, replaced(source, line, column, old, new))
         return deployment.check()
 
     # In a flow list nothing is no entry, so an empty text in quotes stands for it.
@@ -77,10 +77,11 @@ def test_a_null_at_any_place_is_the_same_as_nothing(
 
 
 @pytest.mark.parametrize("null", NULLS)
-def test_a_verb_may_have_a_null_as_json_and_yaml_writers_say_it(deployment: Deployment, null: str) -> None:
-    deployment.files["metaobjects/n.yaml"] = (
+def test_a_verb_may_have_a_null_as_json_and_yaml_writers_say_it(deployment: Sample, null: str) -> None:
+    deployment.write(
+        "metaobjects/n.yaml",
         f"business_object: Nulled\nverbs: {{Create: {null}}}\n"
-        f"attributes: {{Id: {{type: String, key: true, default: {null}, max_length: {null}}}}}\n"
+        f"attributes: {{Id: {{type: String, key: true, default: {null}, max_length: {null}}}}}\n",
     )
     definition = deployment.load().metaobjects.definitions["Nulled"]
     assert list(definition.verbs) == ["Create"]
@@ -88,24 +89,26 @@ def test_a_verb_may_have_a_null_as_json_and_yaml_writers_say_it(deployment: Depl
 
 
 @pytest.mark.parametrize("null", NULLS)
-def test_a_null_in_quotes_is_a_text(deployment: Deployment, null: str) -> None:
-    deployment.files["metaobjects/n.yaml"] = (
+def test_a_null_in_quotes_is_a_text(deployment: Sample, null: str) -> None:
+    deployment.write(
+        "metaobjects/n.yaml",
         "business_object: Nulled\nverbs: {Create: }\n"
-        f'attributes: {{Id: {{type: String, key: true, default: "{null}"}}}}\n'
+        f'attributes: {{Id: {{type: String, key: true, default: "{null}"}}}}\n',
     )
     definition = deployment.load().metaobjects.definitions["Nulled"]
     assert definition.attributes["Id"].default == null
 
 
-def test_a_null_as_a_key_is_a_name(deployment: Deployment) -> None:
-    deployment.files["metaobjects/n.yaml"] = (
-        "business_object: Nulled\nverbs: {Null: }\nattributes: {null: {type: String, key: true}}\n"
+def test_a_null_as_a_key_is_a_name(deployment: Sample) -> None:
+    deployment.write(
+        "metaobjects/n.yaml",
+        "business_object: Nulled\nverbs: {Null: }\nattributes: {null: {type: String, key: true}}\n",
     )
     definition = deployment.load().metaobjects.definitions["Nulled"]
     assert (list(definition.verbs), list(definition.attributes)) == (["Null"], ["null"])
 
 
-def test_a_null_from_the_environment_is_a_text(deployment: Deployment) -> None:
+def test_a_null_from_the_environment_is_a_text(deployment: Sample) -> None:
     deployment.replace("adapter.yaml", "ApplicationName: demo", "ApplicationName: ${NAME}")
     assert deployment.load(NAME="null").connector.application_name == "null"
 

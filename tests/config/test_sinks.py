@@ -17,7 +17,7 @@ from connector.errors import ConfigurationError, Problem
 from tests.distribution import install
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 Install = Callable[..., None]
 
@@ -104,9 +104,7 @@ def test_the_shipped_sinks_are_announced_like_any_other() -> None:
     assert set(SINKS.names) == {"process", "destination", "table"}
 
 
-def test_a_subscription_names_an_installed_sink_by_its_key(
-    deployment: Deployment, installed: Install
-) -> None:
+def test_a_subscription_names_an_installed_sink_by_its_key(deployment: Sample, installed: Install) -> None:
     installed()
     deployment.replace(A, P, "    store: {table: customers}\n    level: high\n    retries: 2")
     assert deployment.check() == []
@@ -137,7 +135,7 @@ def test_schema_and_reference_have_its_keys(installed: Install) -> None:
     ],
 )
 def test_an_unknown_key_that_resembles_a_sink_is_asked_about_and_is_the_only_problem(
-    deployment: Deployment, installed: Install, key: str, nearest: str, expected: str
+    deployment: Sample, installed: Install, key: str, nearest: str, expected: str
 ) -> None:
     installed()
     deployment.replace(A, P, f"    {key}")
@@ -150,7 +148,7 @@ def test_an_unknown_key_that_resembles_a_sink_is_asked_about_and_is_the_only_pro
     assert (problem.found, problem.expected, problem.nearest) == ("unknown key", expected, nearest)
 
 
-def test_a_misspelt_sink_hides_no_other_mistake(deployment: Deployment) -> None:
+def test_a_misspelt_sink_hides_no_other_mistake(deployment: Sample) -> None:
     deployment.replace(A, P, "    destinaton: queue://a/b\n    verbs: Creat\n    timeout: 5")
     deployment.replace(A, "    verbs: [Create, Update]\n", "")
     assert [(problem.path, problem.line) for problem in deployment.check()] == [
@@ -160,7 +158,7 @@ def test_a_misspelt_sink_hides_no_other_mistake(deployment: Deployment) -> None:
     ]
 
 
-def test_a_misspelt_key_that_no_sink_resembles_leaves_the_sink_missing(deployment: Deployment) -> None:
+def test_a_misspelt_key_that_no_sink_resembles_leaves_the_sink_missing(deployment: Sample) -> None:
     deployment.replace(A, P, "    timeuot: 5s")
     unknown, missing = sorted(deployment.check(), key=lambda problem: problem.found, reverse=True)
     assert (unknown.path, unknown.nearest) == ("subscriptions[0].timeuot", "timeout")
@@ -168,7 +166,7 @@ def test_a_misspelt_key_that_no_sink_resembles_leaves_the_sink_missing(deploymen
 
 
 def test_a_subscription_without_a_sink_is_told_which_there_are(
-    deployment: Deployment, installed: Install
+    deployment: Sample, installed: Install
 ) -> None:
     installed()
     deployment.replace(A, f"{P}\n", "")
@@ -179,7 +177,7 @@ def test_a_subscription_without_a_sink_is_told_which_there_are(
     )
 
 
-def test_a_subscription_with_three_sinks_is_one_problem(deployment: Deployment, installed: Install) -> None:
+def test_a_subscription_with_three_sinks_is_one_problem(deployment: Sample, installed: Install) -> None:
     installed()
     deployment.replace(A, P, f"{P}\n    destination: queue://x\n    store: {{table: t}}\n    level: high")
     problem = the_only(deployment.check())
@@ -187,7 +185,7 @@ def test_a_subscription_with_three_sinks_is_one_problem(deployment: Deployment, 
     assert problem.found == "a process, a destination and a store"
 
 
-def test_a_key_of_another_sink_is_said_to_be_one(deployment: Deployment, installed: Install) -> None:
+def test_a_key_of_another_sink_is_said_to_be_one(deployment: Sample, installed: Install) -> None:
     installed()
     deployment.replace(A, P, f"{P}\n    level: high")
     problem = the_only(deployment.check())
@@ -220,7 +218,13 @@ def test_a_key_of_another_sink_is_said_to_be_one(deployment: Deployment, install
     ],
 )
 def test_a_mistake_in_its_keys_is_found_where_it_stands(
-    deployment: Deployment, installed: Install, entry: str, path: str, line: int, column: int, words: str
+    deployment: Sample,
+    installed: Install,
+    entry: str,
+    path: str,
+    line: int,
+    column: int,
+    words: str,
 ) -> None:
     installed()
     deployment.replace(A, P, f"    {entry}")
@@ -229,7 +233,7 @@ def test_a_mistake_in_its_keys_is_found_where_it_stands(
     assert words in str(problem)
 
 
-def test_a_warning_of_its_check_is_one(deployment: Deployment, installed: Install) -> None:
+def test_a_warning_of_its_check_is_one(deployment: Sample, installed: Install) -> None:
     installed()
     deployment.replace(A, P, "    store: {table: t}\n    level: odd")
     problem = the_only(deployment.check())
@@ -237,7 +241,7 @@ def test_a_warning_of_its_check_is_one(deployment: Deployment, installed: Instal
     assert deployment.load().subscriptions
 
 
-def test_a_wrong_sink_does_not_hide_a_wrong_object(deployment: Deployment) -> None:
+def test_a_wrong_sink_does_not_hide_a_wrong_object(deployment: Sample) -> None:
     deployment.replace(
         A, f"- object: Customer\n    verbs: [Create, Update]\n{P}", f"- object: Custmer\n{P[:13]} ''"
     )
@@ -268,7 +272,7 @@ def test_a_wrong_sink_does_not_hide_a_wrong_object(deployment: Deployment) -> No
     ],
 )
 def test_an_installed_sink_that_cannot_be_used_says_which_and_why(
-    deployment: Deployment, installed: Install, reference: str, source: str, words: str
+    deployment: Sample, installed: Install, reference: str, source: str, words: str
 ) -> None:
     installed({"store": reference}, source)
     assert deployment.check() == []  # who does not use it is not troubled
@@ -280,9 +284,7 @@ def test_an_installed_sink_that_cannot_be_used_says_which_and_why(
         json_schema()
 
 
-def test_two_distributions_with_one_sink_are_refused_by_name(
-    deployment: Deployment, installed: Install
-) -> None:
+def test_two_distributions_with_one_sink_are_refused_by_name(deployment: Sample, installed: Install) -> None:
     installed()
     installed(module="their_shop")
     deployment.replace(A, P, "    store: {table: t}")
@@ -292,7 +294,7 @@ def test_two_distributions_with_one_sink_are_refused_by_name(
     )
 
 
-def test_a_called_sink_is_no_sink_of_managed_events(deployment: Deployment, installed: Install) -> None:
+def test_a_called_sink_is_no_sink_of_managed_events(deployment: Sample, installed: Install) -> None:
     installed()
     deployment.replace(A, P, "    store: {table: t}")
     deployment.replace(A, "PollQuantity: 25", "ContainerManagedEvents: JMS")
@@ -300,16 +302,16 @@ def test_a_called_sink_is_no_sink_of_managed_events(deployment: Deployment, inst
     assert (problem.path, problem.found) == ("subscriptions[0].store", "a store under ContainerManagedEvents")
 
 
-def test_a_variable_that_is_not_set_is_the_only_problem(deployment: Deployment) -> None:
+def test_a_variable_that_is_not_set_is_the_only_problem(deployment: Sample) -> None:
     deployment.replace(A, P, "    process: ${NOWHERE}")
     assert "NOWHERE" in str(the_only(deployment.check()))
 
 
-def test_a_variable_that_says_nothing_is_no_sink(deployment: Deployment) -> None:
+def test_a_variable_that_says_nothing_is_no_sink(deployment: Sample) -> None:
     deployment.replace(A, P, "    process: ${NOWHERE:}")
     assert the_only(deployment.check()).found == "neither destination nor process nor table"
 
 
-def test_a_key_with_nothing_behind_it_is_no_second_sink(deployment: Deployment) -> None:
+def test_a_key_with_nothing_behind_it_is_no_second_sink(deployment: Sample) -> None:
     deployment.replace(A, P, f"{P}\n    destination:")
     assert deployment.check() == []

@@ -10,10 +10,10 @@ from connector.errors import Problem
 from connector.spark.settings import known_settings, misspelt_setting
 
 if TYPE_CHECKING:
-    from conftest import Deployment
+    from conftest import Sample
 
 
-def found(deployment: Deployment, master: str = "local[2]", **conf: str) -> list[Problem]:
+def found(deployment: Sample, master: str = "local[2]", **conf: str) -> list[Problem]:
     """The problems of a deployment with this master and these settings (``__`` for a dot)."""
     written = "".join(f"    {key}: {value}\n" for key, value in conf.items())
     text = f'  master: "{master}"\n' + (f"  conf:\n{written}" if written else "")
@@ -48,7 +48,7 @@ def found(deployment: Deployment, master: str = "local[2]", **conf: str) -> list
         ("spark://a:7077,b", "a port is missing"),
     ],
 )
-def test_a_master_that_run_refuses_is_a_mistake(deployment: Deployment, master: str, words: str) -> None:
+def test_a_master_that_run_refuses_is_a_mistake(deployment: Sample, master: str, words: str) -> None:
     (problem,) = found(deployment, master)
     assert (problem.path, problem.line, problem.warning) == ("spark.master", 30, False)
     assert words in str(problem)
@@ -69,7 +69,7 @@ def test_a_master_that_run_refuses_is_a_mistake(deployment: Deployment, master: 
         "k8s://api.example.com/cluster",
     ],
 )
-def test_a_master_that_run_takes_is_none(deployment: Deployment, master: str) -> None:
+def test_a_master_that_run_takes_is_none(deployment: Sample, master: str) -> None:
     assert found(deployment, master) == []
 
 
@@ -86,7 +86,7 @@ def test_a_master_that_run_takes_is_none(deployment: Deployment, master: str) ->
     ],
 )
 def test_a_setting_a_letter_or_two_from_one_that_spark_knows_is_a_mistake(
-    deployment: Deployment, key: str, near: str
+    deployment: Sample, key: str, near: str
 ) -> None:
     (problem,) = found(deployment, **{key: "1"})
     assert (problem.path, problem.line, problem.column) == (f"spark.conf.{key}", 32, 5)
@@ -106,7 +106,7 @@ def test_a_setting_a_letter_or_two_from_one_that_spark_knows_is_a_mistake(
         "spark.kubernetes.driver.label.a",
     ],
 )
-def test_another_setting_that_spark_does_not_know_is_none(deployment: Deployment, key: str) -> None:
+def test_another_setting_that_spark_does_not_know_is_none(deployment: Sample, key: str) -> None:
     assert found(deployment, **{key: "x"}) == []
 
 
@@ -121,7 +121,7 @@ def test_another_setting_that_spark_does_not_know_is_none(deployment: Deployment
     ],
 )
 def test_a_value_that_spark_cannot_read_is_a_mistake(
-    deployment: Deployment, key: str, value: str, words: str
+    deployment: Sample, key: str, value: str, words: str
 ) -> None:
     (problem,) = found(deployment, **{key: value})
     assert (problem.path, problem.line, problem.column) == (f"spark.conf.{key}", 32, 7 + len(key))
@@ -146,7 +146,7 @@ def test_a_value_that_spark_cannot_read_is_a_mistake(
         ("spark.driver.maxResultSize", '"$${spark.driver.memory}"'),
     ],
 )
-def test_a_value_that_spark_can_read_is_none(deployment: Deployment, key: str, value: str) -> None:
+def test_a_value_that_spark_can_read_is_none(deployment: Sample, key: str, value: str) -> None:
     assert found(deployment, **{key: value}) == []
 
 
@@ -165,7 +165,7 @@ def test_a_value_that_spark_can_read_is_none(deployment: Deployment, key: str, v
     ],
 )
 def test_what_spark_refuses_at_its_start_is_a_mistake(
-    deployment: Deployment, conf: dict[str, str], path: str, words: str
+    deployment: Sample, conf: dict[str, str], path: str, words: str
 ) -> None:
     (problem,) = found(deployment, **conf)
     assert problem.path == f"spark.conf.{path}"
@@ -173,7 +173,7 @@ def test_what_spark_refuses_at_its_start_is_a_mistake(
     assert not problem.warning
 
 
-def test_what_spark_takes_at_its_start_is_none(deployment: Deployment) -> None:
+def test_what_spark_takes_at_its_start_is_none(deployment: Sample) -> None:
     conf = {
         "spark.files": "processes.py,hdfs://host/file,*.txt",
         "spark.task.cpus": "2",
@@ -189,24 +189,24 @@ def test_what_spark_takes_at_its_start_is_none(deployment: Deployment) -> None:
 
 
 @pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.executor.defaultJavaOptions"])
-def test_options_of_java_that_cannot_be_split_are_a_mistake(deployment: Deployment, key: str) -> None:
+def test_options_of_java_that_cannot_be_split_are_a_mistake(deployment: Sample, key: str) -> None:
     (problem,) = found(deployment, **{key: '-Da="b'})
     assert problem.path == f"spark.conf.{key}"
     assert "no closing quotation" in str(problem)
 
 
-def test_options_that_java_takes_are_none(deployment: Deployment) -> None:
+def test_options_that_java_takes_are_none(deployment: Sample) -> None:
     options = "--add-opens java.base/java.lang=ALL-UNNAMED -Xmx1g -Da='b c'"
     assert found(deployment, **{"spark.driver.extraJavaOptions": options}) == []
 
 
-def test_a_password_among_options_that_cannot_be_split_is_not_shown(deployment: Deployment) -> None:
+def test_a_password_among_options_that_cannot_be_split_is_not_shown(deployment: Sample) -> None:
     options = '"-Djavax.net.ssl.keyStorePassword=\'hush hush"'
     (problem,) = found(deployment, **{"spark.driver.extraJavaOptions": options})
     assert "hush" not in str(problem)
 
 
-def test_a_python_that_is_not_on_the_path_is_a_mistake(deployment: Deployment) -> None:
+def test_a_python_that_is_not_on_the_path_is_a_mistake(deployment: Sample) -> None:
     deployment.replace("adapter.yaml", "  master: local[*]\n", "  python: python9.99\n")
     (problem,) = deployment.check()
     assert (problem.path, problem.line) == ("spark.python", 30)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -121,12 +120,3 @@ def broken(receiver_id: str = "broken") -> Recorder:
 
 def texts(messages: list[Message]) -> list[str]:
     return [message.body.decode() for message in messages]
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def until_past(expiration: int) -> None:
-    while now_ms() <= expiration:
-        time.sleep(0.005)

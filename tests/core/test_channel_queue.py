@@ -18,11 +18,10 @@ from tests.core.channel_world import (
     World,
     a_world,
     broken,
-    now_ms,
     refusing,
     texts,
-    until_past,
 )
+from tests.waiting import now_ms, until_past
 
 NOBODIES = [None, broken, refusing, lambda: Recorder("unwilling", wanted=lambda reference: False)]
 """Ways to have nobody who takes a message."""

@@ -12,11 +12,10 @@ from tests.core.channel_world import (
     Recorder,
     World,
     broken,
-    now_ms,
     refusing,
     texts,
-    until_past,
 )
+from tests.waiting import now_ms, until_past
 
 
 def test_every_receiver_gets_every_message(world: World) -> None:

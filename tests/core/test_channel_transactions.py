@@ -16,10 +16,9 @@ from tests.core.channel_world import (
     Recorder,
     World,
     a_world,
-    now_ms,
     texts,
-    until_past,
 )
+from tests.waiting import now_ms, until_past
 
 
 def test_2_2_an_asynchronous_channel_is_transactional(world: World) -> None:

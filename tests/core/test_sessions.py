@@ -24,6 +24,7 @@ from connector.messaging import NON_PERSISTENT, PERSISTENT, AcknowledgeMode, Mes
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 from tests.core.conftest import Connect
+from tests.waiting import now_ms, until_past, wait_for, waits_in
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
 MODES = list(AcknowledgeMode)
@@ -140,7 +141,7 @@ def test_a_message_that_has_outlived_its_time_is_not_delivered(connection: Messa
     session = connection.session()
     session.producer("orders", time_to_live=1).send("short-lived")
     session.producer("orders", time_to_live=60_000).send("lasting")
-    time.sleep(0.01)
+    until_past(now_ms() + 1)
     assert [message.value for message in session.consumer("orders").messages(0)] == ["lasting"]
 
 
@@ -449,7 +450,7 @@ def test_a_receive_that_waits_ends_with_none_when_somebody_closes(connect: Conne
     results: list[object] = []
     waiting = threading.Thread(target=lambda: results.append(consumer.receive()))
     waiting.start()
-    time.sleep(0.1)
+    wait_for(lambda: waits_in("receive"))
     {"consumer": consumer, "session": session, "connection": connection}[closes].close()
     waiting.join(120)
     assert results == [None]

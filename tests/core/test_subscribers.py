@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -12,6 +11,7 @@ from connector.errors import DestinationError, SelectorError, SubscriptionError
 from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Consumer
 from connector.messaging.subscription import SubscriptionInfo
 from tests.core.conftest import Connect, Watched
+from tests.waiting import now_ms, until_past
 
 TOPIC = "topic://prices"
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
@@ -329,5 +329,5 @@ def test_an_expired_message_reaches_no_subscriber(billing: MessagingConnection) 
     billing.session().durable_consumer(TOPIC, "audit").close()
     with billing.session() as session:
         session.producer(TOPIC, time_to_live=1).send("1")
-    time.sleep(0.01)
+    until_past(now_ms() + 1)
     assert values(billing.session().durable_consumer(TOPIC, "audit")) == []

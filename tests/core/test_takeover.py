@@ -17,6 +17,7 @@ from connector.messaging import AcknowledgeMode, Message, connect
 from connector.messaging.destination import parse_destination
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.forked_command import PipedProcess
+from tests.waiting import wait_for
 
 _PROGRAM = """
 import sys, time
@@ -175,10 +176,13 @@ def test_the_client_id_and_subscription_of_a_killed_process_are_free(tmp_path: P
 def test_a_client_that_was_itself_taken_for_dead_takes_over_nothing(tmp_path: Path) -> None:
     overdue = DropboxProvider(tmp_path, create=True, durable=False, lease=0.5).connect()
     other = DropboxProvider(tmp_path, create=True, durable=False, lease=0.1).connect()
-    while overdue.client_id in os.listdir(other.store.layout.clients):
-        time.sleep(0.02)
+
+    def is_taken_over() -> bool:
         takeover.take_over(other, at_start=False)
-    time.sleep(0.3)
+        return overdue.client_id not in os.listdir(other.store.layout.clients)
+
+    wait_for(is_taken_over)
+    time.sleep(0.3)  # for half of its lease it trusts its last look
     dead = DropboxProvider(tmp_path, create=True, durable=False).connect()
     dead.send(ORDERS, [Message(b"1")])
     claim = dead.poller(ORDERS).take(1, 0)

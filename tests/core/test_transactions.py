@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 from tests.core.conftest import Connect, Watched
 from tests.forked_command import PipedProcess
+from tests.waiting import now_ms, until_past
 
 TRANSACTED = AcknowledgeMode.TRANSACTED
 
@@ -166,7 +167,7 @@ def test_a_message_that_has_expired_before_the_commit_rolls_everything_back(
     consumer.receive_nowait()
     session.send("bills", "lasting")
     session.producer("bills", time_to_live=1).send("short-lived")
-    time.sleep(0.01)
+    until_past(now_ms() + 1)
     with pytest.raises(TransactionRolledBack, match="expired"):
         session.commit()
     assert bodies(connection, "bills") == []
@@ -179,7 +180,7 @@ def test_after_a_rollback_by_expiry_the_next_commit_works(
     connection: MessagingConnection, session: CoreSession
 ) -> None:
     session.producer("bills", time_to_live=1).send("short-lived")
-    time.sleep(0.01)
+    until_past(now_ms() + 1)
     with pytest.raises(TransactionRolledBack):
         session.commit()
     session.send("bills", "lasting")
@@ -217,7 +218,8 @@ def late(tmp_path: Path) -> Iterator[Late]:
     session = slow.session(TRANSACTED)
     assert [message.value for message in session.consumer("orders").messages(0)] == ["1", "2"]
     session.send_many("bills", ["a", "b"])
-    time.sleep(0.25)
+    for client in (tmp_path / "dropboxmq" / "clients").iterdir():
+        os.utime(client, (0.0, 0.0))
     with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False, lease=0.2)) as other:
         yield slow, session, other
 
@@ -242,7 +244,7 @@ def test_a_rollback_that_finds_its_client_taken_for_dead_has_nothing_left_to_do(
 def test_a_commit_too_late_to_send_is_rolled_back_also_for_a_client_taken_for_dead(late: Late) -> None:
     slow, session, other = late
     session.producer("bills", time_to_live=1).send("c")
-    time.sleep(0.01)
+    until_past(now_ms() + 1)
     with pytest.raises(TransactionRolledBack, match="expired"):
         session.commit()
     slow.close()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.harness import Deployment, deployments
+from tests.crash.harness import CrashDeployment, deployments
 
-Deploy = Callable[..., Deployment]
+Deploy = Callable[..., CrashDeployment]
 
 
 DATABASES = ("sqlite", "postgresql")

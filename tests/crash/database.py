@@ -73,10 +73,6 @@ class DatabaseQueues:
             (number,) = (claim.reference[0] for claim in lying if claim.message_id == message_id)
         move(self.url, number, f"queue://{queue}")
 
-    def has_client(self, pid: int) -> bool:
-        """Whether a process is a client of the database."""
-        return any(note.pid == pid for note in self.provider.clients())
-
     def leftovers(self, queues: Sequence[str]) -> list[str]:
         """What is left in queues, in tables, and in the files beside SQLite."""
         found = [f"{queue}: {message.message_id}" for queue in queues for message in self.messages(queue)]

@@ -11,31 +11,25 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.dropbox.provider import DropboxProvider
-from tests import forked_command
+from connector.stores.sql.provider import SqlProvider
 from tests.crash.database import DatabaseQueues
+from tests.runs import Run, ServiceDeployment, customer
 from tests.spark.standalone import StandaloneCluster, executor_options
 from tests.waiting import wait_for
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-_MARK = "CRASH_TEST_RUN"
 
 _PROCESSES = """
 import ctypes, os, signal, sys, time
@@ -138,7 +132,7 @@ rules:
 
 
 @contextmanager
-def deployments(directory: Path) -> Iterator[Callable[..., Deployment]]:
+def deployments(directory: Path) -> Iterator[Callable[..., CrashDeployment]]:
     """Makes deployments; at the end their processes are ended and their roots removed.
 
     The roots are in memory where there is such a place, so that the tests wait for no disk.
@@ -146,11 +140,11 @@ def deployments(directory: Path) -> Iterator[Callable[..., Deployment]]:
     shared = Path("/dev/shm")
     in_memory = shared.is_dir() and os.access(shared, os.W_OK | os.X_OK)
     base = Path(tempfile.mkdtemp(prefix="connector-crash-", dir=shared if in_memory else directory))
-    made: list[Deployment] = []
+    made: list[CrashDeployment] = []
 
-    def make(**settings: Any) -> Deployment:
+    def make(**settings: Any) -> CrashDeployment:
         number = len(made)
-        made.append(Deployment(directory / f"deployment{number}", base / f"root{number}", **settings))
+        made.append(CrashDeployment(directory / f"deployment{number}", base / f"root{number}", **settings))
         return made[-1]
 
     try:
@@ -173,14 +167,23 @@ class Delivery:
 
 
 @dataclass
-class Deployment:
-    """A directory with adapter.yaml and all it needs, and a root for its messages.
+class ForeignFolders:
+    """Where another program writes a file and then moves it."""
+
+    working: str
+    target: str
+
+
+@dataclass
+class CrashDeployment(ServiceDeployment):
+    """A deployment whose adapter is killed, with a root for its messages.
 
     Args:
         directory: where adapter.yaml and the business processes are.
         root: of the provider; must not exist yet.
         inputs: names of the input queues.
-        connector, spark, provider: more keys of these sections.
+        connector, spark: more keys of these sections.
+        provider_keys: more keys of the section `provider`.
         store: more keys of the subscription of the process `store`.
         subscriptions: more entries.
         only: the entries, where there is to be no process.
@@ -197,7 +200,7 @@ class Deployment:
     inputs: Sequence[str] = ("in",)
     connector: Mapping[str, Any] = field(default_factory=dict)
     spark: Mapping[str, Any] = field(default_factory=dict)
-    provider: Mapping[str, Any] = field(default_factory=dict)
+    provider_keys: Mapping[str, Any] = field(default_factory=dict)
     store: Mapping[str, Any] = field(default_factory=dict)
     subscriptions: Sequence[Mapping[str, Any]] = ()
     only: Sequence[Mapping[str, Any]] = ()
@@ -206,19 +209,14 @@ class Deployment:
     database: str = ""
     fresh: bool = False
     recovery: float | None = 1.0
-    runs: list[Run] = field(default_factory=list)
     sent: int = 0
 
     def __post_init__(self) -> None:
         url = self.database.format(root=self.root)
         self.queues = DatabaseQueues(url) if url else None
-        self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / "metaobjects").mkdir(exist_ok=True)
-        rules = "".join(
-            f"  Customer_Create: {{InputDestination: queue://{name}}}\n" for name in self.inputs[:1]
-        )
-        (self.directory / "metaobjects" / "objects.yaml").write_text(_METAOBJECTS + rules)
-        (self.directory / "processes.py").write_text(_PROCESSES.format(here=str(self.directory)))
+        rule = f"  Customer_Create: {{InputDestination: queue://{self.inputs[0]}}}\n"
+        processes = _PROCESSES.format(here=str(self.directory))
+        super().__init__(self.directory, _METAOBJECTS + rule, processes)
         self.configure()
 
     def configure(self, **connector: Any) -> None:
@@ -238,7 +236,7 @@ class Deployment:
             "RestartRetryInterval": 1,
             **self.connector,
         }
-        document = {
+        document: dict[str, Any] = {
             "provider": self._provider_section(),
             "connector": {key: value for key, value in settings.items() if value is not None},
             "subscriptions": list(self.only)
@@ -250,12 +248,17 @@ class Deployment:
             "spark": {"master": "local[2]", **self.spark},
             **({"databases": {"shop": {"url": self.shop}}} if self.shop else {}),
         }
-        (self.directory / "adapter.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+        self.write("adapter.yaml", yaml.safe_dump(document, sort_keys=False))
 
     def _provider_section(self) -> dict[str, Any]:
         if self.queues is not None:
-            return {"type": "sql", "url": self.queues.url, **self.provider}
-        return {"type": "dropbox", "root": str(self.root), "create": True, **self.provider}
+            return {"type": "sql", "url": self.queues.url, **self.provider_keys}
+        return {"type": "dropbox", "root": str(self.root), "create": True, **self.provider_keys}
+
+    @property
+    def provider(self) -> DropboxProvider | SqlProvider:
+        """As another program has it, which changes nothing."""
+        return DropboxProvider(self.root) if self.queues is None else self.queues.provider
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -270,7 +273,14 @@ class Deployment:
             base.joinpath(".subscriptions", subscription, name) if subscription else base / ".incoming" / name
         )
 
-    def send(
+    def folders(self, queue: str | Destination) -> ForeignFolders:
+        """Makes them as another program does, also where no adapter has made the root yet."""
+        working, target = self.folder(str(queue), "working"), self.folder(str(queue))
+        working.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
+        return ForeignFolders(str(working), str(target))
+
+    def fill(
         self,
         queue: str,
         names: Iterable[str] = ("",),
@@ -287,7 +297,7 @@ class Deployment:
         bodies = []
         for name in names:
             self.sent += 1
-            bodies.append(_customer(self.sent, name) | ({"Second": second} if second else {}))
+            bodies.append(customer(self.sent, name) | ({"Second": second} if second else {}))
         if self.queues is not None:
             assert not reply_to
             sent = [Message(json.dumps(body).encode(), priority=priority) for body in bodies]
@@ -299,7 +309,7 @@ class Deployment:
         ids = []
         for body in bodies:
             identity = f"{time.time_ns() // 1000:016d}-t-{body['CustomerId']}"
-            self.drop(queue, f"{priority}.{identity}.T{properties}", body)
+            self.drop(queue, json.dumps(body), f"{priority}.{identity}.T{properties}")
             ids.append(f"ID:{identity}")
         return ids
 
@@ -308,11 +318,11 @@ class Deployment:
     ) -> list[str]:
         """Sends customers as another program does, in messages with ids of their numbers; returns the ids."""
         identities = [f"{1700000000000000 + number}-t-{number}" for number in numbers]
-        bodies = [_customer(number, name) for number in numbers]
+        bodies = [customer(number, name) for number in numbers]
         ids = [f"ID:{identity}" for identity in identities]
         if self.queues is None:
             for identity, body in zip(identities, bodies, strict=True):
-                self.drop(queue, f"{priority}.{identity}.T", body)
+                self.drop(queue, json.dumps(body), f"{priority}.{identity}.T")
         else:
             copies = zip(ids, bodies, strict=True)
             self.queues.insert(
@@ -320,16 +330,6 @@ class Deployment:
                 [Message(json.dumps(body).encode(), message_id=i, priority=priority) for i, body in copies],
             )
         return ids
-
-    def drop(self, queue: str, file_name: str, body: Mapping[str, Any] | bytes) -> Path:
-        """One file: written to working/, moved to target/."""
-        working, target = self.folder(queue, "working"), self.folder(queue)
-        working.mkdir(parents=True, exist_ok=True)
-        target.mkdir(parents=True, exist_ok=True)
-        path = working / f"{uuid.uuid4().hex}"
-        path.write_bytes(body if isinstance(body, bytes) else json.dumps(body).encode())
-        path.rename(target / file_name)
-        return target / file_name
 
     def names(self, queue: str, folder: str = "target") -> list[str]:
         """File names of a folder, sorted."""
@@ -348,12 +348,6 @@ class Deployment:
     def count(self, queue: str) -> int:
         """How many messages wait in a queue."""
         return len(self.names(queue)) if self.queues is None else self.queues.count(queue)
-
-    def messages(self, queue: str) -> list[Message]:
-        """The messages of a queue, as the provider shows them."""
-        if self.queues is not None:
-            return self.queues.messages(queue)
-        return list(DropboxProvider(self.root).existing().browse(parse_destination(queue)))
 
     def move_back(self, in_progress: str, queue: str, identity: str) -> None:
         """Moves a message back to its input by hand, from an in-progress destination. Nobody owns it."""
@@ -409,56 +403,18 @@ class Deployment:
             found += [str(path.relative_to(own)) for path in lock.parent.iterdir() if path != lock]
         return [path for path in found if not path.startswith(tuple(but) or ("\0",))]
 
-    def has_client(self, pid: int) -> bool:
-        """Whether a process is a client of the provider."""
-        if self.queues is not None:
-            return self.queues.has_client(pid)
-        for mark in self.root.glob("dropboxmq/clients/*"):
-            with suppress(FileNotFoundError):
-                if f'"pid": {pid},' in mark.read_text():
-                    return True
-        return False
-
     # -- processes ---------------------------------------------------------------------------------
 
-    def start(self, *arguments: str, fault: str = "", **environment: str) -> Run:
-        """Starts `connector run` in a session of its own."""
-        mark = uuid.uuid4().hex
-        variables = {
-            _MARK: mark,
-            "CONNECTOR_FAULT_DIRECTORY": str(self._faults(len(self.runs))),
-            **environment,
-        }
-        if fault:
-            variables["CONNECTOR_FAULT"] = fault
-        if self.recovery is not None:
-            variables["TEST_RECOVERY_INTERVAL"] = str(self.recovery)
-        if "master" in self.spark:
-            self._pass_on(variables)
-        run = Run(self, mark, ["run", *arguments], variables)
-        self.runs.append(run)
-        return run
-
-    def _faults(self, number: int) -> Path:
-        path = self.directory / f"faults.{number}"
-        path.mkdir(exist_ok=True)
-        return path
-
-    def _pass_on(self, variables: Mapping[str, str]) -> None:
+    def prepare(self, variables: Mapping[str, str]) -> None:
         """Gives the executors of a cluster the environment that the workers of ``local`` inherit."""
+        if "master" not in self.spark:
+            return
         conf = {f"spark.executorEnv.{name}": value for name, value in variables.items()}
         given = {
             k: v for k, v in self.spark.get("conf", {}).items() if not k.startswith("spark.executorEnv.")
         }
         self.spark = {**self.spark, "conf": {**given, **conf}}
         self.configure()
-
-    def drain(self, *, status: int = 0, timeout: float = 120.0) -> Run:
-        """Runs `connector run --drain --json` to its end."""
-        run = self.start("--drain", "--json")
-        found = run.wait(timeout)
-        assert found == status, f"status {found}, expected {status}\n{run.errors}"
-        return run
 
     def await_delivery(self) -> None:
         """Waits until one more message is delivered."""
@@ -480,185 +436,6 @@ class Deployment:
         """Opens a gate, for all and for ever."""
         (self.directory / f"open.{name}").touch()
 
-    def close(self) -> None:
-        """Ends whatever a failed test has left."""
-        for run in self.runs:
-            run.kill_everything()
-
-
-class Run:
-    """A `connector run` process and all that descends from it.
-
-    Every descendant inherits a mark in its environment, so that it is found by that even when its
-    parent is gone.
-    """
-
-    def __init__(
-        self, deployment: Deployment, mark: str, arguments: Sequence[str], environment: Mapping[str, str]
-    ) -> None:
-        self.mark = mark
-        self._deployment = deployment
-        number = len(deployment.runs)
-        self.faults = Path(environment["CONNECTOR_FAULT_DIRECTORY"])
-        self._out = deployment.directory / f"stdout.{number}"
-        self._err = deployment.directory / f"stderr.{number}"
-        variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
-        self.process: subprocess.Popen[bytes] | forked_command.ForkedProcess
-        with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            if deployment.fresh:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", "connector.cli", *arguments],
-                    cwd=deployment.directory,
-                    env=variables,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    start_new_session=True,
-                )
-            else:
-                self.process = forked_command.ForkedProcess(
-                    arguments,
-                    cwd=deployment.directory,
-                    env=variables,
-                    stdout=out.fileno(),
-                    stderr=err.fileno(),
-                    java=deployment.java,
-                )
-        self.started = time.monotonic()
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def output(self) -> str:
-        return self._out.read_text("utf-8", "replace")
-
-    @property
-    def errors(self) -> str:
-        return self._err.read_text("utf-8", "replace")
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The one JSON document on stdout."""
-        document: dict[str, Any] = json.loads(self.output)
-        return document
-
-    def wait(self, timeout: float = 120.0) -> int:
-        """The exit status; a signal as its negative number."""
-        try:
-            return self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"still runs after {timeout} s\n{self.state()}") from None
-
-    def state(self) -> str:
-        """What a failed test shows: the processes, their log, and where each stands that can say so.
-
-        Those without Spark say it (tests/without_java.py). The others end.
-        """
-        members = self.members()
-        commands = "".join(f"{pid} {_command(pid)}\n" for pid in members)
-        for pid in members:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGUSR2)
-        time.sleep(1.0)
-        return f"status {self.process.poll()}\n{commands}{self.errors}"
-
-    def members(self) -> list[int]:
-        """All living processes of this run, the driver included."""
-        return [pid for pid in _marked(self.mark) if not _is_dead(pid)]
-
-    def lets_wait(self, number: int) -> bool:
-        """Whether the driver lets a signal wait, as it does while it starts, or handles signals by now."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        fields = dict(line.split(":", 1) for line in lines)
-        blocked, caught = int(fields["SigBlk"], 16), int(fields["SigCgt"], 16)
-        return bool(blocked >> (number - 1) & 1 or caught >> (signal.SIGTERM - 1) & 1)
-
-    def signal_driver(self, number: int = signal.SIGKILL) -> None:
-        self.process.send_signal(number)
-
-    def signal_parent_of(self, pid: int, number: int = signal.SIGKILL) -> None:
-        """Sends a signal to the parent of a process, which has to be of this run."""
-        self.signal_one(_parent(pid), number)
-
-    def java(self) -> int | None:
-        """The Java process of Spark, the child of the driver; None while there is none."""
-        return next((pid for pid in self.members() if _parent(pid) == self.pid), None)
-
-    def signal_one(self, pid: int, number: int) -> None:
-        """Sends a signal to a process of this run."""
-        assert pid in self.members()
-        _send(pid, number)
-
-    def siblings_of_parent(self, pid: int) -> list[int]:
-        """Where ``pid`` is a runner: the other workers of Spark."""
-        worker = _parent(pid)
-        daemon = _parent(worker)
-        return [other for other in self.members() if other != worker and _parent(other) == daemon]
-
-    def signal_all(self, number: int, order: Callable[[int], int] = lambda pid: -pid) -> None:
-        """Sends a signal to every process of the run, the youngest (JVM and workers) first."""
-        for pid in sorted(self.members(), key=order):
-            _send(pid, number)
-
-    def kill_everything(self) -> None:
-        """SIGKILL to all of it, until nothing is left."""
-        deadline = time.monotonic() + 60.0
-        while members := self.members():
-            for pid in members:
-                _send(pid, signal.SIGKILL)
-            self.process.poll()
-            assert time.monotonic() < deadline, f"cannot be killed: {members}"
-            time.sleep(0.01)
-        self.process.wait(120)
-
-    def kill_while_paused(self, *, whole_group: bool) -> None:
-        """SIGKILL to all of it, or to the driver alone: its tasks go on until they end by themselves."""
-        if whole_group:
-            self.kill_everything()
-        else:
-            self.signal_driver()
-            self.go_on()
-            self.await_gone()
-
-    def await_gone(self, timeout: float = 120.0) -> None:
-        """Waits until no process of the run is left."""
-        try:
-            wait_for(lambda: not self.members(), timeout)
-        except AssertionError:
-            raise AssertionError(f"left behind: {[_command(pid) for pid in self.members()]}") from None
-
-    def await_start(self) -> None:
-        """Waits until it has connected, which it does when Spark is up."""
-        wait_for(
-            lambda: self.process.poll() is not None or self._deployment.has_client(self.pid), what="started"
-        )
-
-    def await_poll(self) -> None:
-        """Waits until its first poll is over, before which it looks for dead clients."""
-
-        def has_polled() -> bool:
-            status = forked_command.run(["status", "--json"], cwd=self._deployment.directory)
-            instances = json.loads(status.stdout)["instances"]
-            return any(one["pid"] == self.pid and one["last_good_poll"] for one in instances)
-
-        wait_for(has_polled, 120, "a good poll")
-
-    def await_pause(self, place: str) -> None:
-        """Waits until one of its processes waits at a named place."""
-        wait_for(lambda: self.paused(place) or self.process.poll() is not None, 180, f"at {place}")
-        assert self.paused(place), f"ended before it came to {place}\n{self.errors}"
-
-    def go_on(self) -> None:
-        """Lets the processes that wait at a named place go on."""
-        for mark in self.faults.iterdir():
-            mark.unlink()
-
-    def paused(self, place: str) -> list[int]:
-        """The processes that wait at a named place."""
-        return [int(path.suffix[1:]) for path in self.faults.glob(f"{place}.*")]
-
 
 def on(cluster: StandaloneCluster) -> dict[str, Any]:
     """The ``spark:`` section of a deployment that runs on a cluster of this machine."""
@@ -670,11 +447,6 @@ def on(cluster: StandaloneCluster) -> dict[str, Any]:
     return {"master": cluster.url, "conf": conf}
 
 
-def _customer(number: int, name: str) -> dict[str, str]:
-    """The body of a message."""
-    return {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": str(number), "Name": name}
-
-
 def message_id(name: str) -> str:
     fields = name.split(".")
     structured = len(fields) > 2 and fields[0].isdigit() and fields[2] in "MBSPOT"
@@ -684,7 +456,7 @@ def message_id(name: str) -> str:
 
 
 def assert_settled_once(
-    deployment: Deployment,
+    deployment: CrashDeployment,
     ids: Sequence[str],
     *,
     kills: int,
@@ -721,44 +493,3 @@ def assert_settled_once(
     left = deployment.leftovers(but=but)
     assert left == [], f"left over: {left}"
     return repeated
-
-
-def _marked(mark: str) -> list[int]:
-    wanted = f"{_MARK}={mark}".encode()
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/environ", "rb") as environment:
-                    if wanted in environment.read().split(b"\0"):
-                        found.append(int(name))
-            except OSError:
-                continue
-    return found
-
-
-def _is_dead(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
-
-
-def _parent(pid: int) -> int:
-    with open(f"/proc/{pid}/stat") as stat:
-        return int(stat.read().rpartition(")")[2].split()[1])
-
-
-def _send(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass
-
-
-def _command(pid: int) -> str:
-    try:
-        return f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()[:100]!r}"
-    except OSError:
-        return str(pid)

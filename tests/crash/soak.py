@@ -20,7 +20,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.crash.harness import Deployment, Run, assert_settled_once, deployments, on
+from tests.crash.harness import CrashDeployment, assert_settled_once, deployments, on
+from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
 
 PLACES = {
@@ -72,13 +73,13 @@ def main() -> int:
     return 0
 
 
-def _soak(deployment: Deployment, choices: random.Random, seconds: float) -> None:
+def _soak(deployment: CrashDeployment, choices: random.Random, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     ids: list[str] = []
     kills = 0
     while time.monotonic() < deadline:
         for queue in QUEUES:
-            ids += deployment.send(queue, choices.choices(["", "sleep:0.005", "sleep:0.05"], k=40))
+            ids += deployment.fill(queue, choices.choices(["", "sleep:0.005", "sleep:0.05"], k=40))
         runs = [_start(deployment, choices) for _ in range(choices.choice((1, 1, 2)))]
         for run in runs:
             kills += _end(run, choices)
@@ -88,7 +89,7 @@ def _soak(deployment: Deployment, choices: random.Random, seconds: float) -> Non
     print(f"{len(ids)} messages, {kills} kills: lost 0, archived twice 0, {repeated} deliveries repeated")
 
 
-def _start(deployment: Deployment, choices: random.Random) -> Run:
+def _start(deployment: CrashDeployment, choices: random.Random) -> Run:
     place = choices.choice((*PLACES, "", ""))
     return deployment.start(
         "--drain", fault=f"{place}:{choices.randint(1, PLACES[place])}=pause" if place else ""
@@ -114,7 +115,7 @@ def _end(run: Run, choices: random.Random) -> int:
     return 1
 
 
-def _report(deployment: Deployment, ids: list[str], kills: int) -> None:
+def _report(deployment: CrashDeployment, ids: list[str], kills: int) -> None:
     archived = len(deployment.names("archive"))
     delivered = sum(deployment.begun().values())
     print(f"{kills} kills, {len(ids)} sent, {delivered} delivered, {archived} archived", flush=True)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.crash.harness import Deployment, Run, assert_settled_once, deployments, on
+from tests.crash.harness import CrashDeployment, assert_settled_once, deployments, on
+from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # eleven starts of Java, on a busy machine
@@ -25,7 +26,7 @@ def store_or_fail_elsewhere(customer, event):
 class Settled(NamedTuple):
     """A deployment whose driver and whose whole group were killed, and that was drained after."""
 
-    deployment: Deployment
+    deployment: CrashDeployment
     ids: list[str]
     failed: str
     last: Run
@@ -43,7 +44,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settled]:
         cluster.stop()
 
 
-def _settle(deployment: Deployment) -> Settled:
+def _settle(deployment: CrashDeployment) -> Settled:
     (directory := deployment.directory / "lib").mkdir()
     (directory / "deep.py").write_text("def fail():\n    raise KeyError('gone')\n")
     with (deployment.directory / "processes.py").open("a") as file:
@@ -51,7 +52,7 @@ def _settle(deployment: Deployment) -> Settled:
     deployment.spark = {**deployment.spark, "ship": ["processes.py", "lib"]}
     deployment.store = {"process": "processes:store_or_fail_elsewhere"}
     deployment.configure()
-    ids = [i for queue in ("a", "b") for i in deployment.send(queue, ["", "sleep:0.01"] * 40)]
+    ids = [i for queue in ("a", "b") for i in deployment.fill(queue, ["", "sleep:0.01"] * 40)]
     for place, nth, kill in (
         ("begin", 5, Run.signal_driver),
         ("settle.committing", 1, Run.kill_everything),
@@ -62,8 +63,8 @@ def _settle(deployment: Deployment) -> Settled:
         run.go_on()
         assert run.wait() == -signal.SIGKILL
         run.await_gone(120)
-        ids += deployment.send("a", ["sleep:0.01"] * 20)
-    (failed,) = deployment.send("b", ["elsewhere"])
+        ids += deployment.fill("a", ["sleep:0.01"] * 20)
+    (failed,) = deployment.fill("b", ["elsewhere"])
     deployment.spark["conf"]["spark.cores.max"] = "1"  # one executor is enough for what is left
     return Settled(deployment, ids, failed, deployment.drain(timeout=180))
 

@@ -9,17 +9,18 @@ import pytest
 
 from tests import forked_command
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.runs import Run
 from tests.waiting import wait_for
 
 JAVA = False
 
 
-def takeover(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[str]:
+def takeover(deployment: CrashDeployment, *arguments: str) -> subprocess.CompletedProcess[str]:
     return forked_command.run(["takeover", *arguments], cwd=deployment.directory)
 
 
-def client_of(deployment: Deployment, run: Run) -> str:
+def client_of(deployment: CrashDeployment, run: Run) -> str:
     """The client of an adapter, as the command lists it."""
     lines = takeover(deployment).stdout.splitlines()
     (found,) = [line.split()[0] for line in lines if f" {run.pid} " in line and " crash " in line]
@@ -42,7 +43,7 @@ def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it
     deploy: Deploy, whole_group: bool
 ) -> None:
     deployment = deploy(connector={"stop_timeout": "1s", "DuplicateEventElimination": True})
-    ids = deployment.send("in", ["gate:stop", *[""] * 5])
+    ids = deployment.fill("in", ["gate:stop", *[""] * 5])
     hung = deployment.start()
     wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
     stop(hung, whole_group=whole_group)
@@ -63,19 +64,18 @@ def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it
     assert "took over from a dead client" in other.errors
     assert deployment.ids("archive").keys() == set(ids)
 
-    ids += deployment.send("in", [""] * 3)
+    ids += deployment.fill("in", [""] * 3)
     hung.signal_all(signal.SIGCONT)
     wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
     assert "its messages are redelivered, to this client or another: connect anew" in hung.errors
     wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, "the messages since then")
-    hung.signal_driver(signal.SIGTERM)
-    assert hung.wait() == 0
+    hung.stop()
     assert_settled_once(deployment, ids, kills=1)
 
 
 def test_an_adapter_that_may_not_restart_ends_with_status_1(deploy: Deploy) -> None:
     deployment = deploy(connector={"stop_timeout": "1s", "RestartRetryCount": 0})
-    ids = deployment.send("in", ["gate:stop", *[""] * 5])
+    ids = deployment.fill("in", ["gate:stop", *[""] * 5])
     hung = deployment.start()
     wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
     stop(hung, whole_group=True)
@@ -91,7 +91,7 @@ def test_an_adapter_that_may_not_restart_ends_with_status_1(deploy: Deploy) -> N
 
 def test_a_running_instance_takes_over_from_a_client_that_is_declared_dead(deploy: Deploy) -> None:
     deployment = deploy(connector={"stop_timeout": "1s"})
-    ids = deployment.send("in", ["gate:stop", *[""] * 5])
+    ids = deployment.fill("in", ["gate:stop", *[""] * 5])
     hung = deployment.start()
     wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
     heir = deployment.start()
@@ -103,15 +103,14 @@ def test_a_running_instance_takes_over_from_a_client_that_is_declared_dead(deplo
     hung.signal_all(signal.SIGCONT)
     wait_for(lambda: "connected again" in hung.errors, 120, "a new connection")
     for run in (hung, heir):
-        run.signal_driver(signal.SIGTERM)
-        assert run.wait() == 0
+        run.stop()
     deployment.drain()
     assert_settled_once(deployment, ids, kills=1)
 
 
 def test_a_client_whose_lock_is_free_is_left_to_the_ordinary_takeover(deploy: Deploy) -> None:
     deployment = deploy()
-    ids = deployment.send("in", ["gate:stop", *[""] * 3])
+    ids = deployment.fill("in", ["gate:stop", *[""] * 3])
     killed = deployment.start()
     wait_for(lambda: deployment.reached("stop"), 120, "an event at work")
     client = client_of(deployment, killed)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 from tests.waiting import wait_for
 
 JAVA = False
 
 
-def _counts(deployment: Deployment) -> list[int]:
+def _counts(deployment: CrashDeployment) -> list[int]:
     """The delivery count at each call."""
     return [delivery.count for delivery in deployment.deliveries() if delivery.word == "begin"]
 
@@ -24,7 +24,7 @@ def test_it_counts_on_when_a_worker_dies_and_when_a_repaired_message_is_moved_ba
     deploy: Deploy, in_progress: str | None
 ) -> None:
     deployment = deploy(connector={"InProgressDestination": in_progress, "max_attempts": 2})
-    deployment.send("in", ["kill"])
+    deployment.fill("in", ["kill"])
     deployment.drain()
     assert _counts(deployment) == [1, 2]
     (name,) = deployment.names("error")
@@ -37,7 +37,7 @@ def test_it_counts_on_when_a_worker_dies_and_when_a_repaired_message_is_moved_ba
 @pytest.mark.parametrize("in_progress", [None, "queue://in-progress"])
 def test_it_counts_on_when_the_whole_group_is_killed(deploy: Deploy, in_progress: str | None) -> None:
     deployment = deploy(connector={"InProgressDestination": in_progress})
-    deployment.send("in", ["gate:1"])
+    deployment.fill("in", ["gate:1"])
     run = deployment.start("--drain", "--json")
     wait_for(lambda: deployment.reached("1"))
     run.kill_everything()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 
 import pytest
 
 from tests.crash.conftest import EVERY_PROVIDER, Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 from tests.waiting import wait_for
 
 JAVA = False
@@ -18,7 +17,7 @@ every_provider = pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
 
 
 def _copies(
-    deployment: Deployment, numbers: Sequence[int], *, priority: int = 4, name: str = ""
+    deployment: CrashDeployment, numbers: Sequence[int], *, priority: int = 4, name: str = ""
 ) -> list[str]:
     """A copy of each of these messages: same id, other file or row."""
     return deployment.send_copies("in", numbers, priority=priority, name=name)
@@ -78,8 +77,7 @@ def test_two_adapters_publish_no_copy_that_the_other_has_in_flight(deploy: Deplo
     deployment.open("1")
     wait_for(lambda: deployment.count("archive") == 4)
     for run in (one, other):
-        run.signal_driver(signal.SIGTERM)
-        assert run.wait(120) == 0
+        run.stop()
     assert deployment.begun() == dict.fromkeys([*ids, *marks], 1)
     assert sum(run.summary["duplicates"] for run in (one, other)) == 1
     assert deployment.leftovers() == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 from connector.errors import ProviderError
@@ -36,7 +34,7 @@ def test_an_adapter_goes_on_with_the_standby_that_is_promoted(
             connector={"PollQuantity": 10, "RestartRetryCount": 100, "RestartRetryInterval": 0.005},
             subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
         )
-        ids = deployment.send("in", ["sleep:0.01"] * 60)
+        ids = deployment.fill("in", ["sleep:0.01"] * 60)
         run = deployment.start()
         wait_for(lambda: len(deployment.deliveries()) > 40, 120, "deliveries")
         own_postgres.kill()
@@ -44,8 +42,7 @@ def test_an_adapter_goes_on_with_the_standby_that_is_promoted(
             operator.execute("SELECT pg_promote()")
         deployment.queues = DatabaseQueues(url)
         wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
-        run.signal_driver(signal.SIGTERM)
-        assert run.wait() == 0, run.errors
+        run.stop()
         assert deployment.begun() == dict.fromkeys(ids, 1)
         assert deployment.count("copies") == len(ids)
         assert_settled_once(deployment, ids, kills=0)

@@ -18,7 +18,7 @@ JAVA = False
 
 def test_a_fork_has_a_session_a_directory_and_an_environment_of_its_own(deploy: Deploy) -> None:
     deployment = deploy()
-    deployment.send("in", ["gate:1"])
+    deployment.fill("in", ["gate:1"])
     run = deployment.start("--drain")
     (runner,) = wait_for(lambda: deployment.reached("1"))
     assert {run.pid, runner} <= set(run.members()), "they have the mark of this run"
@@ -33,7 +33,7 @@ def test_a_fork_has_a_session_a_directory_and_an_environment_of_its_own(deploy: 
 
 def test_a_fault_is_of_one_fork_alone(deploy: Deploy) -> None:
     deployment = deploy()
-    ids = deployment.send("in", [""])
+    ids = deployment.fill("in", [""])
     assert deployment.start("--drain", fault="claim:1=kill").wait() == -signal.SIGKILL
     deployment.drain()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)

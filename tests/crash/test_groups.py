@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.waiting import wait_for
 
 JAVA = False
@@ -40,35 +40,34 @@ def test_a_killed_adapter_hands_its_groups_over_in_order(deploy: Deploy, in_prog
     deployment = deploy(connector={"PollQuantity": 5, "order": "group", "InProgressDestination": in_progress})
     killed = deployment.start()
     killed.await_start()
-    ids = deployment.send("in", ["", "gate:1", ""], group="z")
+    ids = deployment.fill("in", ["", "gate:1", ""], group="z")
     groups = {"z": ids}
     wait_for(lambda: deployment.reached("1"), what="an event at work")
     neighbour = deployment.start()
     neighbour.await_start()
     groups |= _send(deployment, 5)
-    groups["z"] += deployment.send("in", [""] * 3, group="z")
+    groups["z"] += deployment.fill("in", [""] * 3, group="z")
     wait_for(lambda: len(deployment.begun()) > 20, what="much is done beside it")
     killed.kill_everything()
     deployment.open("1")
     ids = [one for several in groups.values() for one in several]
     wait_for(lambda: deployment.count("archive") == len(ids), 120)
-    neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(120) == 0, neighbour.errors
+    neighbour.stop()
     assert_settled_once(deployment, ids, kills=1)
     assert deployment.begun()[groups["z"][1]] == 2
     _assert_in_order(deployment, groups, again=2)
 
 
-def _send(deployment: Deployment, number: int) -> dict[str, list[str]]:
+def _send(deployment: CrashDeployment, number: int) -> dict[str, list[str]]:
     """Sends three messages of each group in turn, ``number`` times. Returns their ids by group."""
     groups: dict[str, list[str]] = {group: [] for group in GROUPS}
     for _ in range(number):
         for group, ids in groups.items():
-            ids += deployment.send("in", ["sleep:0.02"] * 3, group=group)
+            ids += deployment.fill("in", ["sleep:0.02"] * 3, group=group)
     return groups
 
 
-def _assert_in_order(deployment: Deployment, groups: Mapping[str, Sequence[str]], *, again: int) -> None:
+def _assert_in_order(deployment: CrashDeployment, groups: Mapping[str, Sequence[str]], *, again: int) -> None:
     """No event begins before the one ahead of it has ended.
 
     Args:

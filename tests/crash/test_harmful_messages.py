@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 from tests.waiting import wait_for
 
 
-def _reasons(deployment: Deployment) -> dict[str, str]:
+def _reasons(deployment: CrashDeployment) -> dict[str, str]:
     """Reason by message id, from the adapter's own list of events."""
     events = deployment.runs[-1].summary["events"]
     return {event["id"]: event["reason"] for event in events if event["outcome"] == "failed"}
@@ -32,14 +31,14 @@ def test_messages_that_kill_or_block_their_worker_fail_and_the_good_ones_are_del
         store={"timeout": "1s"},
         java=provider_type == "dropbox" and order == "destination",
     )
-    good = deployment.send("a", [""] * 50)
-    exits = deployment.send("a", ["exit:3"])
-    killed = deployment.send("a", ["kill"])
-    good += deployment.send("b", [""] * 50)
-    hangs = deployment.send("b", ["hang"])
-    crashes = deployment.send("b", ["segv"])
+    good = deployment.fill("a", [""] * 50)
+    exits = deployment.fill("a", ["exit:3"])
+    killed = deployment.fill("a", ["kill"])
+    good += deployment.fill("b", [""] * 50)
+    hangs = deployment.fill("b", ["hang"])
+    crashes = deployment.fill("b", ["segv"])
     harmful = [*exits, *killed, *hangs, *crashes]
-    good += deployment.send("a", [""] * 50) + deployment.send("b", [""] * 50)
+    good += deployment.fill("a", [""] * 50) + deployment.fill("b", [""] * 50)
     run = deployment.drain()
 
     assert sorted(deployment.ids("archive").elements()) == sorted(good)
@@ -121,14 +120,13 @@ def test_bodies_that_harm_their_conversion_hold_up_no_service(
     for what in CONVERSIONS:
         if what == "group" and not java:  # the group of a worker without Spark is that of the adapter
             continue
-        good += deployment.send("a", ["", ""])
-        (harmful[what],) = deployment.send("a", [""], second=what)
-        good += deployment.send("b", [""])
-    good += deployment.send("a", [""])
+        good += deployment.fill("a", ["", ""])
+        (harmful[what],) = deployment.fill("a", [""], second=what)
+        good += deployment.fill("b", [""])
+    good += deployment.fill("a", [""])
     wait_for(lambda: set(deployment.ids("error")) == set(harmful.values()), what="the harmful ones")
     wait_for(lambda: sorted(deployment.ids("archive").elements()) == sorted(good), what="the good ones")
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0
+    run.stop()
     assert deployment.begun() == dict.fromkeys(good, 1)
     assert "APPRESPONSETIMEOUT" not in run.errors
     assert "connected again" not in run.errors
@@ -140,11 +138,11 @@ def test_bodies_that_harm_their_conversion_hold_up_no_service(
 def test_processes_that_exit_print_and_fork_harm_no_other_message(deploy: Deploy) -> None:
     """sys.exit is a failure of that event alone; a fork that stays, or returns, delivers nothing twice."""
     deployment = deploy()
-    good = deployment.send("in", ["", "print:2000"])
-    exits = deployment.send("in", ["sysexit:0", "sysexit:5"])
-    good += deployment.send("in", ["fork:600"])
-    strays = deployment.send("in", ["stray"], second="")
-    good += deployment.send("in", [""] * 20)
+    good = deployment.fill("in", ["", "print:2000"])
+    exits = deployment.fill("in", ["sysexit:0", "sysexit:5"])
+    good += deployment.fill("in", ["fork:600"])
+    strays = deployment.fill("in", ["stray"], second="")
+    good += deployment.fill("in", [""] * 20)
     run = deployment.drain()
     assert sorted(deployment.ids("archive").elements()) == sorted(good + strays)
     assert deployment.ids("error") == dict.fromkeys(exits, 1)
@@ -160,7 +158,7 @@ def test_a_stray_fork_calls_no_further_subscription(deploy: Deploy) -> None:
     deployment = deploy(
         subscriptions=[{"object": "Customer", "name": "second", "process": "processes:second"}], java=False
     )
-    ids = deployment.send("in", ["stray", ""])
+    ids = deployment.fill("in", ["stray", ""])
     deployment.drain()
     assert deployment.begun("second") == dict.fromkeys(ids, 1)
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
@@ -172,14 +170,14 @@ def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy) -> No
     Then not the runner but its watcher, which is Spark's own process: the job fails, the journal decides.
     """
     deployment = deploy(inputs=("a", "b"), connector={"PollQuantity": 5})
-    ids = deployment.send("a", ["", "gate:1", "", "", ""] + [""] * 10)
+    ids = deployment.fill("a", ["", "gate:1", "", "", ""] + [""] * 10)
     run = deployment.start("--drain", "--json")
     runner = wait_for(lambda: deployment.reached("1"))[0]
     idle = wait_for(lambda: run.siblings_of_parent(runner), what="a second worker of Spark")
     for pid in idle:
         run.signal_one(pid, signal.SIGKILL)
-    time.sleep(0.2)
-    more = deployment.send("a", [""] * 20 + ["gate:2"] + [""] * 20) + deployment.send("b", [""] * 20)
+    wait_for(lambda: not set(idle) & set(run.members()))
+    more = deployment.fill("a", [""] * 20 + ["gate:2"] + [""] * 20) + deployment.fill("b", [""] * 20)
     deployment.open("1")
     runner = wait_for(lambda: deployment.reached("2"))[0]
     wait_for(lambda: set(ids) <= set(deployment.ids("archive")))
@@ -192,7 +190,7 @@ def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy) -> No
 def test_where_spark_runs_a_task_again_it_finds_its_journal_taken(deploy: Deploy) -> None:
     """Spark runs it again up to four times. It does nothing."""
     deployment = deploy(inputs=("a", "b"), spark={"master": "local[2,4]"})
-    ids = deployment.send("a", [""] * 20 + ["gate:1"] + [""] * 20) + deployment.send("b", [""] * 20)
+    ids = deployment.fill("a", [""] * 20 + ["gate:1"] + [""] * 20) + deployment.fill("b", [""] * 20)
     run = deployment.start("--drain", "--json")
     runner = wait_for(lambda: deployment.reached("1"))[0]
     run.signal_parent_of(runner)
@@ -200,7 +198,7 @@ def test_where_spark_runs_a_task_again_it_finds_its_journal_taken(deploy: Deploy
     _assert_each_settled_once(deployment, ids)
 
 
-def _assert_each_settled_once(deployment: Deployment, ids: list[str]) -> None:
+def _assert_each_settled_once(deployment: CrashDeployment, ids: list[str]) -> None:
     """After one worker was killed, of at most two that were at work."""
     assert deployment.runs[-1].wait() == 0, deployment.runs[-1].errors
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
@@ -212,9 +210,9 @@ def _assert_each_settled_once(deployment: Deployment, ids: list[str]) -> None:
 def test_what_a_process_raises_after_another_has_ended_the_worker_is_told_alone(deploy: Deploy) -> None:
     """No exception of the connector stands before it. A KeyboardInterrupt is one like any other."""
     deployment = deploy(connector={"max_attempts": 1}, java=False)
-    deployment.send("in", ["kill"])
-    (raised,) = deployment.send("in", ["raise:no such street"])
-    (interrupted,) = deployment.send("in", ["interrupt:enough"])
+    deployment.fill("in", ["kill"])
+    (raised,) = deployment.fill("in", ["raise:no such street"])
+    (interrupted,) = deployment.fill("in", ["interrupt:enough"])
     run = deployment.drain()
     reasons = _reasons(deployment)
     assert reasons[raised].startswith("store: ValueError: no such street (processes.py:")
@@ -232,10 +230,10 @@ def test_a_body_that_ends_its_spark_worker_and_leaves_no_trace_fails_alone(deplo
         java=True,
     )
     (deployment.directory / "obeying.py").write_text(HANDLER)
-    good, harmful = deployment.send("in", [""]), []
+    good, harmful = deployment.fill("in", [""]), []
     for what in ("parent", "terminate"):
-        harmful += deployment.send("in", [""], second=what)
-        good += deployment.send("in", ["", ""])
+        harmful += deployment.fill("in", [""], second=what)
+        good += deployment.fill("in", ["", ""])
     run = deployment.drain()
     assert deployment.ids("error") == dict.fromkeys(harmful, 1)
     assert deployment.ids("archive") == dict.fromkeys(good, 1)

@@ -23,10 +23,10 @@ def test_each_policy_does_with_what_is_in_doubt_what_it_says(deploy: Deploy) -> 
         inputs=("a", "b"),
         connector={"InProgressDestination": "queue://in-progress", "InDoubtEvents": "FailOnStartup"},
     )
-    done, first, untouched = deployment.send("a", ["", "gate:1", ""])
+    done, first, untouched = deployment.fill("a", ["", "gate:1", ""])
     run = deployment.start()
     wait_for(lambda: deployment.reached("1"))
-    (second,) = deployment.send("b", ["gate:1"])
+    (second,) = deployment.fill("b", ["gate:1"])
     wait_for(lambda: len(deployment.reached("1")) == 2)
     run.kill_everything()
     deployment.open("1")
@@ -54,7 +54,7 @@ def test_each_policy_does_with_what_is_in_doubt_what_it_says(deploy: Deploy) -> 
 
     # one moved back by hand, as the texts say; the other reprocessed, before new input
     deployment.move_back("in-progress", "b", second)
-    urgent = deployment.send("a", [""], priority=9)
+    urgent = deployment.fill("a", [""], priority=9)
     deployment.configure(InDoubtEvents="Reprocess")
     deployment.drain()
     again = [d for d in deployment.deliveries() if d.word == "begin"][4:]
@@ -73,9 +73,9 @@ def test_an_event_that_ended_its_worker_stays_in_doubt_unless_reprocessed(deploy
         connector={"InProgressDestination": "queue://in-progress", "InDoubtEvents": "LogError"},
         store={"timeout": "1s"},
     )
-    good = deployment.send("in", ["", ""])
-    doubtful = deployment.send("in", ["kill", "hang"])
-    good += deployment.send("in", ["", ""])
+    good = deployment.fill("in", ["", ""])
+    doubtful = deployment.fill("in", ["kill", "hang"])
+    good += deployment.fill("in", ["", ""])
     run = deployment.drain()
     assert run.summary["in_doubt"] == 2
     assert run.summary["published"] == 4
@@ -92,8 +92,8 @@ def test_a_message_whose_process_is_not_active_waits_there_and_is_never_in_doubt
     )
     flag = deployment.directory / "asleep"
     flag.touch()
-    (asleep,) = deployment.send("in", [""], second="inactive:asleep")
-    behind = deployment.send("in", ["", ""])
+    (asleep,) = deployment.fill("in", [""], second="inactive:asleep")
+    behind = deployment.fill("in", ["", ""])
 
     def asked_again() -> None:
         before = deployment.begun("second")[asleep]
@@ -123,19 +123,18 @@ def test_a_message_whose_process_is_not_active_waits_there_and_is_never_in_doubt
 def test_a_neighbour_takes_over_what_a_killed_adapter_had_in_progress(deploy: Deploy) -> None:
     """A living neighbour's messages are never leftovers, a dead one's are at the next look."""
     deployment = deploy(connector={"InProgressDestination": "queue://in-progress"})
-    ids = deployment.send("in", ["gate:1", ""])
+    ids = deployment.fill("in", ["gate:1", ""])
     killed = deployment.start()
     wait_for(lambda: deployment.reached("1"))
     neighbour = deployment.start()
     neighbour.await_start()
-    others = deployment.send("in", ["", ""])
+    others = deployment.fill("in", ["", ""])
     wait_for(lambda: deployment.count("archive") == 2)
     assert set(deployment.ids("in-progress")) == set(ids)
     killed.kill_everything()
     deployment.open("1")
     wait_for(lambda: deployment.count("archive") == 4, 120)
-    neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(120) == 0
+    neighbour.stop()
     assert deployment.ids("archive") == dict.fromkeys([*ids, *others], 1)
     assert deployment.begun() == {ids[0]: 2} | dict.fromkeys([ids[1], *others], 1)
     assert deployment.leftovers() == []

@@ -23,7 +23,7 @@ def test_two_adapters_share_the_messages_of_a_strict_database_and_publish_none_t
         name = database.rpartition("/")[2]
         owner.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
     deployment = deploy(connector={"PollQuantity": 5, "DuplicateEventElimination": True, "order": "none"})
-    ids = deployment.send("in", [""] * 150)
+    ids = deployment.fill("in", [""] * 150)
     runs = [deployment.start("--drain", "--json") for _ in range(2)]
     assert [run.wait() for run in runs] == [0, 0], [run.errors for run in runs]
     assert_settled_once(deployment, ids, kills=0)

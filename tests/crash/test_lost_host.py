@@ -26,7 +26,7 @@ def test_what_a_lost_host_has_claimed_is_done_by_others_and_it_does_none_of_it_l
             connector={"stop_timeout": "1s", "RestartRetryCount": 20, "RestartRetryInterval": 0.01},
             subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
         )
-        ids = deployment.send("in", ["gate:lost", *[""] * 20])
+        ids = deployment.fill("in", ["gate:lost", *[""] * 20])
         lost = deployment.start(TEST_LEASE=LEASE, TEST_MACHINE="lost")
         wait_for(lambda: deployment.reached("lost"), 120, "an event at work")
         deployment.queues = DatabaseQueues(database)
@@ -48,10 +48,9 @@ def test_what_a_lost_host_has_claimed_is_done_by_others_and_it_does_none_of_it_l
 
         lost.signal_all(signal.SIGCONT)
         proxy.cut()
-        ids += deployment.send("in", [""] * 3)
+        ids += deployment.fill("in", [""] * 3)
         wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, lost.errors)
-        lost.signal_driver(signal.SIGTERM)
-        assert lost.wait() == 0, lost.errors
+        lost.stop()
         assert "connected again" in lost.errors
         assert deployment.count("copies") == len(ids)
         assert assert_settled_once(deployment, ids, kills=1) == 1

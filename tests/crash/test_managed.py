@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from tests.crash.conftest import EVERY_PROVIDER, Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 from tests.waiting import wait_for
 
 JAVA = False
@@ -37,13 +37,13 @@ SINKS = ("crm", "shop")
 @pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
 def test_a_kill_at_every_step_sends_each_message_on_exactly_once(deploy: Deploy, provider_type: str) -> None:
     deployment = _managed(deploy)
-    ids = deployment.send("in", [""] * 60)
+    ids = deployment.fill("in", [""] * 60)
     for place, nth, victims in STEPS if provider_type == "dropbox" else STEPS_OF_TABLES:
         for victim in victims.split():
             run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
             run.await_pause(place)
             run.kill_while_paused(whole_group=victim == "group")
-            ids += deployment.send("in", [""] * 20)
+            ids += deployment.fill("in", [""] * 20)
     deployment.drain()
     _assert_sent_on_once(deployment, ids)
 
@@ -53,7 +53,7 @@ def test_kills_at_random_moments_send_each_message_on_exactly_once(deploy: Deplo
     """The next one starts while tasks of a killed driver may still prepare what would have been sent."""
     moments = random.Random(8)
     deployment = _managed(deploy)
-    ids = deployment.send("in", [""] * 2000)
+    ids = deployment.fill("in", [""] * 2000)
     for number in range(3):
         before = deployment.count("archive")
         run = deployment.start("--drain")
@@ -70,7 +70,7 @@ def test_kills_at_random_moments_send_each_message_on_exactly_once(deploy: Deplo
     _assert_sent_on_once(deployment, ids)
 
 
-def _managed(deploy: Deploy) -> Deployment:
+def _managed(deploy: Deploy) -> CrashDeployment:
     """Sends each customer on to two queues in the transaction that took it."""
     sinks = [{"object": "Customer", "name": name, "destination": f"queue://{name}"} for name in SINKS]
     return deploy(
@@ -79,7 +79,7 @@ def _managed(deploy: Deploy) -> Deployment:
     )
 
 
-def _assert_sent_on_once(deployment: Deployment, ids: list[str]) -> None:
+def _assert_sent_on_once(deployment: CrashDeployment, ids: list[str]) -> None:
     assert deployment.ids("archive") == Counter(ids)
     for sink in SINKS:
         bodies = [json.loads(message.body) for message in deployment.messages(sink)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections import defaultdict
 
 import pytest
@@ -20,8 +19,12 @@ def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy:
         inputs=("a", "b"),
         connector={"PollQuantity": 50, "DuplicateEventElimination": True, "order": "none"},
     )
-    ids = deployment.send("a", [""] * 1500) + deployment.send("b", [""] * 1500)
-    runs = [deployment.start("--drain", "--json") for _ in range(2)]
+    ids = deployment.fill("a", [""] * 1500) + deployment.fill("b", [""] * 1500)
+    runs = [deployment.start("--drain", "--json", fault="claim=pause") for _ in range(2)]
+    for run in runs:
+        run.await_pause("claim")
+    for run in runs:
+        run.go_on()
     assert [run.wait() for run in runs] == [0, 0], [run.errors for run in runs]
     assert assert_settled_once(deployment, ids, kills=0) == 0
     published = [run.summary["published"] for run in runs]
@@ -39,16 +42,15 @@ def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(
     deployment = deploy(connector={"PollQuantity": 40}, recovery=recovery)
     killed = deployment.start()
     killed.await_start()
-    ids = deployment.send("in", [""] * 10 + ["gate:1"] + [""] * 20)
+    ids = deployment.fill("in", [""] * 10 + ["gate:1"] + [""] * 20)
     wait_for(lambda: deployment.reached("1"))
     neighbour = deployment.start()
     neighbour.await_poll()
     killed.kill_everything()
     deployment.open("1")
-    ids += deployment.send("in", [""] * 5)
+    ids += deployment.fill("in", [""] * 5)
     wait_for(lambda: deployment.count("archive") == len(ids), 120)
-    neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(120) == 0
+    neighbour.stop()
     assert_settled_once(deployment, ids, kills=1)
     workers = defaultdict(set)
     for delivery in deployment.deliveries():

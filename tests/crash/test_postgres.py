@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 import psycopg
 
 from tests.crash.conftest import Deploy
 from tests.crash.database import DatabaseQueues
-from tests.crash.harness import Deployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.postgres import PostgresServer
 from tests.waiting import wait_for
 
@@ -35,15 +34,14 @@ def test_a_server_that_is_killed_makes_no_event_run_twice(
     own_postgres: PostgresServer, deploy: Deploy
 ) -> None:
     deployment = deploy(database=own_postgres.url(), connector={"PollQuantity": 40})
-    ids = deployment.send("in", ["sleep:0.02"] * 300)
+    ids = deployment.fill("in", ["sleep:0.02"] * 300)
     run = deployment.start()
     for number in range(1, KILLS + 1):
         _await_deliveries(deployment, 50 * number)
         own_postgres.kill()
         own_postgres.start()
     _await_deliveries(deployment, 300)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     deployment.drain()
     assert deployment.begun() == dict.fromkeys(ids, 1), run.errors
     assert DatabaseQueues(own_postgres.url()).count("archive") == 300, "with connections of its own"
@@ -60,7 +58,7 @@ def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
         connector={"PollQuantity": 10, "RestartRetryCount": 50, "RestartRetryInterval": 0.01},
         subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
     )
-    ids = deployment.send("in", [""] * 150)
+    ids = deployment.fill("in", [""] * 150)
     run = deployment.start(fault=",".join(f"{place}:{nth}=pause" for place, nth in STEPS.items()))
     deployment.queues = DatabaseQueues(url)  # has no connection that a kill has ended
     left = set(STEPS)
@@ -76,15 +74,14 @@ def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
         return not left and deployment.count("archive") == len(ids)
 
     wait_for(is_done, 120, "settled")
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     assert deployment.begun() == dict.fromkeys(ids, 1), run.errors
     events = [message.properties["connector_event_id"] for message in deployment.messages("copies")]
     assert sorted(map(str, events)) == sorted(ids)
     assert_settled_once(deployment, ids, kills=0)
 
 
-def _await_deliveries(deployment: Deployment, number: int) -> None:
+def _await_deliveries(deployment: CrashDeployment, number: int) -> None:
     wait_for(lambda: sum(deployment.begun().values()) >= number, 120, f"{number} deliveries")
 
 
@@ -97,7 +94,7 @@ def test_a_connection_that_is_lost_in_a_commit_costs_and_doubles_nothing(
         connector={"PollQuantity": 5, "RestartRetryCount": 50, "RestartRetryInterval": 0.01},
         subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
     )
-    ids = deployment.send("in", ["sleep:0.05"] * 30)
+    ids = deployment.fill("in", ["sleep:0.05"] * 30)
     run = deployment.start()
     _await_deliveries(deployment, 5)
     with own_postgres.connect() as operator:
@@ -112,8 +109,7 @@ def test_a_connection_that_is_lost_in_a_commit_costs_and_doubles_nothing(
         _set_standby(operator, "")
     deployment.queues = DatabaseQueues(own_postgres.url())
     wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     assert "Exception ignored" not in run.errors  # the workers got SIGTERM when the connection was made anew
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.count("copies") == len(ids)

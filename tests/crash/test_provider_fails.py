@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 from tests.crash.test_status import status
 from tests.waiting import wait_for
 
 JAVA = False
 
 
-def _obstruct(deployment: Deployment, queue: str) -> None:
+def _obstruct(deployment: CrashDeployment, queue: str) -> None:
     """A file where a directory has to be: that stops root as well as anybody else."""
     target = deployment.folder(queue)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -25,7 +25,7 @@ def _obstruct(deployment: Deployment, queue: str) -> None:
     target.touch()
 
 
-def _mend(deployment: Deployment, queue: str) -> None:
+def _mend(deployment: CrashDeployment, queue: str) -> None:
     target = deployment.folder(queue)
     target.unlink()
     moved = target.with_name("moved-away")
@@ -40,7 +40,7 @@ def _wait_for_error(run: object, text: str, times: int = 1) -> None:
 def test_a_root_that_is_moved_away_and_back_costs_no_message(deploy: Deploy) -> None:
     """While it is gone the service tries again with back-off; it makes no new root in its place."""
     deployment = deploy(connector={"RestartRetryCount": 50, "RestartRetryInterval": 0.01})
-    ids = deployment.send("in", ["gate:1", "", ""])
+    ids = deployment.fill("in", ["gate:1", "", ""])
     run = deployment.start()
     wait_for(lambda: deployment.reached("1"))
     away = deployment.root.with_name("away")
@@ -49,16 +49,15 @@ def test_a_root_that_is_moved_away_and_back_costs_no_message(deploy: Deploy) -> 
     _wait_for_error(run, "restarting the connection failed", 2)
     assert not deployment.root.exists()
     away.rename(deployment.root)
-    ids += deployment.send("in", [""])
+    ids += deployment.fill("in", [""])
     wait_for(lambda: len(deployment.names("archive")) == 4, 120, what=run.errors)
     # and once more, with nothing in flight: what is gone is not taken for drained
     deployment.root.rename(away)
     _wait_for_error(run, "is not the one that this adapter uses any more")
     away.rename(deployment.root)
-    ids += deployment.send("in", [""])
+    ids += deployment.fill("in", [""])
     wait_for(lambda: len(deployment.names("archive")) == 5, 120, what=run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert {i: n for i, n in deployment.begun().items() if n > 1 and i != ids[0]} == {}
     assert deployment.begun()[ids[0]] <= 2
@@ -68,7 +67,7 @@ def test_a_root_that_is_moved_away_and_back_costs_no_message(deploy: Deploy) -> 
 def test_the_attempts_to_reconnect_are_restart_retry_interval_apart(deploy: Deploy) -> None:
     """The first one comes at once. So three attempts outlast a root that is away for four seconds."""
     deployment = deploy(connector={"RestartRetryCount": 3, "RestartRetryInterval": 0.05})
-    ids = deployment.send("in", [""])
+    ids = deployment.fill("in", [""])
     run = deployment.start()
     wait_for(lambda: deployment.names("archive"), 120)
     away = deployment.root.with_name("away")
@@ -78,16 +77,15 @@ def test_the_attempts_to_reconnect_are_restart_retry_interval_apart(deploy: Depl
     _wait_for_error(run, "attempts=2 of=3")
     assert time.monotonic() - first > 2.5
     away.rename(deployment.root)
-    ids += deployment.send("in", [""])
+    ids += deployment.fill("in", [""])
     wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
 
 
 def test_the_last_line_of_a_service_names_what_ended_it_first(deploy: Deploy) -> None:
     """The root is taken away, then another obstacle comes: it is not what has ended the service."""
     deployment = deploy(connector={"RestartRetryCount": 2, "RestartRetryInterval": 0.02})
-    deployment.send("in", [""])
+    deployment.fill("in", [""])
     run = deployment.start()
     wait_for(lambda: deployment.names("archive"), 120)
     away = deployment.root.with_name("away")
@@ -107,8 +105,8 @@ def test_what_is_put_in_the_place_of_a_root_is_not_used(deploy: Deploy) -> None:
     """A mount point without its file system is empty; a wrong one has another deployment's root."""
     deployment = deploy(connector={"RestartRetryCount": 500, "RestartRetryInterval": 0.01})
     other = deploy()
-    other.send("in", [""])
-    ids = deployment.send("in", [""])
+    other.fill("in", [""])
+    ids = deployment.fill("in", [""])
     run = deployment.start()
     wait_for(lambda: len(deployment.names("archive")) == 1, what=run.errors)
     away = deployment.root.with_name("away")
@@ -123,10 +121,9 @@ def test_what_is_put_in_the_place_of_a_root_is_not_used(deploy: Deploy) -> None:
     deployment.root.rename(other.root)
     assert sorted(other.root.rglob("*")) == before
     away.rename(deployment.root)
-    ids += deployment.send("in", [""])
+    ids += deployment.fill("in", [""])
     wait_for(lambda: len(deployment.names("archive")) == 2, 120, what=run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []
 
@@ -134,8 +131,7 @@ def test_what_is_put_in_the_place_of_a_root_is_not_used(deploy: Deploy) -> None:
 def test_without_restarts_a_failed_provider_ends_the_service_with_status_1(deploy: Deploy) -> None:
     deployment = deploy(connector={"RestartRetryCount": 0})
     run = deployment.start()
-    wait_for(lambda: " ready [" in run.errors, 120)
-    time.sleep(0.5)
+    run.await_poll()
     away = deployment.root.with_name("away")
     deployment.root.rename(away)
     assert run.wait(120) == 1
@@ -143,7 +139,7 @@ def test_without_restarts_a_failed_provider_ends_the_service_with_status_1(deplo
     assert "RestartRetryCount is 0" in run.errors
     run.await_gone()
     away.rename(deployment.root)
-    ids = deployment.send("in", [""])
+    ids = deployment.fill("in", [""])
     deployment.drain()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []
@@ -162,17 +158,16 @@ def test_an_error_destination_that_cannot_be_written_stops_the_poll_and_keeps_th
         }
     )
     _obstruct(deployment, "error")
-    ids = deployment.send("in", ["", "raise:bad"])
-    malformed = deployment.drop("in", "4.1700000000000000-t-0.T", b"{").name
+    ids = deployment.fill("in", ["", "raise:bad"])
+    malformed = deployment.drop("in", "{", "4.1700000000000000-t-0.T")
     run = deployment.start()
     _wait_for_error(run, "queue://error", 2)
     assert "give this user the right to write" in run.errors
     _mend(deployment, "error")
     wait_for(lambda: len(deployment.names("error")) == 2, 120, what=run.errors)
-    late = deployment.send("in", [""])
+    late = deployment.fill("in", [""])
     wait_for(lambda: late[0] in deployment.ids("archive"), 120)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("archive") == dict.fromkeys([ids[0], *late], 1)
     assert deployment.ids("error") == {ids[1]: 1, f"ID:{malformed.split('.')[1]}": 1}
     assert set(deployment.begun().values()) == {1}, "what was delivered is settled from its journal"
@@ -182,7 +177,7 @@ def test_an_error_destination_that_cannot_be_written_stops_the_poll_and_keeps_th
 def test_a_drain_that_cannot_settle_ends_with_status_1_and_the_next_one_settles(deploy: Deploy) -> None:
     deployment = deploy()
     _obstruct(deployment, "error")
-    ids = deployment.send("in", ["raise:bad"])
+    ids = deployment.fill("in", ["raise:bad"])
     run = deployment.drain(status=1)
     assert "queue://error" in run.errors
     assert run.summary["claimed"] == 0
@@ -200,12 +195,11 @@ def test_a_drain_that_cannot_settle_ends_with_status_1_and_the_next_one_settles(
 def test_a_disk_that_fails_while_settling_costs_and_repeats_nothing(deploy: Deploy, place: str) -> None:
     """Before the commit point and after it."""
     deployment = deploy(connector={"RestartRetryCount": 5, "RestartRetryInterval": 0.01})
-    ids = deployment.send("in", [""] * 5)
+    ids = deployment.fill("in", [""] * 5)
     run = deployment.start(fault=place)
     wait_for(lambda: len(deployment.names("archive")) == 5, 120, what=run.errors)
     assert "restarting the connection" in run.errors
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0
+    run.stop()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []
@@ -213,7 +207,7 @@ def test_a_disk_that_fails_while_settling_costs_and_repeats_nothing(deploy: Depl
 
 def test_java_that_dies_under_a_service_is_started_anew(deploy: Deploy) -> None:
     deployment = deploy(java=True, connector={"RestartRetryInterval": 0.01})
-    ids = deployment.send("in", ["gate:1", ""])
+    ids = deployment.fill("in", ["gate:1", ""])
     run = deployment.start()
     runner = wait_for(lambda: deployment.reached("1"))[0]
     java = run.java()
@@ -221,8 +215,7 @@ def test_java_that_dies_under_a_service_is_started_anew(deploy: Deploy) -> None:
     deployment.open("1")
     wait_for(lambda: len(deployment.names("archive")) == 2, 120, what=run.errors)
     wait_for(lambda: run.java() not in (None, java))
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
     run.await_gone()
     assert runner
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
@@ -230,7 +223,7 @@ def test_java_that_dies_under_a_service_is_started_anew(deploy: Deploy) -> None:
     assert deployment.leftovers() == []
 
 
-def _instances(deployment: Deployment) -> list[tuple[str, str]]:
+def _instances(deployment: CrashDeployment) -> list[tuple[str, str]]:
     """The name and the state of each instance that ``connector status`` shows."""
     return [(row["instance"], row["state"]) for row in status(deployment)["instances"]]
 
@@ -248,7 +241,7 @@ def test_reconnections_leave_no_clients_while_the_archive_cannot_be_written(
         }
     )
     _obstruct(deployment, "archive")
-    ids = deployment.send("in", ["", ""])
+    ids = deployment.fill("in", ["", ""])
     run = deployment.start()
     _wait_for_error(run, "restarting the connection failed", 2)
     clients = deployment.root / "dropboxmq" / "clients"
@@ -262,7 +255,6 @@ def test_reconnections_leave_no_clients_while_the_archive_cannot_be_written(
     _mend(deployment, "archive")
     wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 60, what=run.errors)
     wait_for(lambda: _instances(deployment) == [("one", "alive")], 60)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(30) == 0
+    run.stop()
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.leftovers() == []

@@ -8,17 +8,17 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import PropertyValue
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 
 JAVA = False
 
 
-def _move(deployment: Deployment, source: str, target: str) -> None:
+def _move(deployment: CrashDeployment, source: str, target: str) -> None:
     for name in deployment.names(source):
         deployment.folder(source).joinpath(name).rename(deployment.folder(target) / name)
 
 
-def _properties(deployment: Deployment, queue: str) -> dict[str, PropertyValue]:
+def _properties(deployment: CrashDeployment, queue: str) -> dict[str, PropertyValue]:
     """The properties of the one message of a queue, however long its name is."""
     (message,) = DropboxProvider(deployment.root).existing().browse(parse_destination(queue))
     return message.properties
@@ -34,7 +34,7 @@ def test_a_repaired_message_goes_only_to_those_who_had_not_confirmed(deploy: Dep
         connector={"DuplicateEventElimination": True},
     )
     (deployment.directory / "broken").touch()
-    ids = deployment.send("in", [""], second="flag:broken")
+    ids = deployment.fill("in", [""], second="flag:broken")
     deployment.drain()
     assert deployment.ids("error") == {ids[0]: 1}
     assert deployment.names("copies") == [], "what a failed event prepared is not sent"
@@ -66,9 +66,9 @@ def test_an_archived_message_moved_back_is_a_duplicate_and_a_bare_name_that_come
 ) -> None:
     """The same file is the same message wherever it has been; a new file of the same name is another."""
     deployment = deploy(connector={"DuplicateEventElimination": True})
-    body = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}
-    structured = deployment.send("in", [""])
-    deployment.drop("in", "report.json", body)
+    body = '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}'
+    structured = deployment.fill("in", [""])
+    deployment.drop("in", body, "report.json")
     deployment.drain()
     assert deployment.begun() == {structured[0]: 1, "report.json": 1}
 
@@ -79,8 +79,8 @@ def test_an_archived_message_moved_back_is_a_duplicate_and_a_bare_name_that_come
     assert all("connector_outcomeS=duplicate" in name for name in deployment.names("archive"))
     assert set(deployment.begun().values()) == {1}
 
-    time.sleep(0.01)
-    deployment.drop("in", "report.json", body)  # next day
+    time.sleep(0.01)  # clocks of file systems are coarse
+    deployment.drop("in", body, "report.json")  # next day
     run = deployment.drain()
     assert run.summary["published"] == 1
     assert deployment.begun()["report.json"] == 2
@@ -93,9 +93,9 @@ def test_two_copies_in_one_cycle_without_elimination_both_reach_a_queue(deploy: 
     deployment = deploy(
         subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}]
     )
-    body = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}
-    deployment.drop("in", "4.1700000000000000-t-1.T", body)
-    deployment.drop("in", "5.1700000000000000-t-1.T", body)
+    body = '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}'
+    deployment.drop("in", body, "4.1700000000000000-t-1.T")
+    deployment.drop("in", body, "5.1700000000000000-t-1.T")
     deployment.drain()
     assert deployment.begun() == {"ID:1700000000000000-t-1": 2}
     assert len(deployment.names("copies")) == 2

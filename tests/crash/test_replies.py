@@ -7,7 +7,7 @@ from collections import Counter
 
 from connector.stores.dropbox import codec
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 from tests.waiting import wait_for
 
 JAVA = False
@@ -50,7 +50,7 @@ def test_workers_that_are_killed_again_and_again_answer_each_request_once(deploy
     assert len({delivery.pid for delivery in deployment.deliveries()}) > 4
 
 
-def _ask(deployment: Deployment, count: int) -> dict[str, str]:
+def _ask(deployment: CrashDeployment, count: int) -> dict[str, str]:
     """Requests that are answered so or so, and that another subscriber takes or refuses, ``count`` of each.
 
     Returns the status that each is to be answered with.
@@ -58,19 +58,19 @@ def _ask(deployment: Deployment, count: int) -> dict[str, str]:
     sent: dict[str, str] = {}
     for name, status in ((SERVED, "SUCCESS"), (REFUSED, "FAIL")):
         for second in ("", "raise:of another subscriber"):
-            ids = deployment.send("in", [name] * count, second=second, reply_to="replies")
+            ids = deployment.fill("in", [name] * count, second=second, reply_to="replies")
             sent.update(dict.fromkeys(ids, status))
     return sent
 
 
-def _assert_answered_once(deployment: Deployment, sent: dict[str, str]) -> None:
+def _assert_answered_once(deployment: CrashDeployment, sent: dict[str, str]) -> None:
     assert deployment.ids("archive") + deployment.ids("error") == Counter(list(sent))
     assert Counter(_replies(deployment)) == Counter(sent.items())
     assert deployment.leftovers() == []
     assert deployment.names("replies", "working") == []
 
 
-def _replies(deployment: Deployment) -> list[tuple[str, str]]:
+def _replies(deployment: CrashDeployment) -> list[tuple[str, str]]:
     """The requests that have been answered, and how."""
     found = []
     for name in deployment.names("replies"):
@@ -79,7 +79,7 @@ def _replies(deployment: Deployment) -> list[tuple[str, str]]:
     return found
 
 
-def _assert_replies_go_with_their_requests(deployment: Deployment) -> None:
+def _assert_replies_go_with_their_requests(deployment: CrashDeployment) -> None:
     """Before a commit record is rolled forward nobody sees a part of it."""
     answered = Counter(identity for identity, _ in _replies(deployment))
     assert [identity for identity, times in answered.items() if times != 1] == []
@@ -129,17 +129,17 @@ def test_a_process_on_a_worker_is_killed_while_it_asks_another_adapter_and_asks_
         inputs=("asked",),
         only=[{"object": "Customer", "name": "serve", "process": "serving:serve", "reply": True}],
         connector={"ApplicationName": "back", "ArchiveDestination": "queue://served"},
-        provider={"root": str(front.root)},
+        provider_keys={"root": str(front.root)},
     )
     (back.directory / "serving.py").write_text(SERVING)
     for deployment in (front, back):
         (deployment.directory / "metaobjects" / "objects.yaml").write_text(OBJECTS)
-    ids = front.send("in", [""])
+    ids = front.fill("in", [""])
     run = front.start("--drain")
     wait_for(lambda: list(front.directory.glob("asking.*")) and front.names("asked"), 120, "a request")
     run.kill_everything()
     assert any(name.startswith("temporary-") for name in os.listdir(front.root))
-    ids += front.send("in", [""])
+    ids += front.fill("in", [""])
     serving = back.start()
     front.java = True  # the workers that ask are those of Spark
     front.drain()

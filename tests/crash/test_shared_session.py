@@ -10,7 +10,8 @@ from typing import Any
 
 from connector.java import find_java
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.runs import REPOSITORY
 from tests.spark.standalone import executor_options, java_home_for_executors
 from tests.waiting import wait_for
 
@@ -58,7 +59,7 @@ print(json.dumps(said))
 """
 
 
-def start(deployment: Deployment) -> subprocess.Popen[str]:
+def start(deployment: CrashDeployment) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         cwd=deployment.directory,
@@ -77,14 +78,14 @@ def start(deployment: Deployment) -> subprocess.Popen[str]:
 
 def test_a_job_cancelled_from_outside_and_the_jobs_of_the_program_lose_nothing(deploy: Deploy) -> None:
     deployment = deploy(inputs=("a", "b"), connector={"stop_timeout": "2s"})
-    ids = deployment.send("a", ["", "gate:1", "", ""]) + deployment.send("b", ["sleep:0.05"] * 10)
+    ids = deployment.fill("a", ["", "gate:1", "", ""]) + deployment.fill("b", ["sleep:0.05"] * 10)
     process = start(deployment)
     try:
         wait_for(lambda: deployment.reached("1") or process.poll() is not None, 120, "at work")
         wait_for(lambda: len(deployment.reached("1")) > 1 or process.poll() is not None, 120, "run again")
         deployment.open("1")
         wait_for(lambda: (deployment.directory / "half").exists() or process.poll() is not None, 120)
-        ids += deployment.send("a", [""] * 10)
+        ids += deployment.fill("a", [""] * 10)
         (deployment.directory / "more").touch()
         out, errors = process.communicate(timeout=120)
     finally:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.runs import Run
 from tests.waiting import wait_for
 
 QUEUES = ("a", "b", "c")
@@ -62,7 +63,7 @@ def test_what_dies_while_several_batches_run_loses_nothing_and_repeats_what_was_
     for number, kill in enumerate(kills):
         gate = str(number)
         for queue in QUEUES:
-            ids += deployment.send(queue, [slow, f"gate:{gate}", slow, slow, slow])
+            ids += deployment.fill(queue, [slow, f"gate:{gate}", slow, slow, slow])
         deployment.java = kill is not _kill_group
         run = deployment.start("--drain", "--json")
         kill(run, deployment.await_gate(run, gate, len(QUEUES)))
@@ -80,10 +81,10 @@ def test_a_queue_that_stands_still_holds_up_no_other(deploy: Deploy, order: str)
     deployment = deploy(
         inputs=QUEUES, connector={"PollQuantity": 5, "PollFrequency": 200, "order": order}, java=False
     )
-    held = deployment.send("a", ["gate:1"] + [""] * 29)
+    held = deployment.fill("a", ["gate:1"] + [""] * 29)
     run = deployment.start("--json")
     wait_for(lambda: deployment.reached("1"))
-    others = [i for queue in ("b", "c") for i in deployment.send(queue, [""] * 40)]
+    others = [i for queue in ("b", "c") for i in deployment.fill(queue, [""] * 40)]
     wait_for(lambda: set(others) <= set(deployment.ids("archive")))
     if order == "destination":
         assert len(deployment.names("a", "processing")) <= 10
@@ -97,10 +98,10 @@ def test_a_queue_that_stands_still_holds_up_no_other(deploy: Deploy, order: str)
 def test_what_is_not_active_in_one_queue_leaves_the_batches_of_others_alone(deploy: Deploy) -> None:
     deployment = deploy(inputs=("a", "b"), connector={"PollFrequency": 300, "PollQuantity": 3}, java=False)
     (deployment.directory / "up").touch()
-    slow = deployment.send("b", ["gate:1", "", ""])
+    slow = deployment.fill("b", ["gate:1", "", ""])
     run = deployment.start("--json")
     wait_for(lambda: deployment.reached("1"))
-    held = deployment.send("a", ["inactive:up", "", ""])
+    held = deployment.fill("a", ["inactive:up", "", ""])
     wait_for(lambda: deployment.begun()[held[0]] >= 3, what="asked again after PollFrequency")
     assert deployment.begun()[slow[0]] == 1
     deployment.open("1")
@@ -114,7 +115,7 @@ def test_what_is_not_active_in_one_queue_leaves_the_batches_of_others_alone(depl
 
 def test_a_stop_finishes_what_runs_and_gives_back_what_waits(deploy: Deploy) -> None:
     deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 2}, java=False)
-    ids = [i for queue in QUEUES for i in deployment.send(queue, ["gate:1", "", "", ""])]
+    ids = [i for queue in QUEUES for i in deployment.fill(queue, ["gate:1", "", "", ""])]
     run = deployment.start("--json")
     wait_for(lambda: len(deployment.reached("1")) == 2, what="as many batches as cores")
     run.signal_driver(signal.SIGTERM)
@@ -131,12 +132,12 @@ def test_a_stop_finishes_what_runs_and_gives_back_what_waits(deploy: Deploy) -> 
 
 def test_a_worker_that_is_stopped_for_a_while_delays_its_own_batch_alone(deploy: Deploy) -> None:
     deployment = deploy(inputs=("a", "b"), connector={"PollFrequency": 200, "PollQuantity": 3}, java=False)
-    ids = deployment.send("a", ["gate:1", "", "", ""])
+    ids = deployment.fill("a", ["gate:1", "", "", ""])
     run = deployment.start("--json")
     (runner,) = wait_for(lambda: deployment.reached("1"))
     run.signal_one(runner, signal.SIGSTOP)
     deployment.open("1")
-    others = deployment.send("b", [""] * 10)
+    others = deployment.fill("b", [""] * 10)
     wait_for(lambda: set(others) <= set(deployment.ids("archive")))
     assert deployment.begun() == dict.fromkeys([ids[0], *others], 1)
     run.signal_one(runner, signal.SIGCONT)
@@ -146,25 +147,24 @@ def test_a_worker_that_is_stopped_for_a_while_delays_its_own_batch_alone(deploy:
 
 
 def _stop(run: Run) -> None:
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
 
 
 def test_a_job_that_is_lost_again_and_again_is_no_fault_of_its_events(deploy: Deploy) -> None:
     """Runners that are killed while they are idle: nothing was touched, so nothing counts as delivered."""
     deployment = _idle(deploy)
-    ids = deployment.send("a", ["", ""])
+    ids = deployment.fill("a", ["", ""])
     wait_for(lambda: set(ids) <= set(deployment.ids("archive")))
     for pid in {delivery.pid for delivery in deployment.deliveries()}:
         deployment.runs[0].signal_one(pid, signal.SIGKILL)
-    more = deployment.send("a", ["", ""])
+    more = deployment.fill("a", ["", ""])
     wait_for(lambda: set(more) <= set(deployment.ids("archive")))
     _stop(deployment.runs[0])
     assert deployment.begun() == dict.fromkeys([*ids, *more], 1)
     assert {delivery.count for delivery in deployment.deliveries()} == {1}
 
 
-def _idle(deploy: Deploy) -> Deployment:
+def _idle(deploy: Deploy) -> CrashDeployment:
     deployment = deploy(inputs=("a", "b"), java=False)
     deployment.start("--json").await_start()
     return deployment

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment
+from tests.crash.harness import CrashDeployment
 from tests.crash.test_transactions import BOOK, Shop
 
 JAVA = False
@@ -23,18 +23,18 @@ handlers:
 """
 
 
-def make(deploy: Deploy, **settings: Any) -> Deployment:
+def make(deploy: Deploy, **settings: Any) -> CrashDeployment:
     deployment = deploy(connector={"DataHandlerMimeType": "application/jsonl", "PollQuantity": 1}, **settings)
     (deployment.directory / "metaobjects/handlers.yaml").write_text(HANDLERS)
     return deployment
 
 
-def fill(deployment: Deployment) -> list[str]:
+def fill(deployment: CrashDeployment) -> list[str]:
     """Returns the ids of the events of all records."""
     ids = []
     for number in range(1, MESSAGES + 1):
         lines = [json.dumps({"CustomerId": f"{number}-{record}"}) for record in range(1, RECORDS + 1)]
-        deployment.drop("in", f"4.{number}.T", "\n".join(lines).encode())
+        deployment.drop("in", "\n".join(lines), f"4.{number}.T")
         ids += [f"ID:{number}#{record}" for record in range(1, RECORDS + 1)]
     return ids
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sqlite3
 
 import pytest
@@ -24,7 +23,7 @@ def test_a_file_that_another_program_locks_for_long_costs_and_doubles_nothing(de
         connector={"PollQuantity": 5, "RestartRetryCount": 100, "RestartRetryInterval": 0.01},
         subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
     )
-    ids = deployment.send("in", ["sleep:0.02"] * 40)
+    ids = deployment.fill("in", ["sleep:0.02"] * 40)
     run = deployment.start(TEST_BUSY="0.2")
     wait_for(lambda: len(deployment.deliveries()) > 20, 120, "deliveries")
     other = sqlite3.connect(deployment.root / "messages.db", isolation_level=None, timeout=60)
@@ -33,8 +32,7 @@ def test_a_file_that_another_program_locks_for_long_costs_and_doubles_nothing(de
     other.execute("ROLLBACK")
     other.close()
     wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     assert "database is locked: another program holds the file" in run.errors
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert deployment.count("copies") == len(ids)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Run
 from tests.postgres import PostgresServer
+from tests.runs import Run
 from tests.waiting import wait_for
 
 _RETRIES = {"RestartRetryCount": 300, "RestartRetryInterval": 0.01}
@@ -22,8 +22,7 @@ def await_text(run: Run, text: str, times: int = 1) -> None:
 
 
 def stop(run: Run) -> None:
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(60) == 0, run.errors
+    run.stop()
     run.await_gone()
 
 
@@ -31,7 +30,7 @@ def test_a_service_waits_for_a_database_that_is_away_at_the_start(
     own_postgres: PostgresServer, deploy: Deploy
 ) -> None:
     deployment = deploy(java=False, database=own_postgres.url(), connector=_RETRIES)
-    ids = deployment.send("in", ["", ""])
+    ids = deployment.fill("in", ["", ""])
     own_postgres.stop()
     run = deployment.start()
     await_text(run, "restarting the connection failed", 2)
@@ -47,7 +46,7 @@ def test_a_service_starts_although_its_database_is_lost_before_it_is_ready(
     own_postgres: PostgresServer, deploy: Deploy
 ) -> None:
     deployment = deploy(java=True, database=own_postgres.url(), connector=_RETRIES)
-    ids = deployment.send("in", ["", ""])
+    ids = deployment.fill("in", ["", ""])
     run = deployment.start()
     wait_for(lambda: run.java() is not None, 120, what=run.errors)
     own_postgres.kill()
@@ -79,7 +78,9 @@ def test_a_service_does_not_wait_until_a_mistake_is_right(
     right = {"password": own_postgres.password, "database": "/postgres", "user": "//connector:"}[wrong]
     changed = {"password": "guess", "database": "/nobodys", "user": "//nobody:"}[wrong]
     url = own_postgres.url().replace(right, changed)
-    deployment = deploy(java=True, database=own_postgres.url(), connector=_RETRIES, provider={"url": url})
+    deployment = deploy(
+        java=True, database=own_postgres.url(), connector=_RETRIES, provider_keys={"url": url}
+    )
     run = deployment.start()
     assert run.wait(60) == 1
     assert "restarting" not in run.errors
@@ -117,7 +118,7 @@ def test_the_last_line_says_that_a_database_stayed_away(own_postgres: PostgresSe
 
 def test_a_service_starts_although_java_is_killed_before_it_is_ready(deploy: Deploy) -> None:
     deployment = deploy(java=True, connector=_RETRIES)
-    ids = deployment.send("in", ["", ""])
+    ids = deployment.fill("in", ["", ""])
     run = deployment.start()
     java = wait_for(run.java, 120, what=run.errors)
     assert java is not None
@@ -138,7 +139,7 @@ def test_java_that_cannot_start_ends_a_service_at_once(deploy: Deploy) -> None:
 
 def test_a_service_starts_although_its_workers_are_killed_before_it_is_ready(deploy: Deploy) -> None:
     deployment = deploy(java=True, connector=_RETRIES)
-    ids = deployment.send("in", ["", ""])
+    ids = deployment.fill("in", ["", ""])
     run = deployment.start()
 
     def workers() -> list[int]:

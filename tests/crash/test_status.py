@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
 import subprocess
 import time
@@ -12,17 +11,17 @@ from typing import Any
 
 from tests import forked_command
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.waiting import wait_for
 
 JAVA = False
 
 
-def call(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[str]:
+def call(deployment: CrashDeployment, *arguments: str) -> subprocess.CompletedProcess[str]:
     return forked_command.run(["status", *arguments], cwd=deployment.directory)
 
 
-def status(deployment: Deployment) -> dict[str, Any]:
+def status(deployment: CrashDeployment) -> dict[str, Any]:
     done = call(deployment, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     document: dict[str, Any] = json.loads(done.stdout)
@@ -37,7 +36,7 @@ def age(text: str) -> float:
 def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> None:
     deployment = deploy(inputs=("in", "other"), connector={"instance": "host-a", "PollQuantity": 3})
     sent = time.time()
-    (first, *_) = deployment.send("in", ["gate:hold", *[""] * 6])
+    (first, *_) = deployment.fill("in", ["gate:hold", *[""] * 6])
     run = deployment.start()
     (worker,) = wait_for(lambda: deployment.reached("hold"), 120, "an event at work")
     document = status(deployment)
@@ -93,14 +92,13 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     assert 0 <= age(document["instances"][0]["last_good_poll"]) < 30
     assert (document["batches"], document["workers"]) == ([], [])
 
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0
+    run.stop()
     assert status(deployment)["instances"] == []
 
 
 def test_it_tells_the_dead_from_the_living(deploy: Deploy) -> None:
     deployment = deploy()
-    deployment.send("in", ["gate:hold", ""])
+    deployment.fill("in", ["gate:hold", ""])
     run = deployment.start()
     wait_for(lambda: deployment.reached("hold"), 120, "an event at work")
     run.kill_everything()
@@ -113,7 +111,7 @@ def test_it_tells_the_dead_from_the_living(deploy: Deploy) -> None:
 
 def test_it_never_fails_because_something_vanishes_and_disturbs_nobody(deploy: Deploy) -> None:
     deployment = deploy(connector={"PollQuantity": 5})
-    ids = deployment.send("in", [""] * 1500)
+    ids = deployment.fill("in", [""] * 1500)
     run = deployment.start("--drain", "--json")
     run.await_start()
     looks = 0

@@ -21,14 +21,15 @@ import pytest
 
 from connector.java import find_java
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, Deployment, Run, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
+from tests.runs import REPOSITORY, Run
 from tests.spark.standalone import executor_options, java_home_for_executors
 from tests.waiting import is_running, wait_for
 
 QUEUES = ("a", "b")
 
 
-def _archived(deployment: Deployment, ids: list[str]) -> Callable[[], bool]:
+def _archived(deployment: CrashDeployment, ids: list[str]) -> Callable[[], bool]:
     return lambda: set(ids) <= set(deployment.ids("archive"))
 
 
@@ -74,7 +75,7 @@ def test_workers_and_runners_killed_again_and_again_at_each_step_delay_two_adapt
 ) -> None:
     """Each process counts for itself, so that each new worker and each new runner is killed in its turn."""
     deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 6, "max_attempts": 1000})
-    ids = [i for queue in QUEUES for i in deployment.send(queue, ["", "sleep:0.002"] * 75)]
+    ids = [i for queue in QUEUES for i in deployment.fill(queue, ["", "sleep:0.002"] * 75)]
     faults = "task.taken:9=kill,task.answered:6=kill,begin:31=kill,deliver:37=kill,done:23=kill"
     runs = [deployment.start("--drain", "--json", fault=faults) for _ in range(2)]
     assert [run.wait(300) for run in runs] == [0, 0], [run.errors for run in runs]
@@ -99,14 +100,14 @@ def test_a_driver_killed_around_an_assignment_leaves_what_the_journal_says(deplo
     deployment = deploy(inputs=QUEUES, connector={"PollQuantity": 20})
     ids = []
     for place, whole_group in KILLED.items():
-        ids += [i for queue in QUEUES for i in deployment.send(queue, ["", "sleep:0.002"] * 6)]
+        ids += [i for queue in QUEUES for i in deployment.fill(queue, ["", "sleep:0.002"] * 6)]
         run = deployment.start("--drain", fault=f"{place}=pause")
         run.await_pause(place.partition(":")[0])
         run.kill_while_paused(whole_group=whole_group)
     deployment.java = False
     deployment.drain()
     deployment.java = True
-    ids += deployment.send("a", ["gate:1", "", ""])
+    ids += deployment.fill("a", ["gate:1", "", ""])
     run = deployment.start("--drain", fault="task.answered:2=pause")
     deployment.await_gate(run, "1", 1)
     run.signal_driver(signal.SIGSTOP)
@@ -145,7 +146,7 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
         nonlocal kills
         kills += kill
         for queue in QUEUES:
-            ids.extend(deployment.send(queue, ["sleep:0.25", f"gate:{name}", "", ""]))
+            ids.extend(deployment.fill(queue, ["sleep:0.25", f"gate:{name}", "", ""]))
         happen(wait_for(lambda: deployment.reached(name), 120, f"{name}: {run.errors}"))
         deployment.open(name)
         wait_for(_archived(deployment, ids), 120, f"{name}: {run.errors}")
@@ -182,8 +183,7 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
         beside("last", lambda runners: None, kill=False)
     for stranger in strangers:
         stranger.close()
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait() == 0, run.errors
+    run.stop()
     run.await_gone()
     assert_settled_once(deployment, ids, kills=kills)
     assert max(_events_of_each_runner(deployment).values()) <= 9
@@ -195,7 +195,7 @@ def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Dep
     deployment = deploy(
         connector={"worker_events": 10, "order": order}, java=False, spark={"master": "local[1]"}
     )
-    ids = deployment.send("in", [""] * 95)
+    ids = deployment.fill("in", [""] * 95)
     run = deployment.drain()
     assert sorted(_events_of_each_runner(deployment).values()) == [5, *[10] * 9]
     assert run.errors.count("a worker is replaced after many events") == 9
@@ -203,7 +203,7 @@ def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Dep
     assert_settled_once(deployment, ids, kills=0)
 
 
-def _stop_while_it_ends(deployment: Deployment, runner: int, name: str) -> None:
+def _stop_while_it_ends(deployment: CrashDeployment, runner: int, name: str) -> None:
     """Stops the worker of a runner at a gate, until the event of the runner has ended."""
     worker = _parent(runner)
     identity = [one.id for one in deployment.deliveries() if one.pid == runner][-1]
@@ -213,7 +213,7 @@ def _stop_while_it_ends(deployment: Deployment, runner: int, name: str) -> None:
     os.kill(worker, signal.SIGCONT)
 
 
-def _events_of_each_runner(deployment: Deployment) -> Counter[int]:
+def _events_of_each_runner(deployment: CrashDeployment) -> Counter[int]:
     return Counter(one.pid for one in deployment.deliveries() if one.word == "begin")
 
 
@@ -279,7 +279,7 @@ def test_jobs_of_the_program_run_while_all_tasks_are_busy_and_may_cancel_all_job
         connector={"stop_timeout": "2s"},
         spark={"conf": {"spark.ui.enabled": "true", "spark.ui.port": "0"}},
     )
-    ids = [i for queue in QUEUES for i in deployment.send(queue, ["sleep:0.2", "gate:1", "", ""])]
+    ids = [i for queue in QUEUES for i in deployment.fill(queue, ["sleep:0.2", "gate:1", "", ""])]
     program = _Program(deployment, PROGRAM)
     try:
         program.wait_for(lambda: (deployment.directory / "cancelled").exists())
@@ -331,14 +331,14 @@ def test_ten_kills_of_an_adapter_that_runs_a_job_for_each_batch(deploy: Deploy) 
     )
     faults = "begin:11=kill,deliver:13=kill,done:9=kill"
     program = _Program(deployment, IN_A_SESSION, CONNECTOR_FAULT=faults)
-    ids = deployment.send("a", [""] * 40)
+    ids = deployment.fill("a", [""] * 40)
     kills = 0
 
     def beside(name: str, happen: Callable[[int], object]) -> None:
         nonlocal kills
         kills += 1
         for queue in QUEUES:
-            ids.extend(deployment.send(queue, ["sleep:0.2", f"gate:{name}", "", ""]))
+            ids.extend(deployment.fill(queue, ["sleep:0.2", f"gate:{name}", "", ""]))
         program.wait_for(lambda: deployment.reached(name))
         happen(deployment.reached(name)[0])
         deployment.open(name)
@@ -352,7 +352,7 @@ def test_ten_kills_of_an_adapter_that_runs_a_job_for_each_batch(deploy: Deploy) 
         beside("hangup", lambda runner: os.kill(_parent(_parent(runner)), signal.SIGHUP))
         beside("end", lambda runner: os.kill(_parent(_parent(runner)), signal.SIGTERM))
         beside("cancel", lambda _: (deployment.directory / "cancel").touch())
-        ids.extend(deployment.send("a", ["sleep:0.2", "gate:driver", "", ""]))
+        ids.extend(deployment.fill("a", ["sleep:0.2", "gate:driver", "", ""]))
         program.wait_for(lambda: deployment.reached("driver"))
     finally:
         program.kill()
@@ -366,7 +366,7 @@ def test_ten_kills_of_an_adapter_that_runs_a_job_for_each_batch(deploy: Deploy) 
 class _Program:
     """A program of a user with an adapter."""
 
-    def __init__(self, deployment: Deployment, text: str, **environment: str) -> None:
+    def __init__(self, deployment: CrashDeployment, text: str, **environment: str) -> None:
         self._errors = deployment.directory / "errors"
         with open(self._errors, "wb") as errors:
             self._process = subprocess.Popen(

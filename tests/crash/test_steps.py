@@ -17,7 +17,7 @@ import time
 import pytest
 
 from tests.crash.conftest import DATABASES, Deploy
-from tests.crash.harness import Deployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
 
 IN_THE_DRIVER = {"claim": 20, "settle.record": 1, "settle.committing": 1, "settle.finished": 1}
 IN_A_TASK = {"begin": 5, "deliver": 9, "done": 3}
@@ -36,13 +36,13 @@ def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silentl
         run = deployment.start("--drain", fault=f"{place}:{nth}=kill")
         assert run.wait() == -signal.SIGKILL, run.errors
         run.await_gone()
-        ids += deployment.send("a", [""] * 20)
+        ids += deployment.fill("a", [""] * 20)
     deployment.java = provider_type == "dropbox"
     for place, nth in IN_A_TASK.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
         run.await_pause(place)
         run.kill_while_paused(whole_group=False)
-        ids += deployment.send("a", [""] * 20)
+        ids += deployment.fill("a", [""] * 20)
     deployment.java = False
     deployment.drain()
     assert_settled_once(deployment, ids, kills=len(in_the_driver) + len(IN_A_TASK))
@@ -58,7 +58,7 @@ def test_a_whole_group_killed_at_every_step_loses_nothing_and_repeats_nothing_si
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
         run.await_pause(place)
         run.kill_everything()
-        ids += deployment.send("a", [""] * 20)
+        ids += deployment.fill("a", [""] * 20)
     deployment.drain()
     assert_settled_once(deployment, ids, kills=len(places))
 
@@ -68,7 +68,7 @@ def test_a_worker_killed_after_a_delivery_has_written_what_the_event_sends(deplo
     """The journal names the message of a done event, so the settlement has to find it."""
     copy = {"object": "Customer", "name": "copy", "destination": "queue://copies"}
     deployment = deploy(subscriptions=[copy])
-    ids = deployment.send("in", [""] * 40)
+    ids = deployment.fill("in", [""] * 40)
     run = deployment.start("--drain", fault="done:15=kill")
     assert run.wait() == 0, run.errors
     assert deployment.begun() == dict.fromkeys(ids, 1)
@@ -81,7 +81,7 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy
     """Now the driver alone, now the whole group; every message takes some milliseconds."""
     moments = random.Random(20)
     deployment = deploy(inputs=("a", "b"), connector={"PollQuantity": 40, "DuplicateEventElimination": True})
-    ids = [i for queue in ("a", "b") for i in deployment.send(queue, ["sleep:0.01"] * 150)]
+    ids = [i for queue in ("a", "b") for i in deployment.fill(queue, ["sleep:0.01"] * 150)]
     for number in range(3):
         whole_group = number % 2 == 1
         deployment.java = not whole_group
@@ -102,6 +102,6 @@ def _in_the_driver(provider_type: str) -> dict[str, int]:
     return {**(OF_FILES if provider_type == "dropbox" else OF_TABLES), **IN_THE_DRIVER}
 
 
-def _filled(deploy: Deploy, **settings: bool) -> tuple[Deployment, list[str]]:
+def _filled(deploy: Deploy, **settings: bool) -> tuple[CrashDeployment, list[str]]:
     deployment = deploy(inputs=("a", "b"), **settings)
-    return deployment, [i for queue in ("a", "b") for i in deployment.send(queue, ["", "sleep:0.01"] * 30)]
+    return deployment, [i for queue in ("a", "b") for i in deployment.fill(queue, ["", "sleep:0.01"] * 30)]

@@ -7,7 +7,6 @@ it: to its own subscription, and to one of somebody else, which has to get the s
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections import Counter
 from contextlib import closing
@@ -17,7 +16,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, assert_settled_once
+from tests.crash.harness import CrashDeployment, assert_settled_once
 from tests.waiting import wait_for
 
 JAVA = False
@@ -54,13 +53,13 @@ class Sent:
     ours: list[str] = field(default_factory=list)
     theirs: list[str] = field(default_factory=list)
 
-    def send(self, deployment: Deployment, count: int, name: str = "") -> None:
+    def send(self, deployment: CrashDeployment, count: int, name: str = "") -> None:
         """So many to the topic, so many to our part, and three to that of others."""
-        self.by_topic += deployment.send(PRICES, [name] * count)
-        self.ours += deployment.send("parts", [name] * count, group="ours")
-        self.theirs += deployment.send("parts", [name] * 3, group="theirs")
+        self.by_topic += deployment.fill(PRICES, [name] * count)
+        self.ours += deployment.fill("parts", [name] * count, group="ours")
+        self.theirs += deployment.fill("parts", [name] * 3, group="theirs")
 
-    def assert_settled(self, deployment: Deployment, *, kills: int) -> None:
+    def assert_settled(self, deployment: CrashDeployment, *, kills: int) -> None:
         """Ours are settled once, and what is for others waits for them, once and untouched."""
         assert_settled_once(deployment, self.by_topic + self.ours, kills=kills, but=ANOTHER_S)
         assert deployment.ids(AUDIT) == Counter(self.by_topic)
@@ -116,12 +115,11 @@ def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_resta
     deployment.open("1")
     sent.send(deployment, 5)
     wait_for(lambda: len(deployment.names("archive")) == len(sent.by_topic + sent.ours), 120)
-    neighbour.signal_driver(signal.SIGTERM)
-    assert neighbour.wait(120) == 0, neighbour.errors
+    neighbour.stop()
     sent.assert_settled(deployment, kills=1)
 
 
-def _deployed(deploy: Deploy, **connector: object) -> Deployment:
+def _deployed(deploy: Deploy, **connector: object) -> CrashDeployment:
     """With the subscriptions, so that they get whatever is sent."""
     deployment = deploy(inputs=("parts",), connector={"InputDestination": INPUTS, **connector})
     topic = Destination("topic", "prices")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run
+from tests.crash.harness import CrashDeployment
+from tests.runs import Run
 from tests.waiting import wait_for
 
 JAVA = False
@@ -19,22 +19,21 @@ NEVER = 600_000
 """Milliseconds."""
 
 
-def serve(deployment: Deployment) -> Run:
+def serve(deployment: CrashDeployment) -> Run:
     """A service that has published what waited, and has nothing to do now."""
-    ids = deployment.send(deployment.inputs[0])
+    ids = deployment.fill(deployment.inputs[0])
     run = deployment.start()
     await_archived(deployment, run, ids)
     return run
 
 
-def await_archived(deployment: Deployment, run: Run, ids: list[str]) -> None:
+def await_archived(deployment: CrashDeployment, run: Run, ids: list[str]) -> None:
     wait_for(lambda: set(ids) <= set(deployment.ids("archive")), 120, run.errors)
 
 
 def end(run: Run) -> None:
     """SIGTERM ends an idle service, whatever it waits for."""
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(120) == 0, run.errors
+    run.stop()
 
 
 def cpu_seconds(pid: int) -> float:
@@ -46,7 +45,7 @@ def test_a_message_is_published_when_it_comes(deploy: Deploy) -> None:
     deployment = deploy(connector={"PollFrequency": NEVER}, inputs=("in", "other"))
     run = serve(deployment)
     for queue in ("in", "other", "in"):
-        await_archived(deployment, run, deployment.send(queue, [""] * 3))
+        await_archived(deployment, run, deployment.fill(queue, [""] * 3))
     bare = deployment.folder("other") / "order"
     bare.write_bytes(b'{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1"}')
     await_archived(deployment, run, ["order"])
@@ -57,10 +56,10 @@ def test_a_message_is_published_when_it_comes(deploy: Deploy) -> None:
 
 def test_more_than_a_poll_takes_is_published_without_a_wait(deploy: Deploy) -> None:
     deployment = deploy(connector={"PollFrequency": NEVER, "PollQuantity": 1})
-    ids = deployment.send("in", [""] * 4)
+    ids = deployment.fill("in", [""] * 4)
     run = deployment.start()
     await_archived(deployment, run, ids)
-    await_archived(deployment, run, deployment.send("in", [""] * 4))
+    await_archived(deployment, run, deployment.fill("in", [""] * 4))
     end(run)
 
 
@@ -69,7 +68,7 @@ def test_a_topic_wakes_too(deploy: Deploy) -> None:
     deployment = deploy(connector={"PollFrequency": NEVER, "InputDestination": ["queue://in", topic]})
     run = serve(deployment)
     for _ in range(2):
-        await_archived(deployment, run, deployment.send("topic://prices"))
+        await_archived(deployment, run, deployment.fill("topic://prices"))
     end(run)
 
 
@@ -79,19 +78,19 @@ def test_a_directory_that_is_replaced_wakes_again_after_the_next_poll(deploy: De
     target = deployment.folder("other")
     target.rename(target.parent / "old")
     target.mkdir()
-    await_archived(deployment, run, deployment.send("in"))
-    await_archived(deployment, run, deployment.send("in"))  # so the poll of the first one has begun
-    await_archived(deployment, run, deployment.send("other"))
+    await_archived(deployment, run, deployment.fill("in"))
+    await_archived(deployment, run, deployment.fill("in"))  # so the poll of the first one has begun
+    await_archived(deployment, run, deployment.fill("other"))
     end(run)
 
 
 def test_with_wake_false_a_message_waits_for_its_poll(deploy: Deploy) -> None:
     deployment = deploy(connector={"PollFrequency": NEVER, "wake": False, "PollQuantity": 1})
-    ids = deployment.send("in", ["", ""])
+    ids = deployment.fill("in", ["", ""])
     run = deployment.start()
     await_archived(deployment, run, ids[:1])
-    deployment.send("in")
-    time.sleep(1)
+    deployment.fill("in")
+    deployment.await_recovery()
     end(run)
     assert len(deployment.names("in")) == 2
 
@@ -116,13 +115,16 @@ def test_a_process_that_is_not_active_is_asked_once_a_poll_whatever_comes(
     deployment = deploy(connector={"PollFrequency": 500, "InProgressDestination": in_progress})
     flag = deployment.directory / "flag"
     flag.touch()
-    ids = deployment.send("in", [f"inactive:{flag}"])
+    ids = deployment.fill("in", [f"inactive:{flag}"])
     run = deployment.start()
     wait_for(lambda: sum(deployment.begun().values()), 120, run.errors)
     began, before = time.monotonic(), sum(deployment.begun().values())
-    while time.monotonic() < began + 1.5:
-        ids += deployment.send("in", [f"inactive:{flag}"])
-        time.sleep(0.02)
+
+    def asked_while_messages_come() -> int:
+        ids.extend(deployment.fill("in", [f"inactive:{flag}"]))
+        return sum(deployment.begun().values()) - before
+
+    wait_for(lambda: asked_while_messages_come() >= 3, 120, run.errors)
     asked = sum(deployment.begun().values()) - before
     assert asked <= (time.monotonic() - began) / 0.5 + 1
     flag.unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from connector.service.assembly import make_provider
 from connector.status import ReturnCode
+from tests.waiting import wait_for
 
 Bench = Any
 Outcomes = Callable[..., dict[str, tuple[str, str]]]
@@ -180,9 +180,8 @@ def test_two_draining_adapters_do_not_wait_for_each_other(bench: Bench) -> None:
 
     def neighbour() -> None:
         """Releases its key as soon as the adapter has begun, and has no key in flight."""
-        for instances in (2, 1):
-            while len(os.listdir(in_flight)) != instances and not drained.is_set():
-                time.sleep(0.001)
+        wait_for(lambda: len(os.listdir(in_flight)) == 2 or drained.is_set())
+        wait_for(lambda: len(os.listdir(in_flight)) == 1 or drained.is_set())
         window.release()
 
     try:

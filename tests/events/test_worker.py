@@ -201,7 +201,7 @@ def test_a_runner_that_loses_its_parent_finishes_the_event_at_work_and_no_other(
     deployment = bench.deploy(stop_timeout="10s")
     drop(deployment, x1="a: wait-for go", x2="", x3="")
     runner = start_and_kill(bench, deployment)
-    time.sleep(0.2)
+    time.sleep(0.2)  # nothing shows that it has noticed
     assert is_running(runner)
     deployment.write("go", "")
     wait_for(lambda: not is_running(runner))

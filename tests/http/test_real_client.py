@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -76,7 +75,8 @@ def test_stopping_the_client_of_requests_answers_the_calls_in_flight(world: Worl
 def test_at_a_stop_those_that_wait_for_their_turn_are_told_at_once_that_nothing_was_sent(
     world: World, seconds: float
 ) -> None:
-    server = Server(settings(), world.client(pool_size=1), definitions())
+    requests = world.client(pool_size=1)
+    server = Server(settings(), requests, definitions())
     server.start()
     try:
         with client(server) as http, ThreadPoolExecutor(5) as many:
@@ -88,8 +88,7 @@ def test_at_a_stop_those_that_wait_for_their_turn_are_told_at_once_that_nothing_
             first = many.submit(ask, 0)
             world.request_on_queue()
             others = [many.submit(ask, number) for number in range(1, 5)]
-            wait_for(lambda: server._calls is not None and server._calls.under_way == 5, what="all wait")
-            time.sleep(0.2)
+            wait_for(lambda: requests._slots.waiting == 4, what="all wait")
             stopping = in_thread(lambda: server.stop(seconds))
             told = [other.result(PATIENCE) for other in others]
             was_waiting = not first.done()

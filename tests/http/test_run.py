@@ -129,7 +129,7 @@ def test_a_stop_sends_none_of_the_requests_that_wait_for_their_turn(tmp_path: Pa
         answers = [many.submit(ask, run, "Retrieve") for _ in range(6)]
         wait_for(lambda: len(requests_in(tmp_path)) == 2, what="two requests are in flight")
         wait_for(lambda: "requests wait, because " in run.text, what="the others wait")
-        time.sleep(0.5)
+        time.sleep(0.5)  # nothing shows how many wait
         run.process.send_signal(signal.SIGTERM)
         told = [answer.result() for answer in answers]
         assert run.process.wait(PATIENCE) == 0
@@ -157,7 +157,8 @@ def test_a_signal_that_reaches_another_thread_than_the_main_one_stops_it_too(tmp
         assert ask(run, "Create").status_code == 200
         pid = run.process.pid
         wait_for(lambda: threads_that_take(signal.SIGTERM, pid), what="there is such a thread")
-        time.sleep(0.5)  # the main thread sleeps by then
+        state = Path(f"/proc/{pid}/task/{pid}/stat")
+        wait_for(lambda: ") S " in state.read_text("ascii"), what="the main thread sleeps")
         thread = threads_that_take(signal.SIGTERM, pid)[0]
         assert ctypes.CDLL(None).tgkill(pid, thread, signal.SIGTERM) == 0
         assert run.process.wait(PATIENCE) == 0

@@ -7,13 +7,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+
+from tests.waiting import wait_for
 
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 ENTER: Final = "\ue007"
@@ -54,13 +55,11 @@ class Browser:
 
     def wait(self, selector: str) -> str:
         """The first element that matches, once there is one that is shown."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            for element in self.find(selector):
-                if self._get(f"element/{element}/displayed"):
-                    return element
-            assert time.monotonic() < deadline, f"no {selector} within {PATIENCE} s"
-            time.sleep(0.02)
+
+        def shown() -> str | None:
+            return next((one for one in self.find(selector) if self._get(f"element/{one}/displayed")), None)
+
+        return wait_for(shown, PATIENCE, selector)
 
     def text(self, selector: str) -> str:
         """The text of the first element that matches."""

@@ -16,14 +16,14 @@ from connector.requests.pending import Call
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.requests.world import REQUESTS, Replying, World, body_of, customer, done, greet, is_greeted
-from tests.waiting import wait_for
+from tests.waiting import until_past, wait_for
 
 
 def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: World) -> None:
     client = world.client(pool_size=5)
     futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(40)]
     world.requests_on_queue(5)
-    time.sleep(0.1)
+    wait_for(lambda: client._slots.waiting == 35)
     assert len(world.browse(REQUESTS)) == 5
     unanswered: list[int] = []
 
@@ -109,7 +109,7 @@ def test_a_request_expires_when_nobody_awaits_its_reply_any_more(world: World) -
     result = client.request("Customer.Retrieve", customer(1), timeout=300)
     after = time.time_ns() // 1_000_000
     assert result.status is ReturnCode.APPRESPONSETIMEOUT
-    time.sleep(0.05)
+    until_past(after + 50)
     application = world.application()
     future = client.request_async("Customer.Retrieve", customer(2), timeout=6000)
     (alive,) = done([future])
@@ -184,7 +184,7 @@ def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World
     world.requests_on_queue(300)
     time.sleep(0.1)
     used = time.process_time()
-    time.sleep(1.0)
+    time.sleep(1.0)  # only real time shows what it costs
     assert time.process_time() - used < 0.2
     assert not any(future.done() for future in futures)
 

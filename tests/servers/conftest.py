@@ -27,9 +27,9 @@ from connector.spark.settings import spark_jars
 from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER
 
 if TYPE_CHECKING:
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
-    Deploy = Callable[..., Deployment]
+    Deploy = Callable[..., BrokerDeployment]
 
 pytest.register_assert_rewrite("tests.servers.deployment")
 
@@ -236,15 +236,15 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 @pytest.fixture
 def deploy(tmp_path: Path, client_jars: list[Path]) -> Iterator[Deploy]:
     """Makes deployments, each with an ApplicationName of its own. Their processes end with the test."""
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
-    made: list[Deployment] = []
+    made: list[BrokerDeployment] = []
 
-    def make(broker: Broker, **settings: Any) -> Deployment:
+    def make(broker: Broker, **settings: Any) -> BrokerDeployment:
         name = f"app{secrets.token_hex(4)}"
-        made.append(Deployment(tmp_path / name, broker, name, **settings))
+        made.append(BrokerDeployment(tmp_path / name, broker, name, **settings))
         return made[-1]
 
     yield make
     for deployment in made:
-        deployment.end()
+        deployment.close()

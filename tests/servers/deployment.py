@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,15 @@ import yaml
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.jars.locked import LOCK, cache_directory
+from connector.brokers.jms.provider import JmsProvider
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from tests.brokers.engine.steps import leftovers
-from tests.forked_command import ForkedProcess, PipedProcess
+from tests.forked_command import run
+from tests.runs import ServiceDeployment, customer
 from tests.servers.broker import PASSWORD, USER
-from tests.servers.conftest import CLIENT, REPOSITORY, Broker
+from tests.servers.conftest import CLIENT, Broker
 from tests.waiting import wait_for
 
 _PROCESSES = """
@@ -59,8 +59,8 @@ attributes:
 """
 
 
-class Deployment:
-    """An adapter with a process ``store``, which logs its calls, and a sink that sends customers to a queue.
+class BrokerDeployment(ServiceDeployment):
+    """A deployment on a real broker. Its process ``store`` logs its calls. A sink sends customers to a queue.
 
     The names of its queues have a prefix of their own.
 
@@ -88,17 +88,11 @@ class Deployment:
         provider: dict[str, Any] | None = None,
         connector: dict[str, Any] | None = None,
     ) -> None:
-        self.directory = directory
+        super().__init__(directory, _METAOBJECTS, _PROCESSES)
         self.name = name
         self._ends = ends
         self._broker = broker
-        self._processes: list[ForkedProcess] = []
-        directory.mkdir(parents=True)
-        (directory / "metaobjects").mkdir()
-        (directory / "metaobjects" / "customer.yaml").write_text(_METAOBJECTS)
-        (directory / "processes.py").write_text(_PROCESSES)
-        lock = cache_directory().parent / "tests" / "client" / LOCK
-        (directory / LOCK).write_text(lock.read_text())
+        self.write(LOCK, (cache_directory().parent / "tests" / "client" / LOCK).read_text())
         section = {
             "type": "jms",
             "factory": "org.apache.qpid.jms.JmsConnectionFactory",
@@ -136,7 +130,7 @@ class Deployment:
             "metaobjects": "./metaobjects",
             "spark": {"master": "local[2]", "max_jobs": 2},
         }
-        (directory / "adapter.yaml").write_text(yaml.safe_dump(document))
+        self.write("adapter.yaml", yaml.safe_dump(document))
 
     @property
     def input(self) -> str:
@@ -156,9 +150,7 @@ class Deployment:
         self, *arguments: str, body: str = "", status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end. ``run`` needs no Spark."""
-        with PipedProcess(*arguments, cwd=self.directory) as process:
-            texts = process.communicate(body, timeout=120)
-        answer = subprocess.CompletedProcess(list(arguments), process.wait(), *texts)
+        answer = run(arguments, cwd=self.directory, text=body, timeout=120)
         if status is not None:
             assert answer.returncode == status, answer.stderr[-3000:]
         return answer
@@ -167,59 +159,26 @@ class Deployment:
         """Runs a command, and returns its JSON lines."""
         return [json.loads(line) for line in self.run(*arguments, "--json", body=body).stdout.splitlines()]
 
-    def start(self, *arguments: str, fault: str = "", spark: bool = False) -> ForkedProcess:
-        """Starts ``connector run`` in a session of its own.
-
-        Args:
-            fault: as in CONNECTOR_FAULT.
-            spark: False = its workers are processes of this project's tests.
-        """
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **_SETTINGS}
-        with (self.directory / "log").open("a") as log:
-            process = ForkedProcess(
-                ["run", *arguments],
-                cwd=self.directory,
-                env={**environment, "CONNECTOR_FAULT": fault} if fault else environment,
-                stdout=log.fileno(),
-                stderr=log.fileno(),
-                java=spark,
-            )
-        self._processes.append(process)
-        return process
-
-    def stop(self, process: ForkedProcess, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ends a service in order."""
-        process.send_signal(number)
-        assert process.wait(120) == 0, self.log()[-3000:]
-
-    def kill(self, process: ForkedProcess) -> None:
-        """Kills the service and everything that it has started."""
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    def end(self) -> None:
-        """Ends what still runs."""
-        for process in self._processes:
-            if process.poll() is None:
-                self.kill(process)
-
     # -- messages ----------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def connected(self) -> Iterator[RemoteConnection]:
-        """A connection of this process, which knows nothing of the adapter."""
-        with contextlib.closing(self._broker.provider().connect()) as connection:
-            yield connection
+    @property
+    def provider(self) -> JmsProvider:
+        """That of this process, which knows nothing of the adapter."""
+        return self._broker.provider()
 
-    def send(self, count: int, *, name: str = "", first: int = 0) -> None:
-        """Sends customers with rising numbers."""
+    def connected(self) -> contextlib.closing[RemoteConnection]:
+        """A connection of this process."""
+        return contextlib.closing(self.provider.connect())
+
+    def fill(self, count: int, *, name: str = "", first: int = 0) -> None:
+        """Sends customers with rising numbers to the input."""
         bodies = [customer(number, name) for number in range(first, first + count)]
         messages = [Message(json.dumps(body).encode(), "T") for body in bodies]
         with self.connected() as connection:
             connection.send(parse_destination(f"queue://{self.input}"), messages)
 
     def messages(self, queue: str) -> list[Message]:
-        """Returns the messages that wait in a queue. A queue that does not exist has none."""
+        """Returns the messages that wait in a queue. A broker that is away is an error here."""
         with self.connected() as connection:
             try:
                 return list(connection.browse(parse_destination(f"queue://{queue}")))
@@ -263,7 +222,7 @@ class Deployment:
             inactive: customers for which the process was not active. Such calls do not count.
             archive, error: queues with other names.
         """
-        assert self.start("--drain").wait(120) == 0, self.log()[-3000:]
+        self.drain()
         assert self.leftovers() == []
         good = sorted(str(number) for number in range(count) if number not in failed)
         assert sorted(self.customers(archive or f"{self.name}.archive")) == good
@@ -312,13 +271,5 @@ class Deployment:
             raise AssertionError(f"{error}, log: {self.log()[-5000:]}") from None
 
     def log(self) -> str:
-        path = self.directory / "log"
-        return path.read_text() if path.exists() else ""
-
-
-_SETTINGS = {"TEST_RECOVERY_INTERVAL": "1"}
-
-
-def customer(number: int, name: str = "") -> dict[str, str]:
-    """The body of a message."""
-    return {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": str(number), "Name": name}
+        """Returns what all runs have written."""
+        return "".join(run.output + run.errors for run in self.runs)

@@ -13,7 +13,7 @@ from tests.servers.conftest import ARTEMIS, resolved
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
 _RETRIES = {"RestartRetryCount": 300, "RestartRetryInterval": 0.01}
 
@@ -29,7 +29,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     broker.stop()
 
 
-def change(deployment: Deployment, section: str, **values: Any) -> None:
+def change(deployment: BrokerDeployment, section: str, **values: Any) -> None:
     """Changes keys of a section of adapter.yaml."""
     path = deployment.directory / "adapter.yaml"
     document = yaml.safe_load(path.read_text())
@@ -41,22 +41,22 @@ def test_a_service_waits_for_a_broker_that_is_away_or_lost_before_it_is_ready(
     own_broker: Broker, deploy: Deploy
 ) -> None:
     deployment = deploy(own_broker, connector=_RETRIES)
-    deployment.send(3)
+    deployment.fill(3)
     own_broker.kill()
     service = deployment.start()
     deployment.wait_for_log("restarting the connection failed", count=2)
     assert " ready [" not in deployment.log()
     own_broker.start()
     deployment.wait_for_calls(3)
-    deployment.stop(service)
-    service = deployment.start(spark=True)
+    service.stop()
+    service = deployment.start(java=True)
     deployment.wait_for_log(" starting [", count=2)
     own_broker.kill()
     deployment.wait_for_log(" restarting the connection [", count=2)
     own_broker.start()
-    deployment.send(3, first=3)
+    deployment.fill(3, first=3)
     deployment.wait_for_calls(6)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(6)
 
 
@@ -78,7 +78,7 @@ def test_a_wrong_password_is_told_before_spark_is_started(
 ) -> None:
     deployment = deploy(broker, connector=_RETRIES, provider={"ApplicationPassword": f"not-{PASSWORD}"})
     change(deployment, "spark", conf={"spark.driver.extraJavaOptions": "-javaagent:/no/such.jar"})
-    assert deployment.start(*arguments, spark=True).wait(60) == 1
+    assert deployment.start(*arguments, java=True).wait(60) == 1
     last = deployment.log().splitlines()[-1]
     assert last.startswith("connector: the broker refuses the login of user 'guest'")
     assert "restarting" not in deployment.log()

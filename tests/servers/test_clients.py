@@ -17,15 +17,15 @@ from connector.brokers.jars.locked import LOCK
 from connector.brokers.jms.urls import CLASSIC, CORE, QPID
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from tests.runs import customer
 from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
 from tests.servers.conftest import ARTEMIS, CLIENT, Broker, make_stores, resolved
-from tests.servers.deployment import customer
 from tests.servers.test_refusals import fill, free
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Deploy
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
 _NO_LOG: Final = "org.slf4j:slf4j-nop:2.0.17"
 _JNDI: Final = "org.apache.qpid.jms.jndi.JmsInitialContextFactory"
@@ -91,7 +91,7 @@ CLIENTS: Final = {
 def at_broker(request: pytest.FixtureRequest, deploy: Deploy) -> Any:
     """Makes a deployment with a client library at its broker."""
 
-    def make(client: Client, **settings: Any) -> Deployment:
+    def make(client: Client, **settings: Any) -> BrokerDeployment:
         broker: Broker = request.getfixturevalue(client.broker)
 
         def fill(text: Any) -> Any:
@@ -109,7 +109,7 @@ def at_broker(request: pytest.FixtureRequest, deploy: Deploy) -> Any:
             provider |= {"factory": client.factory, "url": fill(client.url)}
         else:
             provider |= {"type": "amqp", "factory": None, "url": fill(client.url), "packages": None}
-        deployment: Deployment = deploy(broker, provider=provider, **settings)
+        deployment: BrokerDeployment = deploy(broker, provider=provider, **settings)
         name = "-".join(one.replace(":", "-") for one in client.packages[:1])
         jars = resolved(name if list(client.packages) != CLIENT else "client", list(client.packages))
         (deployment.directory / LOCK).write_text(jars.file.read_text())
@@ -125,11 +125,11 @@ def test_events_come_and_go(at_broker: Any, name: str) -> None:
     assert any(line.startswith("yes transactions") for line in lines)
     for number in range(3):
         deployment.run("send", deployment.input, body=json.dumps(customer(number)))
-    deployment.send(9, first=3)
-    deployment.send(1, first=12, name="raise:no")
+    deployment.fill(9, first=3)
+    deployment.fill(1, first=12, name="raise:no")
     service = deployment.start()
     deployment.wait_for_calls(13)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(13, failed=[12])
     assert len(deployment.lines("browse", f"{deployment.name}.archive")) == 12
 
@@ -146,24 +146,24 @@ def test_check_says_what_a_client_of_jms_1_1_lacks(at_broker: Any) -> None:
 @pytest.mark.parametrize("name", ["classic", "core"])
 def test_a_killed_adapter_loses_nothing(at_broker: Any, name: str) -> None:
     deployment = at_broker(CLIENTS[name])
-    deployment.send(40, name="sleep:0.05")
+    deployment.fill(40, name="sleep:0.05")
     for _ in range(2):
         service = deployment.start()
         deployment.wait_for_calls(len(deployment.calls()) + 8)
-        deployment.kill(service)
+        service.kill_everything()
     deployment.finish(40, twice=4)
 
 
 def test_a_killed_broker_loses_nothing(at_broker: Any, artemis: Broker) -> None:
     restarts = {"RestartRetryCount": 20, "RestartRetryInterval": 0.02}
     deployment = at_broker(CLIENTS["core"], connector=restarts)
-    deployment.send(30, name="sleep:0.05")
+    deployment.fill(30, name="sleep:0.05")
     service = deployment.start()
     deployment.wait_for_calls(8)
     artemis.kill()
     artemis.start()
     deployment.wait_for_calls(30)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(30, twice=2)
 
 
@@ -171,8 +171,8 @@ def test_a_killed_broker_loses_nothing(at_broker: Any, artemis: Broker) -> None:
 def test_what_is_given_back_comes_again(at_broker: Any, name: str) -> None:
     deployment = at_broker(CLIENTS[name])
     (deployment.directory / "flag").touch()
-    deployment.send(4)
-    deployment.send(1, first=4, name="inactive:flag")
+    deployment.fill(4)
+    deployment.fill(1, first=4, name="inactive:flag")
     assert deployment.start("--once").wait(120) == 1, deployment.log()[-3000:]
     (deployment.directory / "flag").unlink()
     deployment.finish(5, twice=1, inactive=[4])
@@ -183,7 +183,7 @@ def test_a_refused_copy_settles_nothing(at_broker: Any, name: str) -> None:
     deployment = at_broker(CLIENTS[name], connector={"ArchiveDestination": f"queue://NAME{SMALL}"})
     queue = f"{deployment.name}{SMALL}"
     fill(deployment, queue)
-    deployment.send(1)
+    deployment.fill(1)
     assert deployment.start("--drain").wait(120) == 1, deployment.log()[-3000:]
     assert "nothing was settled" in deployment.log()
     assert deployment.bodies(queue) == ["in the way"]
@@ -220,7 +220,7 @@ def test_a_topic_is_polled(at_broker: Any, name: str) -> None:
     for number in range(3):
         deployment.run("send", f"topic://{TOPIC}", body=json.dumps(customer(number)))
     deployment.wait_for_calls(3)
-    deployment.stop(service)
+    service.stop()
     deployment.run("send", f"topic://{TOPIC}", body=json.dumps(customer(3)))
     deployment.finish(4)
 
@@ -235,7 +235,7 @@ def test_a_client_without_shared_subscriptions_says_so(at_broker: Any) -> None:
     assert "the client library has no shared subscriptions" in answer.stderr
 
 
-def by_names(deployment: Deployment) -> None:
+def by_names(deployment: BrokerDeployment) -> None:
     """Gives all destinations names in JNDI, in place of those at the broker."""
     path = deployment.directory / "adapter.yaml"
     document = yaml.safe_load(path.read_text())
@@ -258,7 +258,7 @@ def by_names(deployment: Deployment) -> None:
 def test_destinations_are_looked_up_in_jndi(at_broker: Any) -> None:
     deployment = at_broker(CLIENTS["jndi_artemis"])
     by_names(deployment)
-    deployment.send(3)
+    deployment.fill(3)
     asked = Message(json.dumps(customer(3)).encode(), "T", correlation_id="c-1")
     with deployment.connected() as connection:
         answers = connection.temporary("queue")
@@ -294,7 +294,7 @@ def test_tls_needs_the_trust_store_and_the_certificate(
     broker.start()
     try:
         deployment = deploy(broker, provider={"type": "amqp", "factory": None, "url": broker.url})
-        deployment.send(4)
+        deployment.fill(4)
         deployment.finish(4)
         path, whole = deployment.directory / "adapter.yaml", broker.url
         text = path.read_text()

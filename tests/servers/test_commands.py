@@ -14,9 +14,9 @@ import yaml
 from connector.brokers.jars.locked import LOCK
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from tests.runs import customer
 from tests.servers.broker import TOPIC
 from tests.servers.conftest import resolved
-from tests.servers.deployment import customer
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_what_was_sent_is_browsed_and_received_with_all_headers(broker: Broker, 
 @pytest.mark.parametrize(("ack", "left"), [("auto", 0), ("client", 0), ("none", 2), ("rollback", 2)])
 def test_receive_acknowledges_as_asked(broker: Broker, deploy: Deploy, ack: str, left: int) -> None:
     deployment = deploy(broker)
-    deployment.send(2)
+    deployment.fill(2)
     got = deployment.lines("receive", deployment.input, "--ack", ack, "--count", "5", "--wait", "2000")
     assert [json.loads(one["body"])["CustomerId"] for one in got] == ["0", "1"]
     assert len(deployment.customers(deployment.input)) == left
@@ -128,7 +128,7 @@ def test_check_connect_sends_as_the_adapter_does(artemis: Broker, deploy: Deploy
 
 def test_queues_says_that_a_broker_does_not_tell(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    deployment.send(1)
+    deployment.fill(1)
     answer = deployment.run("queues")
     assert deployment.input in answer.stdout
 
@@ -160,7 +160,7 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
         answers = client.temporary("queue")
         asked.reply_to = str(answers)
         client.send(parse_destination(deployment.input), [asked, gone])
-        assert deployment.start("--drain").wait(120) == 0, deployment.log()[-3000:]
+        deployment.drain()
         poller = client.poller(answers)
         claim = wait_for(lambda: poller.take(1, 0), 120, "the reply")
         reply = client.access().open().load(claim.reference, 1 << 20)
@@ -179,13 +179,13 @@ def test_check_connect_shows_no_normal_limit_as_a_fault(broker: Broker, deploy: 
 
 def test_the_refusal_of_another_state_names_the_command_that_ends_it(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    deployment.send(1)
-    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    deployment.fill(1)
+    deployment.drain()
     shutil.rmtree(deployment.directory / ".connector")  # made anew, without the state
-    deployment.send(1, first=1)
-    assert deployment.start("--drain").wait(90) == 1
+    deployment.fill(1, first=1)
+    assert deployment.start("--drain").wait() == 1
     assert "another instance uses another state directory" in deployment.log()
     (command,) = set(re.findall(r"remove its mark: connector (receive .*)", deployment.log()))
     deployment.run(*shlex.split(command.strip().strip("\"'") if command.endswith('"') else command))
-    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    deployment.drain()
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1"]

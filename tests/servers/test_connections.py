@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
 _RETRIES = {"RestartRetryCount": 50, "RestartRetryInterval": 0.01}
 
@@ -28,7 +28,7 @@ def proxy(broker: Broker) -> Iterator[CommitProxy]:
     made.close()
 
 
-def await_cut(deployment: Deployment, proxy: CommitProxy) -> None:
+def await_cut(deployment: BrokerDeployment, proxy: CommitProxy) -> None:
     deployment.wait_for(lambda: proxy.cuts == 1, "a commit")
 
 
@@ -37,14 +37,14 @@ def test_the_connection_is_lost_in_a_commit(
     broker: Broker, deploy: Deploy, proxy: CommitProxy, when: Literal["before", "after"]
 ) -> None:
     deployment = deploy(broker, port=proxy.port, connector=_RETRIES)
-    deployment.send(30)
+    deployment.fill(30)
     proxy.cut_next(when, behind=f"{deployment.name}.archive")
     service = deployment.start()
     await_cut(deployment, proxy)
     deployment.wait_for_calls(30)
-    deployment.send(5, first=30)
+    deployment.fill(5, first=30)
     deployment.wait_for_calls(35)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(35)
 
 
@@ -54,15 +54,15 @@ def test_the_connection_is_lost_in_a_commit_of_messages_in_progress(
     broker: Broker, deploy: Deploy, proxy: CommitProxy, what: str, when: Literal["before", "after"]
 ) -> None:
     deployment = deploy(broker, in_progress=True, port=proxy.port, connector=_RETRIES)
-    deployment.send(8)
+    deployment.fill(8)
     queue = deployment.in_progress if what == "move" else f"{deployment.name}.archive"
     proxy.cut_next(when, behind=queue)
     service = deployment.start()
     await_cut(deployment, proxy)
     deployment.wait_for_calls(8)
-    deployment.send(4, first=8)
+    deployment.fill(4, first=8)
     deployment.wait_for_calls(12)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(12)
 
 
@@ -72,15 +72,15 @@ def test_a_commit_that_reaches_the_broker_late_stays_unknown_until_then(
     broker: Broker, deploy: Deploy, proxy: CommitProxy, in_progress: bool, end: str
 ) -> None:
     deployment = deploy(broker, in_progress=in_progress, port=proxy.port, connector=_RETRIES)
-    deployment.send(8)
+    deployment.fill(8)
     proxy.cut_next("late", behind=f"{deployment.name}.archive")
     service = deployment.start()
     await_cut(deployment, proxy)
     deployment.wait_for_log("connected again")
     getattr(proxy, end)()
-    deployment.send(1, first=8)
+    deployment.fill(1, first=8)
     deployment.wait_for_calls(9)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(9)
 
 
@@ -89,29 +89,29 @@ def test_messages_that_are_moved_late_are_taken_over(
     broker: Broker, deploy: Deploy, proxy: CommitProxy, end: str
 ) -> None:
     deployment = deploy(broker, in_progress=True, port=proxy.port, connector=_RETRIES)
-    deployment.send(8)
+    deployment.fill(8)
     proxy.cut_next("late", behind=deployment.in_progress)
     service = deployment.start()
     await_cut(deployment, proxy)
     deployment.wait_for_log("connected again")
     getattr(proxy, end)()
     deployment.wait_for_calls(8)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(8)
 
 
 def test_an_idle_connection_lives(broker: Broker, deploy: Deploy, proxy: CommitProxy) -> None:
     options = f"amqp.idleTimeout={IDLE_SECONDS * 1000}"
     deployment = deploy(broker, port=proxy.port, options=options)
-    deployment.send(2, name=f"sleep:{IDLE_SECONDS * 1.5}")
+    deployment.fill(2, name=f"sleep:{IDLE_SECONDS * 1.5}")
     service = deployment.start()
     deployment.wait_for_calls(2)
     before = dict(proxy.heartbeats)
     wait_for(lambda: all(proxy.heartbeats[one] > before[one] + 3 for one in before), 120, "heartbeats")
-    deployment.send(3, first=2)
+    deployment.fill(3, first=2)
     deployment.wait_for_calls(5)
     assert "failed" not in deployment.log()
-    deployment.stop(service)
+    service.stop()
     deployment.finish(5)
 
 
@@ -120,15 +120,15 @@ def test_a_service_whose_login_is_refused_tries_again(broker: Broker, deploy: De
     restarts = {"RestartRetryCount": 50, "RestartRetryInterval": seconds / 60}
     with proxy_to(broker.port) as proxy:
         deployment = deploy(broker, port=proxy.port, connector=restarts)
-        deployment.send(12)
+        deployment.fill(12)
         service = deployment.start()
         deployment.wait_for_calls(12)
         with broker.other_password():
             proxy.cut()
             deployment.wait_for_log("refuses the login of user 'guest'", count=3)
-        deployment.send(3, first=12)
+        deployment.fill(3, first=12)
         deployment.wait_for_calls(15)
-        deployment.stop(service)
+        service.stop()
         deployment.finish(15)
     lines = [line for line in deployment.log().splitlines() if "refuses the login" in line]
     times = [datetime.fromisoformat(line.partition(" ")[0]) for line in lines]

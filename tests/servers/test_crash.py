@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+
+from tests.runs import parent_of
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -18,83 +19,79 @@ _WORKERS = 2
 
 def test_a_service_takes_what_comes(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    service = deployment.start(spark=True)
-    deployment.send(25)
+    service = deployment.start(java=True)
+    deployment.fill(25)
     deployment.wait_for_calls(25)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(25)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_service_in_order(broker: Broker, deploy: Deploy, number: signal.Signals) -> None:
     deployment = deploy(broker)
-    deployment.send(12, name="sleep:0.3")
-    service = deployment.start(spark=number is signal.SIGTERM)
+    deployment.fill(12, name="sleep:0.3")
+    service = deployment.start(java=number is signal.SIGTERM)
     deployment.wait_for_calls(1)
-    service.send_signal(signal.SIGHUP)  # ignored
+    service.signal_driver(signal.SIGHUP)  # ignored
     deployment.wait_for_calls(3)
-    deployment.stop(service, number)
+    service.stop(number)
     deployment.finish(12)
 
 
 def test_the_adapter_is_killed_with_all_its_processes(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    deployment.send(60, name="sleep:0.05")
+    deployment.fill(60, name="sleep:0.05")
     for kill in range(3):
-        service = deployment.start(spark=kill == 0)
+        service = deployment.start(java=kill == 0)
         deployment.wait_for_calls(len(deployment.calls()) + 10)
-        deployment.kill(service)
+        service.kill_everything()
     deployment.finish(60, twice=3 * _WORKERS)
 
 
 @pytest.mark.parametrize("killed", ["process", "worker"])
 def test_a_killed_worker_is_replaced(broker: Broker, deploy: Deploy, killed: str) -> None:
     deployment = deploy(broker)
-    deployment.send(12, name="sleep:0.3")
-    service = deployment.start(spark=True)
+    deployment.fill(12, name="sleep:0.3")
+    service = deployment.start(java=True)
     deployment.wait_for_calls(2)
     pid = deployment.workers()[-1]
-    os.kill(pid if killed == "process" else _parent(pid), signal.SIGKILL)
+    os.kill(pid if killed == "process" else parent_of(pid), signal.SIGKILL)
     deployment.wait_for_calls(12)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(12, twice=1 if killed == "process" else _WORKERS)
 
 
 def test_the_broker_is_killed_and_started_again(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, connector={"RestartRetryCount": 20, "RestartRetryInterval": 0.02})
-    deployment.send(40, name="sleep:0.05")
+    deployment.fill(40, name="sleep:0.05")
     service = deployment.start()
     deployment.wait_for_calls(8)
     broker.kill()
     broker.start()
     deployment.wait_for_calls(40)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(40, twice=_WORKERS)
 
 
 def test_two_instances_share_the_work_and_one_dies(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    deployment.send(60, name="sleep:0.1")
+    deployment.fill(60, name="sleep:0.1")
     first, second = deployment.start(), deployment.start()
     deployment.wait_for_calls(15)
-    deployment.kill(first)
+    first.kill_everything()
     deployment.wait_for_calls(60)
-    deployment.stop(second)
+    second.stop()
     deployment.finish(60, twice=_WORKERS)
 
 
 def test_not_active_gives_a_transaction_back(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     (deployment.directory / "flag").touch()
-    deployment.send(4)
-    deployment.send(1, first=4, name="inactive:flag")
+    deployment.fill(4)
+    deployment.fill(1, first=4, name="inactive:flag")
     assert deployment.start("--once").wait(120) == 1, deployment.log()[-3000:]
     (deployment.directory / "flag").unlink()
     deployment.finish(5, twice=1, inactive=[4])
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_killed_instances_whose_events_call_nobody_leave_nothing_behind(
@@ -105,10 +102,10 @@ def test_killed_instances_whose_events_call_nobody_leave_nothing_behind(
     document = yaml.safe_load(path.read_text())
     document["subscriptions"] = document["subscriptions"][1:]  # only a queue gets them
     path.write_text(yaml.safe_dump(document))
-    deployment.send(12)
+    deployment.fill(12)
     for step in ("settle.committing", "settle.record", "settle.finished:2", "claim.noted"):
         deployment.start("--drain", fault=f"{step}=killgroup").wait(60)
-    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    deployment.drain()
     assert deployment.leftovers() == []
     good = sorted(map(str, range(12)))
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == good

@@ -9,12 +9,12 @@ import pytest
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from tests.servers.deployment import customer
+from tests.runs import customer
 from tests.servers.rhea import send_by_rhea
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
 _PROPERTIES: Final = {
     "ubyte": "t.wrap_ubyte(200)",
@@ -91,7 +91,7 @@ _UNREADABLE: Final = (
 """The client library cannot hand this message out."""
 
 
-def send_raw(broker: Broker, deployment: Deployment, fields: list[str]) -> None:
+def send_raw(broker: Broker, deployment: BrokerDeployment, fields: list[str]) -> None:
     """Sends messages. Fields without a body get that of a customer, whose number is the position."""
     parts = []
     for number, one in enumerate(fields):
@@ -101,7 +101,7 @@ def send_raw(broker: Broker, deployment: Deployment, fields: list[str]) -> None:
     send_by_rhea(broker, deployment.input, script)
 
 
-def copies(deployment: Deployment, kind: str) -> list[Message]:
+def copies(deployment: BrokerDeployment, kind: str) -> list[Message]:
     return deployment.messages(f"{deployment.name}.{kind}")
 
 
@@ -110,7 +110,7 @@ def numbers(messages: list[Message]) -> list[int]:
 
 
 @pytest.fixture
-def sent(broker: Broker, deploy: Deploy) -> Deployment:
+def sent(broker: Broker, deploy: Deploy) -> BrokerDeployment:
     deployment = deploy(broker, connector={"DuplicateEventElimination": True})
     send_raw(broker, deployment, odd(broker))
     return deployment
@@ -122,14 +122,14 @@ def odd(broker: Broker) -> list[str]:
     return [*_BODIES, *(one for one in _ODD if not any(text in one for text in refused))]
 
 
-def test_each_odd_message_is_browsed_and_processed_or_fails(broker: Broker, sent: Deployment) -> None:
+def test_each_odd_message_is_browsed_and_processed_or_fails(broker: Broker, sent: BrokerDeployment) -> None:
     seen = sent.run("browse", sent.input, "--json", status=None)
     assert seen.returncode in (0, 1), seen.stderr
     assert "Traceback" not in seen.stderr
     shown = [json.loads(line) for line in seen.stdout.split("\n") if line]
     assert len(shown) == len(odd(broker))
     assert "cannot carry nan" in seen.stderr
-    assert sent.start("--drain").wait(120) == 0, sent.log()[-3000:]
+    sent.drain()
     assert [text for text in sent.leftovers() if "DLQ" in text] == []
     assert sent.messages(sent.input) == []
     good = range(len(_BODIES), len(odd(broker)))
@@ -147,7 +147,7 @@ def test_a_failed_message_keeps_its_body_and_can_be_moved_back(broker: Broker, d
     deployment = deploy(broker)
     send_raw(broker, deployment, _BODIES[:2])
     for _ in range(2):
-        assert deployment.start("--drain").wait(120) == 0, deployment.log()[-3000:]
+        deployment.drain()
         with deployment.connected() as connection:
             session: Any = connection.broker.plain_session()  # type: ignore[attr-defined]
             error = session.createConsumer(session.createQueue(f"{deployment.name}.error"))
@@ -180,24 +180,24 @@ def test_a_text_of_a_java_program_with_half_a_character_fails_alone(broker: Brok
                 producer.send(message)
             except jpype.JException:
                 continue
-    deployment.send(1, first=9)
-    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    deployment.fill(1, first=9)
+    deployment.drain()
     assert deployment.customers(f"{deployment.name}.archive") == ["9"]
     assert deployment.messages(deployment.input) == []
 
 
 def test_a_message_that_nobody_can_read_holds_up_no_other(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, connector={"PollQuantity": 4})
-    deployment.send(2)
+    deployment.fill(2)
     send_raw(broker, deployment, [_UNREADABLE])
-    deployment.send(3, first=2)
+    deployment.fill(3, first=2)
     send_raw(broker, deployment, [_UNREADABLE])
-    deployment.send(9, first=5)
+    deployment.fill(9, first=5)
     service = deployment.start()
     deployment.wait_for_calls(14)
-    deployment.send(2, first=14)
+    deployment.fill(2, first=14)
     deployment.wait_for_calls(16)
-    deployment.stop(service)
+    service.stop()
     assert "restarting the connection" not in deployment.log()
     assert deployment.log().count("a message that cannot be read stays in its queue") == 2
     assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(16))

@@ -10,12 +10,12 @@ from tests.servers.broker import FEW
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
 _FEW: dict[str, Any] = {"ends": FEW, "provider": {"redelivery_limit": 3}}
 
 
-def asked(deployment: Deployment, number: int) -> int:
+def asked(deployment: BrokerDeployment, number: int) -> int:
     """How often the process was called for a customer."""
     return sum(customer == str(number) for customer, _ in deployment.calls())
 
@@ -25,9 +25,9 @@ def test_an_inactive_process_of_a_service_gets_every_event_when_it_is_active(
 ) -> None:
     deployment = deploy(broker, connector={"PollFrequency": 100}, **_FEW)
     (deployment.directory / "flag").touch()
-    deployment.send(20)
-    deployment.send(1, first=20, name="inactive:flag")
-    deployment.send(29, first=21)
+    deployment.fill(20)
+    deployment.fill(1, first=20, name="inactive:flag")
+    deployment.fill(29, first=21)
     service = deployment.start()
     deployment.wait_for(lambda: asked(deployment, 20) >= 7, "seven calls")
     assert deployment.messages("DLQ") == []
@@ -36,7 +36,7 @@ def test_an_inactive_process_of_a_service_gets_every_event_when_it_is_active(
     assert len(ended) == 1, "one line a minute"
     (deployment.directory / "flag").unlink()
     deployment.wait_for_calls(50)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(50, twice=20, inactive=[20])
     assert [name for name in map(str, range(50)) if asked(deployment, int(name)) > 1] == ["20"]
 
@@ -45,8 +45,8 @@ def test_an_inactive_process_of_a_service_gets_every_event_when_it_is_active(
 def test_an_inactive_process_costs_no_event_at_a_stock_artemis(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     (deployment.directory / "flag").touch()
-    deployment.send(2)
-    deployment.send(1, first=2, name="inactive:flag")
+    deployment.fill(2)
+    deployment.fill(1, first=2, name="inactive:flag")
     for _ in range(12):
         assert deployment.start("--once").wait(60) in (0, 1), deployment.log()[-3000:]
     (deployment.directory / "flag").unlink()
@@ -55,7 +55,7 @@ def test_an_inactive_process_costs_no_event_at_a_stock_artemis(broker: Broker, d
 
 def test_kills_cost_no_event(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, **_FEW)
-    deployment.send(4)
+    deployment.fill(4)
     for _ in range(7):
         deployment.start("--drain", fault="claim.noted=killgroup").wait(60)
     deployment.finish(4)
@@ -65,13 +65,13 @@ def test_stops_cost_no_event(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(
         broker, connector={"stop_timeout": "1s", "PollQuantity": 4, "max_attempts": 99}, **_FEW
     )
-    deployment.send(4, name="gate:a")
+    deployment.fill(4, name="gate:a")
     for number in range(5):
         service = deployment.start()
         deployment.wait_for(lambda number=number: len(deployment.calls()) > number, "a call")  # type: ignore[misc]
-        deployment.stop(service)
+        service.stop()
     (deployment.directory / "open.a").touch()
-    assert deployment.start("--drain").wait(90) == 0
+    deployment.drain()
     assert deployment.leftovers() == [], deployment.log()[-6000:]
     assert sorted(deployment.customers(f"{deployment.name}.error")) == []
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1", "2", "3"]

@@ -9,24 +9,24 @@ import pytest
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from tests.runs import customer
 from tests.servers.broker import SMALL
-from tests.servers.deployment import customer
 from tests.servers.rhea import send_by_rhea
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
 _OPTIONS = "jms.sendTimeout=500"
 """Artemis lets a client wait that sends to a full queue."""
 
 
-def fill(deployment: Deployment, queue: str) -> None:
+def fill(deployment: BrokerDeployment, queue: str) -> None:
     with deployment.connected() as connection:
         connection.send(parse_destination(f"queue://{queue}"), [Message(b"in the way", "T")])
 
 
-def free(deployment: Deployment, queue: str) -> None:
+def free(deployment: BrokerDeployment, queue: str) -> None:
     (found,) = deployment.lines("receive", queue, "--wait", "5000")
     assert found["body"] == "in the way"
 
@@ -46,9 +46,9 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
     )
     queue = queue.replace("NAME", deployment.name)
     fill(deployment, queue)
-    deployment.send(1, name="raise:no" if failed else "")
+    deployment.fill(1, name="raise:no" if failed else "")
     for _ in range(2):
-        assert deployment.start("--drain").wait(120) == 1, deployment.log()[-3000:]
+        assert deployment.start("--drain").wait() == 1, deployment.log()[-3000:]
     assert "nothing was settled" in deployment.log()
     assert queue in deployment.log()
     assert deployment.bodies(queue) == ["in the way"]
@@ -62,14 +62,14 @@ def test_the_queue_of_copies_takes_them_again_while_the_service_runs(broker: Bro
     deployment = deploy(broker, options=_OPTIONS, connector={**error, **restarts})
     queue = f"{deployment.name}{SMALL}"
     fill(deployment, queue)
-    deployment.send(3)
-    deployment.send(1, first=3, name="raise:no")
+    deployment.fill(3)
+    deployment.fill(1, first=3, name="raise:no")
     service = deployment.start()
     deployment.wait_for_log("nothing was settled")
     free(deployment, queue)
-    deployment.send(2, first=4)
+    deployment.fill(2, first=4)
     deployment.wait_for_calls(6)
-    deployment.stop(service)
+    service.stop()
     deployment.finish(6, failed=[3], error=queue)
 
 

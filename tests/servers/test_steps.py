@@ -12,13 +12,13 @@ from tests.brokers.engine.steps import STEPS, STEPS_BEFORE_A_ROLLBACK, STEPS_IN_
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
 _COUNT = 12
 """Messages, more than a transaction holds."""
 
 
-def kill_at(deployment: Deployment, step: str) -> None:
+def kill_at(deployment: BrokerDeployment, step: str) -> None:
     status = deployment.start(fault=f"{step}=killgroup").wait(120)
     assert status == -signal.SIGKILL, deployment.log()[-3000:]
 
@@ -28,7 +28,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_need(
     broker: Broker, deploy: Deploy, step: str
 ) -> None:
     deployment = deploy(broker)
-    deployment.send(_COUNT)
+    deployment.fill(_COUNT)
     kill_at(deployment, step)
     deployment.finish(_COUNT, twice=runs_again(step))
 
@@ -39,9 +39,9 @@ def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
 ) -> None:
     deployment = deploy(broker)
     (deployment.directory / "flag").touch()
-    deployment.send(2)
-    deployment.send(1, first=2, name="inactive:flag")
-    deployment.send(1, first=3)
+    deployment.fill(2)
+    deployment.fill(1, first=2, name="inactive:flag")
+    deployment.fill(1, first=3)
     kill_at(deployment, step)
     (deployment.directory / "flag").unlink()
     before = _counted(deployment)
@@ -52,10 +52,10 @@ def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
 @pytest.mark.parametrize("step", STEPS_IN_PROGRESS)
 def test_messages_in_progress_are_taken_over(broker: Broker, deploy: Deploy, step: str) -> None:
     deployment = deploy(broker, in_progress=True)
-    deployment.send(_COUNT)
+    deployment.fill(_COUNT)
     kill_at(deployment, step)
     deployment.finish(_COUNT, twice=runs_again(step))
 
 
-def _counted(deployment: Deployment) -> Counter[str]:
+def _counted(deployment: BrokerDeployment) -> Counter[str]:
     return Counter(customer for customer, _ in deployment.calls())

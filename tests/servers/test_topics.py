@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from tests.runs import customer
 from tests.servers.broker import TOPIC
-from tests.servers.deployment import customer
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import Deployment
+    from tests.servers.deployment import BrokerDeployment
 
 
-def subscribed(broker: Broker, deploy: Deploy) -> Deployment:
+def subscribed(broker: Broker, deploy: Deploy) -> BrokerDeployment:
     """A deployment whose input is a subscription of a topic, with a name of its own."""
     deployment = deploy(broker)
     path = deployment.directory / "adapter.yaml"
@@ -24,7 +24,7 @@ def subscribed(broker: Broker, deploy: Deploy) -> Deployment:
     return deployment
 
 
-def publish(deployment: Deployment, numbers: range) -> None:
+def publish(deployment: BrokerDeployment, numbers: range) -> None:
     messages = [Message(json.dumps(customer(number, "sleep:0.05")).encode(), "T") for number in numbers]
     with deployment.connected() as connection:
         connection.send(parse_destination(f"topic://{TOPIC}"), messages)
@@ -36,12 +36,12 @@ def test_two_instances_share_a_topic(broker: Broker, deploy: Deploy) -> None:
     deployment.wait_for_log(" ready ", count=2)
     publish(deployment, range(60))
     deployment.wait_for_calls(60)
-    deployment.stop(first)
+    first.stop()
     publish(deployment, range(60, 70))
     deployment.wait_for_calls(70)
-    deployment.stop(second)
+    second.stop()
     publish(deployment, range(70, 75))
-    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    deployment.drain()
     calls = [customer for customer, _ in deployment.calls()]
     assert sorted(calls, key=int) == [str(number) for number in range(75)]
     assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(75))
@@ -52,7 +52,7 @@ def test_a_shared_subscription_of_the_command_is_that_of_the_input(broker: Broke
     deployment = subscribed(broker, deploy)
     deployment.run("subscribe", f"topic://{TOPIC}", "--subscription", deployment.name, "--shared")
     publish(deployment, range(3))
-    assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+    deployment.drain()
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1", "2"]
     deployment.run("unsubscribe", "--subscription", deployment.name)
 

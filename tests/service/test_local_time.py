@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import signal
 import time
 from collections.abc import Iterator
 
@@ -97,8 +96,7 @@ def test_a_window_in_the_hour_that_is_skipped_or_repeated(
 @pytest.mark.parametrize("zone", ["UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "<+03>-3"])
 def test_a_service_runs_with_a_zone_of_posix(deploy: Deploy, zone: str, window: dict[str, str]) -> None:
     deployment = deploy(connector=window, fresh=True)
-    ids = deployment.send("in", [""])
+    ids = deployment.fill("in", [""])
     run = deployment.start(TZ=zone)
     wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
-    run.signal_driver(signal.SIGTERM)
-    assert run.wait(60) == 0, run.errors
+    run.stop()

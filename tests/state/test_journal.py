@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -241,10 +240,13 @@ def test_a_process_that_a_task_forks_does_not_keep_its_lock(
     code = """
 journal = Journal(sys.argv[1])
 journal.begin(0)
+reading, writing = os.pipe()
 child = os.fork()
 if not child:
+    os.write(writing, b"x")
     time.sleep(60)
     os._exit(0)
+os.read(reading, 1)  # it has come back from the fork
 print(child, flush=True)
 sys.stdin.readline()
 """
@@ -252,7 +254,6 @@ sys.stdin.readline()
     forked = int(parent.stdout.readline())
     try:
         assert not directory.wait(0)
-        time.sleep(0.05)  # lets the child come back from the fork
         parent.kill()
         parent.wait()
         assert directory.wait(120)
@@ -295,9 +296,9 @@ def test_writers_elsewhere_are_not_ended(directory: JournalDirectory, processes:
     child = processes.start(code, directory.file(1, 0, 0).path)
     child.stdout.readline()
     directory.end_writers()
-    time.sleep(0.1)
-    assert child.poll() is None
     assert not directory.wait(0)
+    child.communicate("\n")
+    assert child.wait() == 0, "nobody has ended it"
 
 
 def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_nothing_of_it(

@@ -16,7 +16,7 @@ import pytest
 
 from connector.java import find_java
 from connector.spark.settings import spark_jars
-from tests.crash.harness import Deployment, deployments
+from tests.crash.harness import CrashDeployment, deployments
 from tests.spark.standalone import java_home_for_executors
 from tests.waiting import wait_for
 from tests.yarn.cluster import MiniYarnCluster
@@ -37,7 +37,7 @@ def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniYarnCluster]:
 @pytest.fixture
 def deployment(
     yarn: MiniYarnCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Deployment]:
+) -> Iterator[CrashDeployment]:
     home = java_home_for_executors(find_java(), tmp_path / "java")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.configuration))
     monkeypatch.setenv("JAVA_HOME", str(home))
@@ -56,8 +56,8 @@ def deployment(
         yield make(inputs=("a", "b"), spark={"master": "yarn", "conf": conf})
 
 
-def test_events_are_published_in_containers_with_what_was_shipped(deployment: Deployment) -> None:
-    ids = [i for queue in ("a", "b") for i in deployment.send(queue, [""] * 50)]
+def test_events_are_published_in_containers_with_what_was_shipped(deployment: CrashDeployment) -> None:
+    ids = [i for queue in ("a", "b") for i in deployment.fill(queue, [""] * 50)]
     run = deployment.start("--drain", "--json")
     assert run.wait(180) == 0, run.errors
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
@@ -65,8 +65,8 @@ def test_events_are_published_in_containers_with_what_was_shipped(deployment: De
     assert deployment.leftovers() == []
 
 
-def test_an_executor_that_is_killed_costs_no_message(deployment: Deployment) -> None:
-    ids = deployment.send("a", [""] * 20 + ["gate:1"] + [""] * 20) + deployment.send("b", [""] * 20)
+def test_an_executor_that_is_killed_costs_no_message(deployment: CrashDeployment) -> None:
+    ids = deployment.fill("a", [""] * 20 + ["gate:1"] + [""] * 20) + deployment.fill("b", [""] * 20)
     run = deployment.start("--drain", "--json")
     runner = wait_for(lambda: deployment.reached("1"), 180)[0]
     executor = _executor_of(runner)
@@ -95,8 +95,8 @@ with Adapter.from_file("adapter.yaml") as adapter:
 """
 
 
-def test_spark_submit_starts_the_adapter_on_the_cluster(deployment: Deployment) -> None:
-    ids = deployment.send("a", [""] * 20)
+def test_spark_submit_starts_the_adapter_on_the_cluster(deployment: CrashDeployment) -> None:
+    ids = deployment.fill("a", [""] * 20)
     (deployment.directory / "application.py").write_text(SUBMITTED)
     settings = [f"--conf={name}={value}" for name, value in deployment.spark["conf"].items()]
     deployment.spark = {"master": "local[1]"}  # spark-submit decides

@@ -115,11 +115,13 @@ class WaitingTests(SuiteBase):
     ) -> None:
         other = connect()
         self.send(other, ORDERS, "body")
-        claim = self.take(other.poller(ORDERS))
+        others = other.poller(ORDERS)
+        claim = self.take(others)
         poller = connection.poller(ORDERS)
         waiter.begin()
         assert poller.take(1, 0) is None
         other.settle([Settlement(claim, give_back=True)])
+        others.close()  # it may fetch the message ahead
         assert self.is_told_soon(waiter)
 
     def test_a_message_that_comes_while_others_are_given_back_is_told(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
+from tests.waiting import wait_for
 
 ADAPTER: dict[str, Any] = {
     "provider": {"type": "memory"},
@@ -116,10 +116,7 @@ def stored(deployment: Deployment) -> list[str]:
 
 def await_file(deployment: Deployment, name: str) -> None:
     """Waits until a process of the deployment has made a file."""
-    deadline = time.monotonic() + 30.0
-    while not (deployment.directory / name).exists():
-        assert time.monotonic() < deadline, f"there is no {name}"
-        time.sleep(0.01)
+    wait_for((deployment.directory / name).exists, what=name)
 
 
 def reopen(directory: Path) -> Deployment:

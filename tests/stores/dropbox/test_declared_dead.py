@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox import clients
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -141,9 +141,8 @@ def test_a_settlement_that_was_under_way_happens_wholly_or_not_at_all(
     (tmp_path / "faults").mkdir()
     child = children.start(SETTLE, root, fault=f"{place}=pause")
     client_id = child.stdout.readline().strip()
-    while not list((tmp_path / "faults").iterdir()):
-        assert child.poll() is None, child.stderr.read()
-        time.sleep(0.01)
+    wait_for(lambda: list((tmp_path / "faults").iterdir()) or child.poll() is not None)
+    assert child.poll() is None, child.stderr.read()
     assert provider.declare_dead(client_id) is ClientState.ALIVE
     committed = place == "settle.committing"
     assert take_over(connection) == [0 if committed else 2]

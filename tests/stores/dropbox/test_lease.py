@@ -95,7 +95,7 @@ def stopped(root: Path, connection: LocalConnection, children: Any) -> Iterator[
 
 
 def take_over(connection: LocalConnection) -> None:
-    (leftover,) = connection.leftovers(None, at_start=False)
+    (leftover,) = wait_for(lambda: list(connection.leftovers(None, at_start=False)))
     assert len(leftover.claims) == 2
     connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
     leftover.forget()
@@ -104,7 +104,6 @@ def take_over(connection: LocalConnection) -> None:
 def test_who_does_not_run_for_its_lease_is_taken_over_and_its_late_acknowledgement_touches_nothing(
     connection: LocalConnection, stopped: Stopped
 ) -> None:
-    time.sleep(2 * LEASE)
     take_over(connection)
     poller = connection.poller(ORDERS)
     claims = [poller.take(1, number) for number in range(3)]
@@ -121,8 +120,7 @@ def test_who_does_not_run_for_its_lease_is_taken_over_and_its_late_acknowledgeme
 def test_the_late_acknowledgement_fails_also_while_the_other_still_takes_over(
     connection: LocalConnection, stopped: Stopped
 ) -> None:
-    time.sleep(2 * LEASE)
-    (leftover,) = connection.leftovers(None, at_start=False)
+    (leftover,) = wait_for(lambda: list(connection.leftovers(None, at_start=False)))
     assert stopped.wake() == ["ClaimLost"] * 6
     connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
     leftover.forget()

@@ -21,6 +21,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.entries import Entry
 from connector.stores.memory.provider import MemoryProvider
+from tests.waiting import wait_for, waits_in
 
 ORDERS = parse_destination("queue://orders")
 BILLS = parse_destination("queue://bills")
@@ -174,7 +175,7 @@ def test_waiting_in_one_thread_ends_from_another(provider: MemoryProvider, text:
     with ThreadPoolExecutor(1) as threads:
         begun = time.monotonic()
         ended = threads.submit(waiting.wait, 30)
-        time.sleep(0.05)
+        wait_for(lambda: waits_in("wait"))
         assert not ended.done()
         if by == "a message":
             other.send(ORDERS, [text("2")])

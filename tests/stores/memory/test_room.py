@@ -18,6 +18,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider
+from tests.waiting import wait_for, waits_in
 
 ORDERS = parse_destination("queue://orders")
 BILLS = parse_destination("queue://bills")
@@ -72,11 +73,11 @@ def test_a_sender_goes_on_as_soon_as_there_is_room(text: Text) -> None:
     sender.send(ORDERS, [text(BIG + "1")])
     with ThreadPoolExecutor(1) as threads:
         sending = threads.submit(sender.send, ORDERS, [text(BIG + "2")])
-        time.sleep(0.05)
+        wait_for(lambda: waits_in("wait_for_room"))
         assert not sending.done()
         claim = consumer.poller(ORDERS).take(1, 0)
         assert claim is not None
-        time.sleep(0.05)
+        time.sleep(0.05)  # a wrong wake-up shows only in time
         assert not sending.done(), "a claim is no room yet"
         consumer.settle([Settlement(claim)])
         assert len(sending.result(timeout=120)) == 1
@@ -88,7 +89,7 @@ def test_a_sender_that_waits_ends_with_its_connection(text: Text) -> None:
     connection.send(ORDERS, [text(BIG)])
     with ThreadPoolExecutor(1) as threads:
         sending = threads.submit(connection.send, ORDERS, [text(BIG)])
-        time.sleep(0.05)
+        wait_for(lambda: waits_in("wait_for_room"))
         connection.close()
         with pytest.raises(ProviderError, match="closed"):
             sending.result(timeout=120)
