@@ -66,17 +66,18 @@ class Sends:
         Args:
             mode, priority, milliseconds: delivery mode, priority and time to live, as JMS has them.
         """
-        if self._client.answers:
-            self._sent += 1
-            try:
-                producer.send(message, mode, priority, milliseconds, self._listener)
-                return
-            except (TypeError, self._jpype.JException) as error:
-                if not is_unsupported(error):
-                    raise
+        if not self._client.answers:
+            producer.send(message, mode, priority, milliseconds)
+            return
+        self._sent += 1
+        try:
+            producer.send(message, mode, priority, milliseconds, self._listener)
+        except (TypeError, self._jpype.JException) as error:
+            if not is_unsupported(error):
+                raise
             self._sent -= 1
-            self._client.answers = False
-        producer.send(message, mode, priority, milliseconds)
+            producer.send(message, mode, priority, milliseconds)
+            self._client.answers = False  # not because of an error that any send has
 
     def refusal(self) -> str:
         """Waits for all answers. Returns why the broker has refused a message, or an empty text.
