@@ -14,7 +14,11 @@ import pytest
 import yaml
 
 from connector.brokers.jars.locked import LOCK
+from connector.brokers.jms import jvm
+from connector.brokers.jms.factory import Factory
+from connector.brokers.jms.naming import Naming
 from connector.brokers.jms.urls import CLASSIC, CORE, QPID
+from connector.java import find_java
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from tests.runs import customer
@@ -270,6 +274,25 @@ def test_destinations_are_looked_up_in_jndi(at_broker: Any) -> None:
     assert deployment.customers(f"{deployment.name}.archive") != []
     shown = deployment.run("browse", "jms.archive").stdout
     assert "Customer" in shown
+
+
+@pytest.mark.parametrize(
+    ("properties", "prefetch"), [({}, 7), ({"prefetchPolicy.all": "5"}, 5)], ids=["none", "prefetch"]
+)
+def test_a_factory_of_jndi_gets_the_options_of_the_adapter(
+    client_jars: list[Path], properties: dict[str, str], prefetch: int
+) -> None:
+    url = "amqp://h:1?jms.prefetchPolicy.all=77&amqp.idleTimeout=9000"
+    naming = Naming({"java.naming.factory.initial": _JNDI, "connectionfactory.cf": url}, "cf")
+    jpype = jvm.start(find_java().home, client_jars, ("-Xmx256m",))
+    factory = Factory(naming=naming, messages=7, properties=properties)
+    made, browsing = factory.make(jpype), factory.make(jpype, browses=True)
+    assert made.getPrefetchPolicy().getQueuePrefetch() == prefetch
+    assert made.isReceiveLocalOnly()
+    assert made.getSendTimeout() == 30000
+    assert str(made.getRemoteURI()) == "amqp://h:1?amqp.idleTimeout=9000"
+    assert not browsing.isReceiveLocalOnly()
+    assert "amqp.drainTimeout" in str(browsing.getRemoteURI())
 
 
 def test_a_destination_that_jndi_lacks_is_an_error(at_broker: Any) -> None:
