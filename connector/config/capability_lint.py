@@ -42,6 +42,12 @@ def _of_inputs(
             yield location, found, f"the queue itself: {entry.destination.base}"
         if not entry.destination.is_queue and not capabilities.topics:
             yield location, f"{entry.destination} with the provider {name}, which has no topics", "a queue"
+        is_shared = entry.shared or not (capabilities.shares_client_ids or entry.no_local)
+        if not entry.destination.is_queue and is_shared and not capabilities.shares_subscriptions:
+            found = (
+                f"{entry.destination}, whose subscription is shared, and this client of {name} shares none"
+            )
+            yield location, found, "no_local: true, and a single instance"
         if entry.selector is not None and not capabilities.selectors:
             found = f"a selector with the provider {name}, which has no selectors"
             yield (*location, "selector"), found, "it left out"

@@ -18,7 +18,7 @@ from connector.config.lint import Lint
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Connector, Logging, State
-from connector.config.provider_section import check_provider, read_provider
+from connector.config.provider_section import adopt_keys, check_provider, read_provider
 from connector.config.subscription_reading import SubscriptionReader
 from connector.databases.settings import DatabaseSettings
 from connector.declare.environment import fill_in
@@ -186,6 +186,7 @@ def _read(
     assert isinstance(filled, Table)
     file = Path(os.path.abspath(path))
     directory = file.parent
+    adopt_keys(filled, problems)
     complete = _complete(filled, problems)
     has_provider = isinstance(filled.entries.get("provider"), Table)
     reader = SectionReader(problems, directory, home_of)

@@ -21,16 +21,10 @@ from connector.text.names import nearest, shown
 
 _log = logging.getLogger("connector.config")
 
-_AMQP: Final = (
-    "AMQP 1.0 brokers are served by the provider jms, with Qpid JMS: there is no provider of this name",
-    "type: jms, factory: org.apache.qpid.jms.JmsConnectionFactory, url: amqp://HOST:5672, "
-    'packages: ["org.apache.qpid:qpid-jms-client:2.10.0"]',
-)
-"""The found and the expected text for a provider that Qpid JMS is."""
-_AMQP_BROKERS: Final = ("amqp", "amqps", "qpid", "artemis", "activemq", "rabbitmq", "servicebus")
 _OTHER_NAMES: Final = {
     **dict.fromkeys(("sqlite", "postgres", "postgresql", "database", "db"), "sql"),
     **dict.fromkeys(("directory", "dir", "file", "files", "folder"), "dropbox"),
+    **dict.fromkeys(("amqps", "qpid", "artemis", "activemq", "rabbitmq", "servicebus"), "amqp"),
     **dict.fromkeys(("mq", "ibmmq", "wmq", "websphere", "solace", "broker"), "jms"),
 }
 """Names that users may expect for the providers."""
@@ -55,6 +49,35 @@ def read_provider(root: Table, reader: SectionReader) -> ProviderSection | None:
     if model is None:
         return None
     return reader.read(model, node, "provider", missing_at=root.keys["provider"].position).section
+
+
+def adopt_keys(root: Table, problems: Problems) -> None:
+    """Moves keys of the section ``connector`` into the section ``provider``, if the provider takes them.
+
+    Args:
+        root: the tree of ``adapter.yaml``. Its two sections are replaced.
+        problems: gets the keys that both sections have.
+    """
+    provider, connector = root.entries.get("provider"), root.entries.get("connector")
+    if not isinstance(provider, Table) or not isinstance(connector, Table):
+        return
+    try:
+        model = _model(str(provider.entries.get("type", DEFAULT_PROVIDER)))
+    except (PlugInError, KeyError):
+        return  # reported where the section is read
+    adopted = [key for key in connector.keys if model.adopts(key)]
+    if not adopted:
+        return
+    given = provider.entries.keys() & set(adopted)
+    provider = Table(provider.position, dict(provider.entries), dict(provider.keys))
+    for key in adopted:
+        if key in given:
+            text = f"{key} also stands under provider"
+            problems.add(connector.keys[key].position, f"connector.{key}", text, "one of the two")
+        else:
+            provider.put(connector.keys[key], connector.entries[key])
+    root.put(root.keys["provider"], provider)
+    root.put(root.keys["connector"], connector.only(connector.keys.keys() - set(adopted)))
 
 
 def _model(name: str) -> type[ProviderSection]:
@@ -98,18 +121,10 @@ def _name(node: Table, problems: Problems) -> str | None:
     if name in found:
         return name
     position = node.position if given is None else given.position
-    if name.casefold() in _AMQP_BROKERS:
-        problems.add(position, "provider.type", *_AMQP)
-    else:
-        text = shown(name) if given is None else as_found(given)
-        expected = " | ".join(found) or "an installed provider, and there is none: install the connector anew"
-        problems.add(
-            position,
-            "provider.type",
-            text,
-            expected,
-            _OTHER_NAMES.get(name.casefold()) or nearest(name, found),
-        )
+    text = shown(name) if given is None else as_found(given)
+    expected = " | ".join(found) or "an installed provider, and there is none: install the connector anew"
+    near = _OTHER_NAMES.get(name.casefold()) or nearest(name, found)
+    problems.add(position, "provider.type", text, expected, near)
     return None
 
 

@@ -231,8 +231,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "## Not in this version"
     yield ""
-    refused = ["the provider `amqp`", *(f"`subscriptions.{key}`" for key in UNSUPPORTED)]
-    yield "These are refused by name: " + ", ".join(refused) + "."
+    yield "These are refused by name: " + ", ".join(f"`subscriptions.{key}`" for key in UNSUPPORTED) + "."
 
 
 def _sinks() -> Iterator[str]:

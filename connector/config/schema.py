@@ -24,6 +24,11 @@ def json_schema() -> dict[str, Any]:
     schema["properties"]["subscriptions"]["items"] = {"anyOf": [*sinks.values()]}
     _tidy(schema)
     connector = schema["$defs"]["Connector"]["properties"]
+    for name, model in provider_sections().items():  # keys that a provider adopts
+        provider = schema["$defs"][name]
+        connector.update({key: dict(one) for key, one in provider["properties"].items() if model.adopts(key)})
+        if "patternProperties" in provider:
+            schema["$defs"]["Connector"]["patternProperties"] = provider["patternProperties"]
     # Short forms that the model splits before the check of the type.
     listed = connector["InputDestination"].pop("items")
     connector["InputDestination"].pop("type")

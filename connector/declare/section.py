@@ -26,3 +26,8 @@ class ProviderSection(Section):
     """
 
     type: Text = Field(default=DEFAULT_PROVIDER, description="Name of an installed provider.")
+
+    @classmethod
+    def adopts(cls, key: str) -> bool:
+        """Whether the section takes a key that stands in the section ``connector``, as WBI Adapter has it."""
+        return False

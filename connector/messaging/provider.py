@@ -64,6 +64,7 @@ class Capabilities:
             shows only waiting messages, and puts expired messages aside itself.
         shares_client_ids: the instances of an adapter have one client id, and so its subscriptions. Otherwise
             a client id belongs to one connection, and instances share a subscription without a client id.
+        shares_subscriptions: several connections can use one subscription.
         chooses_ids: the ids of one client have a pattern (:attr:`Connection.sent_ids`). Otherwise the client
             library of a broker chooses them when it sends.
     """
@@ -78,6 +79,7 @@ class Capabilities:
     in_progress: bool = True
     shows_all: bool = True
     shares_client_ids: bool = True
+    shares_subscriptions: bool = True
     chooses_ids: bool = True
 
 

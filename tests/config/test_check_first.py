@@ -103,6 +103,7 @@ KNOWN = {
     "brokers/jms/jvm.py check_installed": "a test of the provider jms has it",
     "brokers/jms/jvm.py start": "a test of the provider jms has it",
     "brokers/jms/registration.py _open": PROGRAM,
+    "brokers/jms/registration.py _open_amqp": PROGRAM,
     "spark/fast_start.py FastStart._gateway": MACHINE,
     "spark/java_process.py JavaProcess.__init__": MACHINE,
     "spark/launcher.py Launcher.make": MACHINE,

@@ -135,11 +135,21 @@ state: {directory: ./state}
 """
 
 
+JNDI = """\
+  CTX_InitialContextFactory: x.Y
+  CTX_ProviderURL: file:///etc/jndi
+  ConnectionFactoryName: cf
+  LookupDestinationsUsingJNDI: true
+"""
+"""Keys of the connector for a provider of type jms."""
+
+
 def violations(value: Any, schema: dict[str, Any], root: dict[str, Any], path: str = "") -> Iterator[str]:
     """Where a value does not follow a schema; the part of JSON Schema that ours uses."""
     unknown = set(schema) - {
         *("$schema", "$defs", "title", "description", "default", "$ref", "anyOf", "enum", "const"),
         *("type", "pattern", "minimum", "maximum", "items", "properties", "required", "additionalProperties"),
+        "patternProperties",
     }
     assert not unknown, unknown
     if "$ref" in schema:
@@ -174,8 +184,10 @@ def violations(value: Any, schema: dict[str, Any], root: dict[str, Any], path: s
         if key not in value:
             yield f"{path}.{key} is missing"
     for key, inner in value.items() if isinstance(value, dict) else ():
-        if key in properties:
-            yield from violations(inner, properties[key], root, f"{path}.{key}")
+        patterns = [one for name, one in schema.get("patternProperties", {}).items() if re.search(name, key)]
+        if key in properties or patterns:
+            for one in [properties[key]] if key in properties else patterns:
+                yield from violations(inner, one, root, f"{path}.{key}")
         elif others is False:
             yield f"{path}.{key} is unknown"
         elif isinstance(others, dict):
@@ -195,6 +207,20 @@ def test_a_configuration_with_every_key_has_no_mistake(deployment: Sample) -> No
         "    def to_business_object(self, body, hint): ...\n    def to_body(self, bo): ...\n",
     )
     assert deployment.check() == []
+
+
+@pytest.mark.parametrize("section", ["provider", "connector"])
+def test_the_schema_accepts_jndi_where_the_check_does(section: str) -> None:
+    keys: dict[str, Any] = {"CTX_ProviderURL": "file:///d", "CTX_queue.q": "Q", "ConnectionFactoryName": "cf"}
+    document: dict[str, Any] = {
+        "provider": {"type": "jms", "classpath": ["a.jar"]},
+        "connector": {"ApplicationName": "demo"},
+    }
+    document[section] |= keys
+    schema = json_schema()
+    assert list(violations(document, schema, schema)) == []
+    document[section]["CTX"] = "x"
+    assert list(violations(document, schema, schema))
 
 
 def test_the_schema_accepts_a_configuration_with_every_key() -> None:
@@ -229,7 +255,7 @@ def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     )
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:
-            assert re.search(rf"\b{key}:", EVERY_KEY + IN_PROGRESS + MEMORY), key
+            assert re.search(rf"\b{key}:", EVERY_KEY + IN_PROGRESS + MEMORY + JNDI), key
 
 
 def test_the_schema_and_the_check_accept_every_configuration_of_the_project() -> None:

@@ -92,15 +92,15 @@ CASES = [
     case("form of the shell without a colon", A, "root: ./data", "root: §${NO_ROOT-./data}", "provider.root", "a form of the shell", "${NO_ROOT:./data}"),
     case("secret in a form of the shell", A, "spark:\n", "http: {listen: 127.0.0.1:1, tokens: §\"${T:-very-secret-token}\"}\nspark:\n", "http.tokens", "'${T:-...}', a form of the shell"),
     # keys of other sections
-    case("provider for AMQP", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "jms", "Qpid JMS", "org.apache.qpid.jms.JmsConnectionFactory", "packages"),
+    case("URL that is none of AMQP", A, "type: dropbox\n  root: ./data", "type: amqp\n  url: §tcp://x", "provider.url", "no URL of AMQP", "amqp://HOST:5672"),
     *(
         case(f"provider {kind}", A, "type: dropbox", f"type: §{kind}", "provider.type", f"{kind!r}", nearest=near)
-        for kind, near in (("sqlite", "sql"), ("postgresql", "sql"), ("directory", "dropbox"), ("ibmmq", "jms"))
+        for kind, near in (("sqlite", "sql"), ("postgresql", "sql"), ("directory", "dropbox"), ("ibmmq", "jms"), ("Artemis", "amqp"))
     ),
     *(
         case(f"{key} elsewhere", A, old, f"{old}\n  §{key}: {value}", path, "unknown key", *words)
         for key, value, old, path, words in (
-            ("ApplicationUserName", "u", "  ApplicationName: demo", "connector.ApplicationUserName", ("under provider, of type jms",)),
+            ("ApplicationUserName", "u", "  ApplicationName: demo", "connector.ApplicationUserName", ("under provider, of type amqp or jms",)),
             ("root", "./data", "  ApplicationName: demo", "connector.root", ("under provider, of type dropbox",)),
             ("subscriptions", "[]", "  ApplicationName: demo", "connector.subscriptions", ("as a section of its own",)),
             ("level", "info", "  ApplicationName: demo", "connector.level", ("under logging",)),

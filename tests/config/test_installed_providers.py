@@ -170,12 +170,12 @@ def test_its_section_is_read_with_paths_and_defaults(install: Install, write: Wr
         (
             "type: shelf",
             "type: shelv",
-            "2:9: provider.type: 'shelv', expected dropbox | jms | memory | shelf | sql",
+            "2:9: provider.type: 'shelv', expected amqp | dropbox | jms | memory | shelf | sql",
         ),
         (
             "type: shelf",
             "type: [shelf]",
-            "2:9: provider.type: a list, expected dropbox | jms | memory | sh",
+            "2:9: provider.type: a list, expected amqp | dropbox | jms | memory | sh",
         ),
     ],
 )
@@ -346,12 +346,3 @@ def test_a_name_that_two_packages_register_is_an_error_where_it_is_used(
         load("adapter.yaml")
     write("type: shelf\n  boards: ./boards", "type: dropbox\n  root: ./data")
     assert check("adapter.yaml") == []
-
-
-def test_a_provider_may_be_registered_under_the_name_amqp(install: Install, write: Write) -> None:
-    write("type: shelf", "type: amqp")
-    assert "the provider `amqp`" in reference()
-    with pytest.raises(ConfigurationError, match=r"AMQP 1\.0 brokers are served by the provider jms"):
-        load("adapter.yaml")
-    install(name="amqp")
-    assert load("adapter.yaml").provider.type == "amqp"

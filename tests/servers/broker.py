@@ -33,7 +33,7 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 <large-messages-directory>{data}/large</large-messages-directory>
 <journal-min-files>2</journal-min-files><journal-buffer-timeout>100000</journal-buffer-timeout><max-disk-usage>-1</max-disk-usage>
 <authentication-cache-size>0</authentication-cache-size><jmx-management-enabled>false</jmx-management-enabled>
-<acceptors><acceptor name="amqp">tcp://127.0.0.1:{port}?protocols=AMQP;amqpIdleTimeout={idle}</acceptor></acceptors>
+<acceptors><acceptor name="amqp">tcp://127.0.0.1:{port}?protocols=AMQP,CORE;amqpIdleTimeout={idle}{tls}</acceptor></acceptors>
 <security-settings><security-setting match="#">{permissions}</security-setting></security-settings>
 <address-settings>
 <address-setting match="#">
@@ -59,6 +59,15 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 </addresses>
 </core></configuration>
 """
+_TLS = (
+    ";sslEnabled=true;needClientAuth=true;keyStoreType=PKCS12;trustStoreType=PKCS12"
+    ";keyStorePath={directory}/broker.p12;keyStorePassword={password}"
+    ";trustStorePath={directory}/clients.p12;trustStorePassword={password}"
+)
+STORE_PASSWORD = "store-hush"
+OPENWIRE = "openwire"
+"""The file with the URL of Classic's own protocol."""
+
 _PERMISSIONS = (
     *(
         f"{verb}{what}"
@@ -137,7 +146,13 @@ def artemis(jpype: Any, directory: Path, port: int) -> Commands:
     (directory / "data").mkdir(exist_ok=True)
     settings = directory / "broker.xml"
     permissions = "".join(f'<permission type="{one}" roles="all"/>' for one in _PERMISSIONS)
-    values = {"data": directory / "data", "idle": IDLE_SECONDS * 1000, "permissions": permissions}
+    has_tls = (directory / "broker.p12").exists()
+    values = {
+        "data": directory / "data",
+        "idle": IDLE_SECONDS * 1000,
+        "permissions": permissions,
+        "tls": _TLS.format(directory=directory, password=STORE_PASSWORD) if has_tls else "",
+    }
     settings.write_text(_ARTEMIS.format(port=port, **values))
     broker = jpype.JClass("org.apache.activemq.artemis.core.server.embedded.EmbeddedActiveMQ")()
     broker.setConfigResourcePath(settings.as_uri())
@@ -228,6 +243,28 @@ def broker_j(jpype: Any, directory: Path, port: int) -> Commands:
     return {"empty": empty, "remove": remove, "password": password}
 
 
+def classic(jpype: Any, directory: Path, port: int) -> Commands:
+    broker = jpype.JClass("org.apache.activemq.broker.BrokerService")()
+    broker.setBrokerName("test")
+    broker.setDataDirectory(str(directory / "data"))
+    broker.setUseJmx(False)
+    policies = "org.apache.activemq.broker.region.policy"
+    small = jpype.JClass(f"{policies}.PolicyEntry")()
+    small.setQueue(f"*{SMALL}")
+    small.setMemoryLimit(1)
+    small.setPendingQueuePolicy(jpype.JClass(f"{policies}.VMPendingQueueMessageStoragePolicy")())
+    policy = jpype.JClass(f"{policies}.PolicyMap")()
+    policy.setPolicyEntries(jpype.java.util.ArrayList([small]))
+    broker.setDestinationPolicy(policy)
+    broker.getSystemUsage().setSendFailIfNoSpace(True)
+    own = broker.addConnector("tcp://127.0.0.1:0")
+    broker.addConnector(f"amqp://127.0.0.1:{port}?transport.transformer=jms&transport.tcpNoDelay=true")
+    broker.start()
+    broker.waitUntilStarted()
+    (directory / OPENWIRE).write_text(str(own.getConnectUri().toString()))
+    return {}
+
+
 def main() -> None:
     import jpype
 
@@ -238,7 +275,9 @@ def main() -> None:
     options = ["-Xrs", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     options.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
     jpype.startJVM(str(library), *options, classpath=class_path.split(os.pathsep), convertStrings=True)
-    commands = {"artemis": artemis, "broker_j": broker_j}[kind](jpype, Path(directory), int(port))
+    commands = {"artemis": artemis, "broker_j": broker_j, "classic_broker": classic}[kind](
+        jpype, Path(directory), int(port)
+    )
     print("READY", flush=True)
     for line in sys.stdin:
         name, *arguments = line.split()

@@ -19,12 +19,12 @@ import pytest
 
 from connector.brokers.jars.locked import Jars, cache_directory
 from connector.brokers.jars.resolver import fetch
-from connector.brokers.jms.client import Factory
+from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
-from connector.brokers.jms.urls import QPID, for_browsers, with_options
+from connector.brokers.jms.urls import QPID
 from connector.java import find_java
 from connector.spark.settings import spark_jars
-from tests.servers.broker import PASSWORD, USER
+from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER
 
 if TYPE_CHECKING:
     from tests.servers.deployment import BrokerDeployment
@@ -56,6 +56,12 @@ _BROKER_J: Final = [
 ]
 
 
+_CLASSIC: Final = [
+    *(f"org.apache.activemq:activemq-{name}:6.3.1" for name in ("client", "broker", "kahadb-store", "amqp")),
+    "org.slf4j:slf4j-nop:2.0.17",
+]
+
+
 def resolved(name: str, packages: list[str]) -> Jars:
     """Fetches jars into the cache of this user, unless they are there."""
     directory = cache_directory().parent / "tests" / name
@@ -72,14 +78,14 @@ class Broker:
     """A broker in a process of its own.
 
     Args:
-        kind: ``artemis`` or ``broker_j``.
-        directory: of its messages.
+        kind: ``artemis``, ``broker_j`` or ``classic_broker``.
+        directory: of its messages. Artemis speaks TLS alone, if the stores of :func:`make_stores` are there.
         class_path: the jars.
     """
 
     def __init__(self, kind: str, directory: Path, class_path: list[Path]) -> None:
         self.kind = kind
-        self._directory = directory
+        self.directory = directory
         self._class_path = os.pathsep.join(map(str, class_path))
         self.port = _free_port()
         self._process: subprocess.Popen[str] | None = None
@@ -89,22 +95,36 @@ class Broker:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def url(self) -> str:
+        """The URL for Qpid JMS."""
+        return self.url_at(self.port)
+
+    def url_at(self, port: int) -> str:
+        """The URL for Qpid JMS with another port, that of a proxy."""
+        if not (self.directory / "client.p12").exists():
+            return f"amqp://127.0.0.1:{port}"
+        options = f"transport.trustStoreLocation={self.directory}/brokers.p12"
+        options += f"&transport.trustStorePassword={STORE_PASSWORD}"
+        options += f"&transport.keyStoreLocation={self.directory}/client.p12"
+        options += f"&transport.keyStorePassword={STORE_PASSWORD}"
+        return f"amqps://127.0.0.1:{port}?{options}"
+
     def provider(self, port: int | None = None) -> JmsProvider:
         """Returns a provider of this process, for messages that no adapter sends and receives.
 
         Args:
             port: instead of the broker's, for a proxy.
         """
-        url = f"amqp://127.0.0.1:{port or self.port}"
         java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
-        factory = Factory(QPID, with_options(QPID, url, 10), USER, PASSWORD, for_browsers(QPID, url))
-        return JmsProvider(factory, java, self._directory / "state")
+        factory = Factory(QPID, self.url_at(port or self.port), USER, PASSWORD)
+        return JmsProvider(factory, java, self.directory / "state")
 
     def start(self) -> None:
         """Returns when the broker takes connections."""
         command = [sys.executable, str(Path(__file__).with_name("broker.py"))]
-        command += [self.kind, str(self._directory), str(self.port), self._class_path]
-        log = (self._directory / "log").open("a")
+        command += [self.kind, str(self.directory), str(self.port), self._class_path]
+        log = (self.directory / "log").open("a")
         self._process = subprocess.Popen(
             command,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
@@ -125,7 +145,7 @@ class Broker:
 
     def empty(self) -> None:
         """Removes all queues, subscriptions and messages. No client is connected."""
-        shutil.rmtree(self._directory / "state" / "subscriptions", ignore_errors=True)
+        shutil.rmtree(self.directory / "state" / "subscriptions", ignore_errors=True)
         self._command("empty")
 
     def remove(self, queue: str) -> None:
@@ -154,7 +174,7 @@ class Broker:
         for line in self._process.stdout:
             if line == "READY\n":
                 return
-        pytest.fail(f"{self.kind} has ended: {(self._directory / 'log').read_text()[-3000:]}")
+        pytest.fail(f"{self.kind} has ended: {(self.directory / 'log').read_text()[-3000:]}")
 
     def kill(self) -> None:
         """Ends the broker as a power failure does."""
@@ -167,6 +187,22 @@ class Broker:
         """Ends the broker if it runs."""
         if self._process is not None:
             self.kill()
+
+
+def make_stores(directory: Path) -> None:
+    """Makes key stores of a broker and a client, and trust stores with the certificate of the other one."""
+    keytool = str(find_java().home / "bin/keytool")
+
+    def run(*arguments: str) -> None:
+        subprocess.run([keytool, *arguments], cwd=directory, check=True, capture_output=True, timeout=120)
+
+    for name, trusting in (("broker", "brokers.p12"), ("client", "clients.p12")):
+        store = ["-storepass", STORE_PASSWORD, "-storetype", "PKCS12", "-alias", name]
+        where = ["-dname", f"CN={name}", "-ext", "san=ip:127.0.0.1", "-validity", "2"]
+        own = [*store, "-keystore", f"{name}.p12"]
+        run("-genkeypair", "-keyalg", "EC", *where, *own)
+        run("-exportcert", "-rfc", "-file", f"{name}.pem", *own)
+        run("-importcert", "-noprompt", "-file", f"{name}.pem", "-keystore", trusting, *store)
 
 
 def _free_port() -> int:
@@ -195,6 +231,11 @@ def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def broker_j(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     yield from _run("broker_j", _BROKER_J, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    yield from _run("classic_broker", _CLASSIC, tmp_path_factory)
 
 
 @pytest.fixture(params=["artemis", "broker_j"])

@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 
 from connector.brokers.engine.client import BrokerMessagingConnection
-from connector.brokers.jms.client import Factory
+from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
-from connector.brokers.jms.urls import QPID, for_browsers, with_options
+from connector.brokers.jms.urls import QPID
 from connector.messaging.destination import Destination, parse_destination
 from connector.testing.provider import ProviderSuite
 from tests.servers.broker import PASSWORD, REFUSED, USER
@@ -32,13 +32,10 @@ class BrokerSuite(ProviderSuite):
     @pytest.fixture
     def provider(self, server: Broker, tmp_path: Path) -> JmsProvider:
         server.empty()
-        plain = f"amqp://127.0.0.1:{server.port}"
-        url = with_options(QPID, plain, 10)
+        url = f"amqp://127.0.0.1:{server.port}"
         login = (USER, PASSWORD) if server.kind == "broker_j" else (None, None)
         java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
-        return JmsProvider(
-            Factory(QPID, url, *login, browsing_url=for_browsers(QPID, plain)), java, tmp_path / "state"
-        )
+        return JmsProvider(Factory(QPID, url, *login), java, tmp_path / "state")
 
     @pytest.fixture
     def unwritable(self) -> Destination:

@@ -43,7 +43,8 @@ class Browsing:
         session = connection.plain_session()
         try:
             with connection.errors(f"{queue} cannot be browsed"):
-                browser = session.createBrowser(session.createQueue(queue.name), selector or None)
+                java = connection.destinations.find(queue) or session.createQueue(queue.name)
+                browser = session.createBrowser(java, selector or None)
                 with connection.making:
                     found = browser.getEnumeration()
                 first = self._look(connection, found)

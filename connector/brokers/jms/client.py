@@ -1,7 +1,7 @@
 """The :class:`~connector.brokers.engine.broker.BrokerClient` of ``jms``: a JMS client library, through JPype.
 
-Only interfaces of JMS are used, so any client library fits. The factory is made by its constructor with the
-URL.
+Only interfaces of JMS are used, so any client library fits. :class:`~connector.brokers.jms.factory.Factory`
+makes its connection factory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from connector.brokers.engine.broker import (
@@ -28,12 +27,14 @@ from connector.brokers.engine.broker import (
 )
 from connector.brokers.jms.arrivals import Arrivals
 from connector.brokers.jms.browsing import Browsing
+from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.listeners import queue_listener
-from connector.brokers.jms.messages import MessageReader, MessageWriter, Temporaries
-from connector.brokers.jms.reasons import advice_for_closed, artifact_of, is_mistake, reason_of
-from connector.brokers.jms.sends import Sends
+from connector.brokers.jms.messages import MessageReader, MessageWriter
+from connector.brokers.jms.naming import Destinations
+from connector.brokers.jms.reasons import advice_for_closed, is_mistake, is_unsupported, reason_of
+from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.subscriptions import SubscriptionRecords
-from connector.brokers.jms.urls import without_additions, without_secrets
+from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (
     CapabilityError,
     ClientIdError,
@@ -67,35 +68,6 @@ _MOST_MS: Final = 1 << 60
 """The longest time to live. A client library adds the present time to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Factory:
-    """How a connection factory is made and used.
-
-    Args:
-        class_name: Java class with a constructor that takes the URL.
-        url: of the broker.
-        browsing_url: of connections for browsers. None = ``url``.
-        user, password: of the login. None = those of the URL.
-        given_url: the URL of the user, without the options that the adapter adds. None = ``url``.
-    """
-
-    class_name: str
-    url: str
-    user: str | None = None
-    password: str | None = None
-    browsing_url: str | None = None
-    given_url: str | None = None
-
-    def __repr__(self) -> str:
-        return f"Factory({self.class_name!r})"  # the URL may contain a password
-
-    def safe(self, text: str) -> str:
-        """Returns a text of the client library without passwords, and without options of the adapter."""
-        for made in filter(None, (self.url, self.browsing_url)):
-            text = without_additions(text, self.given_url or self.url, made)
-        return without_secrets(text, self.password)
-
-
 class JmsClient(BrokerClient):
     """A JMS client library as a client of a broker.
 
@@ -109,44 +81,30 @@ class JmsClient(BrokerClient):
         self.jpype = jpype
         self._subscriptions = subscriptions
         self._settings = factory
-        self._factory, self.jms = self._make(factory, factory.url)
+        self._factory = factory.make(jpype)
+        self.jms = self._package_of(self._factory)
+        self._destinations = Destinations(jpype, self.jms, factory.naming)
         self._browsing_factory: Any = None
         atexit.unregister(_close_all)
         atexit.register(_close_all)  # runs before the end of the machine, which was registered earlier
 
-    def _make(self, factory: Factory, url: str) -> tuple[Any, Any]:
-        """Returns the connection factory, and the package of JMS that the factory implements."""
-        name = factory.class_name
-        try:
-            made = self.jpype.JClass(name)
-        except TypeError:
-            raise ProviderMisconfigured(
-                f"factory: there is no Java class {name}: correct the name, or add {artifact_of(name)} to "
-                "packages, or its jar to classpath"
-            ) from None
-        except self.jpype.JException as error:
-            raise ProviderMisconfigured(f"factory: {name} cannot be loaded: {reason_of(error)}") from None
-        try:
-            found = made(url)
-        except TypeError:
-            raise ProviderMisconfigured(f"factory: {name} has no constructor that takes a url") from None
-        except self.jpype.JException as error:
-            reason = factory.safe(reason_of(error))
-            raise ProviderMisconfigured(f"factory: {name} does not take the url: {reason}") from None
+    def _package_of(self, factory: Any) -> Any:
+        """Returns the package of JMS that a connection factory implements."""
         for root in ("jakarta", "javax"):
             with contextlib.suppress(AttributeError, TypeError):
                 jms = self.jpype.JPackage(root).jms
-                if isinstance(found, jms.ConnectionFactory):
-                    return found, jms
-        raise ProviderMisconfigured(f"factory: {name} is no jakarta.jms or javax.jms ConnectionFactory")
+                if isinstance(factory, jms.ConnectionFactory):
+                    return jms
+        key = "factory" if self._settings.naming is None else "ConnectionFactoryName"
+        name = str(factory.getClass().getName())
+        raise ProviderMisconfigured(f"{key}: {name} is no jakarta.jms or javax.jms ConnectionFactory")
 
     def connect(self, client_id: str) -> JmsConnection:
         return self._connect(self._factory, client_id)
 
     def _connect_browsing(self) -> JmsConnection:
         if self._browsing_factory is None:
-            url = self._settings.browsing_url or self._settings.url
-            self._browsing_factory = self._make(self._settings, url)[0]
+            self._browsing_factory = self._settings.make(self.jpype, browses=True)
         return self._connect(self._browsing_factory, "")
 
     def _connect(self, factory: Any, client_id: str) -> JmsConnection:
@@ -159,7 +117,13 @@ class JmsClient(BrokerClient):
             if client_id:
                 java.setClientID(client_id)
             connection = JmsConnection(
-                self.jpype, self.jms, java, Browsing(self._connect_browsing), client_id, self._subscriptions
+                self.jpype,
+                self.jms,
+                java,
+                Browsing(self._connect_browsing),
+                client_id,
+                self._subscriptions,
+                self._destinations,
             )
             java.start()
         except self.jpype.JException as error:
@@ -172,7 +136,7 @@ class JmsClient(BrokerClient):
                 who = f"user {self._settings.user!r}" if self._settings.user else "a client without a user"
                 raise ProviderMisconfigured(f"the broker refuses the login of {who}: {reason}") from None
             failure = ProviderMisconfigured if is_mistake(error) else ProviderError
-            advice = advice_for_closed(error, self._settings.url)
+            advice = advice_for_closed(error, self._settings.url or "")
             raise failure(f"the broker cannot be reached: {reason}{advice}") from None
         return connection
 
@@ -186,8 +150,10 @@ class JmsConnection(BrokerConnection):
         browsing: Browsing,
         client_id: str,
         subscriptions: SubscriptionRecords,
+        destinations: Destinations,
     ) -> None:
         self._browsing = browsing
+        self.destinations = destinations
         self._client_id = client_id
         self._subscriptions = subscriptions
         self.jpype = jpype
@@ -199,7 +165,8 @@ class JmsConnection(BrokerConnection):
         """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
         self._closed = False
         self.temporaries = Temporaries(jms)
-        self.reader = MessageReader(jpype, jms, self.temporaries)
+        self.reader = MessageReader(jpype, jms, self._tell)
+        self.sending = SendingClient()
         java.setExceptionListener(queue_listener(jpype, jms.ExceptionListener, self._exceptions))
         _open.add(self)
 
@@ -232,7 +199,7 @@ class JmsConnection(BrokerConnection):
 
     def sends(self) -> Sends:
         """Returns a record of what transactions of a session send."""
-        return Sends(self.jpype, self.jms, lambda: self.failure)
+        return Sends(self.jpype, self.jms, lambda: self.failure, self.sending)
 
     def browse(
         self,
@@ -281,6 +248,19 @@ class JmsConnection(BrokerConnection):
             raise SubscriptionError(f"{destination} cannot be ended: {reason_of(error)}") from None
         self.temporaries.end(destination)
 
+    def find(self, destination: Destination) -> Any:
+        """Returns the Java object of a destination that a session need not make, or None.
+
+        Raises:
+            UnknownDestination: JNDI has no such destination, or a temporary one has ended.
+            ProviderError: JNDI is out of reach.
+        """
+        return self.temporaries.get(destination) or self.destinations.find(destination)
+
+    def _tell(self, destination: Destination, java: Any) -> None:
+        self.temporaries.note(destination, java)
+        self.destinations.tell(str(destination), java)
+
     def record_subscription(self, subscription: TopicSubscription) -> contextlib.AbstractContextManager[None]:
         """Records a subscription that the block makes, if it is durable.
 
@@ -316,6 +296,10 @@ class JmsConnection(BrokerConnection):
         """
         try:
             yield
+        except UnknownDestination as error:  # of JNDI
+            if not sends:
+                raise
+            raise ProviderError(f"{what}: {error}") from None
         except self.jpype.JException as error:
             text = f"{what}: {reason_of(error)}"
             if isinstance(error, self.jms.InvalidSelectorException):
@@ -341,7 +325,7 @@ class JmsSession(BrokerSession):
         self._connection = connection
         self._java = java
         self._individual = individual
-        self._writer = MessageWriter(connection.jpype, java, connection.temporaries)
+        self._writer = MessageWriter(connection.jpype, java, connection.find)
         self._producers: dict[Destination, Any] = {}
         self._sends: Sends | None = None
         """The messages that the open transaction has sent. None = none since the last rollback."""
@@ -362,24 +346,26 @@ class JmsSession(BrokerSession):
         if isinstance(source, Destination):
             if not source.is_queue:
                 raise CapabilityError(f"{source} is a topic: receive from a subscription")
-            return session.createConsumer(self._writer.destination(source), selector or None)
+            queue = self._writer.destination(source)  # None for the selector is ambiguous for some clients
+            return session.createConsumer(queue, selector) if selector else session.createConsumer(queue)
         if source.topic.is_queue:
             raise DestinationError(f"{source.topic} is no topic: only a topic has subscriptions")
         topic, wanted = self._writer.destination(source.topic), source.selector or None
         if not source.name:
             return session.createConsumer(topic, wanted, source.no_local)
         with self._connection.record_subscription(source):
-            if not source.shared:
-                return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
-            make = getattr(
-                session, "createSharedDurableConsumer" if source.durable else "createSharedConsumer", None
+            if not source.shared:  # JMS 1.1 has only this name for a durable consumer
+                return session.createDurableSubscriber(topic, source.name, wanted, source.no_local)
+            try:
+                make = session.createSharedDurableConsumer if source.durable else session.createSharedConsumer
+                return make(topic, source.name, wanted)
+            except (AttributeError, TypeError, self._connection.jpype.JException) as error:
+                if not (isinstance(error, AttributeError) or is_unsupported(error)):
+                    raise
+            raise CapabilityError(
+                f"{_name_of(source)} cannot be shared: the client library has no shared subscriptions (JMS "
+                "2.0); use one that has, or no_local: true and a single instance"
             )
-            if make is None:
-                raise CapabilityError(
-                    f"{_name_of(source)} cannot be shared: the client library has no shared subscriptions "
-                    "(JMS 2.0); use one that has, or no_local: true and a single instance"
-                )
-            return make(topic, source.name, wanted)
 
     def arrivals(self, limit: int) -> Arrivals:
         connection = self._connection
@@ -407,9 +393,7 @@ class JmsSession(BrokerSession):
             if message.expiration:
                 left = min(max(1, message.expiration - self._now()), _MOST_MS)
             sends = self._sends = self._sends or self._connection.sends()
-            sends.add()
-            priority = min(9, max(0, message.priority))
-            producer.send(java, message.delivery_mode, priority, left, sends.listener)
+            sends.send(producer, java, message.delivery_mode, min(9, max(0, message.priority)), left)
             message.message_id = str(java.getJMSMessageID())
             message.timestamp = int(java.getJMSTimestamp())
             message.expiration = int(java.getJMSExpiration())

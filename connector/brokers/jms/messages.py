@@ -7,13 +7,12 @@ gets one of the two packages as an argument.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
 from connector.brokers.jms.reasons import reason_of
-from connector.errors import DestinationError, MalformedData, ProviderError, UnknownDestination
+from connector.errors import DestinationError, MalformedData, ProviderError
 from connector.messaging.bodies import decode_body, encode_body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
@@ -28,9 +27,11 @@ _SETTERS: Final = {
     "double": "setDoubleProperty",
     "string": "setStringProperty",
 }
-_MOST_FOREIGN: Final = 10_000
-"""Most temporary destinations of other clients that are remembered, those of the latest messages."""
 _DELIVERY_COUNT: Final = "JMSXDeliveryCount"
+_NATIVE_ID: Final = "NATIVE_MESSAGE_ID"
+"""The JMSMessageID of a message that was sent by AMQP, for a client of Artemis's own protocol. The header has
+another id at each delivery.
+"""
 REFUSED: Final = "connector_property_"
 """Prefix of a property that the client refuses to set under its own name."""
 _NO_IDENTIFIER: Final = re.compile(r"[^A-Za-z0-9_]")
@@ -49,61 +50,18 @@ def destination_of(found: Any, jms: Any) -> Destination | None:
         return None
 
 
-class Temporaries:
-    """The Java objects of temporary destinations, by name.
-
-    A client library may receive from a temporary destination only by the object that it has made. A broker
-    may make a queue of the name of a temporary queue that is gone, unless the object says that it is
-    temporary.
-
-    Args:
-        jms: the Java package ``jakarta.jms`` or ``javax.jms``.
-    """
-
-    def __init__(self, jms: Any) -> None:
-        self._kinds = jms.TemporaryQueue, jms.TemporaryTopic
-        self.own: dict[Destination, Any] = {}
-        """Those of this connection."""
-        self._foreign: OrderedDict[Destination, Any] = OrderedDict()
-        self._ended: set[Destination] = set()
-
-    def end(self, destination: Destination) -> None:
-        """Notes that a destination of this connection has ended."""
-        del self.own[destination]
-        self._foreign.pop(destination, None)
-        self._ended.add(destination)
-
-    def get(self, destination: Destination) -> Any:
-        """Returns the object of a temporary destination. None = no temporary destination is known.
-
-        Raises:
-            UnknownDestination: the destination was a temporary one of this connection, and has ended.
-        """
-        if destination in self._ended:
-            raise UnknownDestination(f"the temporary destination {destination} has ended")
-        return self.own.get(destination) or self._foreign.get(destination)
-
-    def note(self, destination: Destination, java: Any) -> None:
-        """Notes the object of a received message, if the destination is temporary."""
-        if isinstance(java, self._kinds):
-            self._foreign[destination] = java
-            self._foreign.move_to_end(destination)
-            if len(self._foreign) > _MOST_FOREIGN:
-                self._foreign.popitem(last=False)
-
-
 class MessageReader:
     """Reads Java messages.
 
     Args:
         jpype: the module, with a started machine.
         jms: the Java package ``jakarta.jms`` or ``javax.jms``.
-        temporaries: gets the temporary destinations of received messages.
+        tell: is called with each destination that a message names, and with its Java object.
     """
 
-    def __init__(self, jpype: Any, jms: Any, temporaries: Temporaries) -> None:
+    def __init__(self, jpype: Any, jms: Any, tell: Callable[[Destination, Any], object]) -> None:
         self._jms = jms
-        self._temporaries = temporaries
+        self._tell = tell
         self._exception = jpype.JException
         self._classes = (
             ("T", jms.TextMessage),
@@ -190,7 +148,7 @@ class MessageReader:
         reply_to = destination_of(java, self._jms)
         if reply_to is not None:
             message.reply_to = str(reply_to)
-            self._temporaries.note(reply_to, java)
+            self._tell(reply_to, java)
 
     @staticmethod
     def _names(found: Any) -> Iterator[Any]:
@@ -205,6 +163,9 @@ class MessageReader:
             return
         value = found.getObjectProperty(name)
         if value is None:
+            return
+        if name == _NATIVE_ID:
+            message.message_id = str(value)
             return
         known = self._types.get(type(value))
         if known is None:  # a vendor's own type
@@ -277,13 +238,13 @@ class MessageWriter:
     Args:
         jpype: the module, with a started machine.
         session: the Java session.
-        temporaries: the Java objects of temporary destinations.
+        find: returns the Java object of a destination that the session need not make, or None.
     """
 
-    def __init__(self, jpype: Any, session: Any, temporaries: Temporaries) -> None:
+    def __init__(self, jpype: Any, session: Any, find: Callable[[Destination], Any]) -> None:
         self._jpype = jpype
         self._session = session
-        self._temporaries = temporaries
+        self._find = find
         self._bytes = jpype.JArray(jpype.JByte)
         self._java = jpype.JPackage("java").lang
 
@@ -321,10 +282,15 @@ class MessageWriter:
             found.setStringProperty(REFUSED + header, value)
 
     def destination(self, destination: Destination) -> Any:
-        """Returns the Java destination."""
-        temporary = self._temporaries.get(destination)
-        if temporary is not None:
-            return temporary
+        """Returns the Java destination.
+
+        Raises:
+            UnknownDestination: JNDI has no such destination, or a temporary one has ended.
+            ProviderError: JNDI is out of reach.
+        """
+        found = self._find(destination)
+        if found is not None:
+            return found
         make = self._session.createQueue if destination.is_queue else self._session.createTopic
         return make(destination.name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,14 @@ from connector.brokers.engine.provider import (
     RemoteProvider,
 )
 from connector.brokers.jars.locked import Jars
+from connector.brokers.jms.urls import shares_subscriptions
 from connector.errors import PipelineError, ProviderMisconfigured
 from connector.java import find_java
 from connector.messaging.provider_kind import Finding
 
 if TYPE_CHECKING:
-    from connector.brokers.jms.client import Factory, JmsClient
+    from connector.brokers.jms.client import JmsClient
+    from connector.brokers.jms.factory import Factory
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class JmsProvider(RemoteProvider):
         )
         self._factory = factory
         self._java = java
+        if not shares_subscriptions(factory.class_name):
+            self.capabilities = replace(self.capabilities, shares_subscriptions=False)
 
     def client(self) -> JmsClient:
         """Starts Java in this process, unless Java runs."""

@@ -14,6 +14,7 @@ _ARTIFACTS: Final = {
     "org.apache.activemq": "org.apache.activemq:activemq-client",
     "com.ibm.mq.jakarta": "com.ibm.mq:com.ibm.mq.jakarta.client",
     "com.ibm.mq": "com.ibm.mq:com.ibm.mq.allclient",
+    "com.sun.jndi.fscontext": "com.sun.messaging.mq:fscontext",
     "com.rabbitmq.jms": "com.rabbitmq.jms:rabbitmq-jms",
     "com.solacesystems": "com.solacesystems:sol-jms",
     "io.netty": "io.netty:netty-all",
@@ -29,8 +30,12 @@ _REMEDIES: Final = (
         " (the port does not answer in TLS: correct the port of the url, or write amqp instead of amqps)",
     ),
     (
-        "PKIX|CertPath|CertificateException|unknown_ca|certificate_unknown|bad_certificate|No name matching"
-        "|subject alternative",
+        "fatal alert: (unknown_ca|bad_certificate|certificate_)",
+        " (TLS: the broker does not take the certificate of the client; Qpid JMS takes "
+        "transport.keyStoreLocation and transport.keyStorePassword in the url)",
+    ),
+    (
+        "PKIX|CertPath|CertificateException|No name matching|subject alternative",
         " (TLS: the client must trust the certificate of the broker; Qpid JMS takes "
         "transport.trustStoreLocation and transport.trustStorePassword in the url)",
     ),
@@ -45,13 +50,29 @@ _REMEDIES: Final = (
     ),
 )
 """A pattern of a class or text of Java -> the remedy. The first one counts."""
-_CLOSED: Final = re.compile("ClosedChannel|Connection reset|remotely closed|ConnectionClosed|EOFException")
+_CLOSED: Final = re.compile(
+    "ClosedChannel|Connection reset|remotely closed|ConnectionClosed|EOFException|non-connected transport"
+)
 _MISTAKES: Final = re.compile(
     "IllegalArgumentException|URISyntaxException|FileNotFoundException|PKIX|CertPath|CertificateException"
     "|KeyStoreException|NotSslRecord|scheme NOT recognized|Unused parameters"
 )
 """A pattern of a class or text of Java that only a change of the configuration or of the broker ends."""
 _MISSING_CLASS: Final = ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException")
+
+
+_UNSUPPORTED: Final = (
+    "java.lang.UnsupportedOperationException",
+    "java.lang.AbstractMethodError",
+    "java.lang.NoSuchMethodError",
+)
+
+
+def is_unsupported(error: Any) -> bool:
+    """Whether an error of a call shows that the client library does not have the method."""
+    if isinstance(error, TypeError):  # JPype finds no method with these arguments
+        return True
+    return hasattr(error, "getClass") and str(error.getClass().getName()) in _UNSUPPORTED
 
 
 def artifact_of(class_name: str) -> str:
@@ -114,7 +135,12 @@ def advice_for_closed(error: Any, url: str) -> str:
     if _CLOSED.search(text) is None or remedy_of(error):
         return ""
     if re.search(r"\b(amqps|ssl|amqpwss)\b", url):
-        return " (the connection was closed before TLS was agreed on: does the port of the url speak TLS?)"
+        return (
+            " (the connection was closed before TLS was agreed on: does the port of the url speak TLS, and "
+            "does the broker take the certificate of the client?)"
+        )
+    if not re.search(r"\bamqp", url):
+        return " (the connection was closed at once: does the port speak TLS, or another protocol?)"
     return " (the connection was closed at once: a port with TLS needs amqps)"
 
 

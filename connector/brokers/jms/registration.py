@@ -1,10 +1,11 @@
-"""The registration of the provider ``jms`` (see :mod:`connector.messaging.provider_kind`)."""
+"""The registrations of the providers ``jms`` and ``amqp`` (see :mod:`connector.messaging.provider_kind`)."""
 
 from __future__ import annotations
 
 import glob
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +14,13 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
 
 if TYPE_CHECKING:
+    from connector.brokers.jms.factory import Factory
     from connector.brokers.jms.provider import JmsProvider
-    from connector.brokers.jms.section import JmsSection
+    from connector.brokers.jms.section import AmqpSection, ClientSection, JmsSection
 
 _CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*")
+_AMQP_URL: Final = re.compile(r"(amqps?|amqpwss?)://[^/]|failover:")
+_STORES: Final = re.compile(r"[?&](transport\.(?:key|trust)StoreLocation)=([^&]+)")
 _CLASS_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path", "-Djava.class.path")
 
 
@@ -26,27 +30,24 @@ def _section() -> type[JmsSection]:
     return JmsSection
 
 
+def _amqp_section() -> type[AmqpSection]:
+    from connector.brokers.jms.section import AmqpSection
+
+    return AmqpSection
+
+
 def _jars(directory: Path, pattern: str) -> list[Path]:
     return [Path(jar) for jar in sorted(glob.glob(str(directory / Path(pattern).expanduser())))]
 
 
-def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
+def _make(section: ClientSection, paths: DeploymentPaths) -> JmsProvider:
     from connector.brokers.engine.provider import DEFAULT_BATCH, DEFAULT_MAX_BODY
     from connector.brokers.jars.locked import Jars
-    from connector.brokers.jms.client import Factory
     from connector.brokers.jms.provider import JavaSettings, JmsProvider
-    from connector.brokers.jms.urls import for_browsers, with_options
 
     own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
     quantity = section.batch or min(paths.poll_quantity, DEFAULT_BATCH)
-    factory = Factory(
-        section.factory,
-        with_options(section.factory, section.url, min(paths.poll_quantity, quantity)),
-        section.ApplicationUserName,
-        section.ApplicationPassword,
-        browsing_url=for_browsers(section.factory, section.url),
-        given_url=section.url,
-    )
+    factory = _factory(section, min(paths.poll_quantity, quantity))
     return JmsProvider(
         factory,
         JavaSettings(tuple(own), Jars(section.packages, paths.directory), tuple(section.java_options)),
@@ -59,7 +60,31 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
     )
 
 
-def _commit_queue(section: JmsSection) -> str | None:
+def _factory(section: ClientSection, messages: int) -> Factory:
+    from connector.brokers.jms.factory import Factory
+    from connector.brokers.jms.naming import Naming, environment_of
+    from connector.brokers.jms.section import AmqpSection, JmsSection
+    from connector.brokers.jms.urls import QPID
+
+    login = section.ApplicationUserName, section.ApplicationPassword
+    if isinstance(section, AmqpSection):
+        return Factory(QPID, section.url, *login, messages=messages)
+    assert isinstance(section, JmsSection)
+    naming = None
+    if section.ConnectionFactoryName is not None:
+        by_name = section.LookupDestinationsUsingJNDI
+        naming = Naming(environment_of(section.context), section.ConnectionFactoryName, by_name)
+    return Factory(
+        section.factory or "",
+        section.url,
+        *login,
+        messages=messages,
+        properties=section.properties,
+        naming=naming,
+    )
+
+
+def _commit_queue(section: ClientSection) -> str | None:
     from connector.brokers.engine.provider import COMMIT_QUEUE
     from connector.brokers.jms.section import NO_COMMIT_QUEUE
 
@@ -68,13 +93,46 @@ def _commit_queue(section: JmsSection) -> str | None:
     return None if section.commit_queue == NO_COMMIT_QUEUE else parse_destination(section.commit_queue).name
 
 
-def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
-    if _CLASS_NAME.fullmatch(section.factory) is None:
+def _check_factory(section: JmsSection) -> Iterator[SectionProblem]:
+    is_named = section.ConnectionFactoryName is not None
+    if section.factory is None and not is_named:
+        yield SectionProblem(
+            ("factory",), "factory is missing", "factory: ..., or ConnectionFactoryName: ..."
+        )
+    elif section.factory is None:
+        if section.url is not None:
+            yield SectionProblem(
+                ("url",), "url beside ConnectionFactoryName", "the factory of JNDI has the url"
+            )
+    elif is_named:
+        yield SectionProblem(("factory",), "factory beside ConnectionFactoryName", "one of the two")
+    elif _CLASS_NAME.fullmatch(section.factory) is None:
         yield SectionProblem(
             ("factory",),
             f"{section.factory!r} is no name of a Java class",
             "for example org.apache.qpid.jms.JmsConnectionFactory",
         )
+    elif section.url is None and not section.properties:
+        yield SectionProblem(("factory",), "neither url nor properties", "where the broker is")
+    if not is_named:
+        keys = [
+            *section.context,
+            *(["LookupDestinationsUsingJNDI"] if section.LookupDestinationsUsingJNDI else []),
+        ]
+        for key in keys:
+            yield SectionProblem((key,), f"{key} without ConnectionFactoryName", "the name in JNDI, too")
+
+
+def _check(section: ClientSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    from connector.brokers.jms.section import AmqpSection, JmsSection
+
+    if isinstance(section, JmsSection):
+        yield from _check_factory(section)
+    elif isinstance(section, AmqpSection) and _AMQP_URL.match(section.url) is None:
+        yield SectionProblem(("url",), "no URL of AMQP", "amqp://HOST:5672 or amqps://HOST:5671")
+    for option, store in _STORES.findall(getattr(section, "url", None) or ""):
+        if store.startswith("/") and not Path(store).is_file():
+            yield SectionProblem(("url",), f"{option}: there is no file {store}", "the store of certificates")
     if not section.packages and not section.classpath:
         yield SectionProblem((), "neither packages nor classpath", "the client library of the broker")
     for number, pattern in enumerate(section.classpath):
@@ -97,7 +155,7 @@ def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProbl
         )
 
 
-def _lacks(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+def _lacks(section: ClientSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
     from connector.brokers.jars.locked import Jars
     from connector.brokers.jms import jvm
     from connector.errors import ConnectorError
@@ -112,12 +170,16 @@ def _lacks(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProbl
         yield SectionProblem(("packages",), str(error).removeprefix("provider.packages: "), "")
 
 
-def _packages(section: JmsSection) -> Sequence[str]:
+def _packages(section: ClientSection) -> Sequence[str]:
     return section.packages
 
 
 def _open(location: str, **options: Any) -> JmsProvider:
     raise CapabilityError("a provider jms is opened by adapter.yaml only, not yet by a URL")
+
+
+def _open_amqp(location: str, **options: Any) -> JmsProvider:
+    raise CapabilityError("a provider amqp is opened by adapter.yaml only, not yet by a URL")
 
 
 KIND: Final = ProviderKind(
@@ -129,3 +191,4 @@ KIND: Final = ProviderKind(
     own_selectors=True,
     lacks=_lacks,
 )
+AMQP: Final = replace(KIND, section=_amqp_section, open=_open_amqp)

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from connector.brokers.jms.listeners import queue_listener
-from connector.brokers.jms.reasons import reason_of
+from connector.brokers.jms.reasons import is_unsupported, reason_of
 from connector.errors import ProviderError
 
 _SECONDS: Final = 30.0
 _LOOK_MS: Final = 100
+
+
+@dataclass(slots=True)
+class SendingClient:
+    """What is known of the client library of a connection.
+
+    Args:
+        answers: whether it tells a listener that the broker has taken a message, as JMS 2.0 wants it.
+    """
+
+    answers: bool = True
 
 
 class Sends:
@@ -21,26 +33,51 @@ class Sends:
     commit of the others may work, and the refused message is lost. So the broker's answers are awaited before
     the commit (JMS 2.0, 7.3).
 
-    The answers are collected in Java. A call of Python for each of them would take as long as the send.
+    The answers are collected in Java. A call of Python for each of them would take as long as the send. A
+    client of JMS 1.1 has no such answers, nor has that of ActiveMQ Classic. Then ``send`` itself has to wait.
 
     Args:
         jpype: the module.
-        jms: the package of JMS, 2.0 or newer.
+        jms: the package of JMS.
         failure: returns why the connection has failed, or None.
+        client: what is known of the client library.
     """
 
-    def __init__(self, jpype: Any, jms: Any, failure: Callable[[], str | None]) -> None:
+    def __init__(
+        self, jpype: Any, jms: Any, failure: Callable[[], str | None], client: SendingClient
+    ) -> None:
+        self._jpype = jpype
         self._failure = failure
+        self._client = client
         self._sent = 0
         self._milliseconds = jpype.JClass("java.util.concurrent.TimeUnit").MILLISECONDS
         self._answers = jpype.JClass("java.util.concurrent.LinkedBlockingQueue")()
         self._list = jpype.JClass("java.util.ArrayList")
-        self.listener = queue_listener(jpype, jms.CompletionListener, self._answers)
-        """Is told the answers."""
+        self._listener: Any = None
+        if client.answers:
+            try:
+                self._listener = queue_listener(jpype, jms.CompletionListener, self._answers)
+            except AttributeError:  # JMS 1.1
+                client.answers = False
 
-    def add(self) -> None:
-        """Counts a message before it is sent."""
+    def send(self, producer: Any, message: Any, mode: int, priority: int, milliseconds: int) -> None:
+        """Sends a Java message.
+
+        Args:
+            mode, priority, milliseconds: delivery mode, priority and time to live, as JMS has them.
+        """
+        if not self._client.answers:
+            producer.send(message, mode, priority, milliseconds)
+            return
         self._sent += 1
+        try:
+            producer.send(message, mode, priority, milliseconds, self._listener)
+        except (TypeError, self._jpype.JException) as error:
+            if not is_unsupported(error):
+                raise
+            self._sent -= 1
+            producer.send(message, mode, priority, milliseconds)
+            self._client.answers = False  # not because of an error that any send has
 
     def refusal(self) -> str:
         """Waits for all answers. Returns why the broker has refused a message, or an empty text.

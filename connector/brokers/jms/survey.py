@@ -73,6 +73,8 @@ class _Survey:
             reason = reason_of(error)
         except (_Unable, ConnectorError) as error:
             reason = str(error)
+        except (AttributeError, TypeError):
+            reason = "JMS 1.1 does not have it"
         return Finding(name, False, reason, needed=name in _NEEDED)
 
     def _temporary_queue(self) -> str:
@@ -99,14 +101,15 @@ class _Survey:
             session.commit()
             consumer.close()
         queue.delete()
+        if not self._connection.sending.answers:
+            return "one message after the other, because the client has no listener for sent messages"
         return ""
 
     def _send(self, session: Any, queue: Any, text: str) -> None:
         """Sends as for an event: the broker confirms each message before the commit."""
         sends = self._connection.sends()
-        sends.add()
         producer, mode = session.createProducer(queue), self._jms.DeliveryMode.PERSISTENT
-        producer.send(session.createTextMessage(text), mode, 4, 0, sends.listener)
+        sends.send(producer, session.createTextMessage(text), mode, 4, 0)
         refusal = sends.refusal()
         producer.close()
         if refusal:

@@ -9,8 +9,14 @@ from typing import Final
 from connector.declare.masking import MASK, mask
 
 QPID: Final = "org.apache.qpid.jms.JmsConnectionFactory"
+CLASSIC: Final = "org.apache.activemq.ActiveMQConnectionFactory"
+CORE: Final = "org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory"
+"""The client of ActiveMQ Artemis for its own protocol, with jakarta.jms or javax.jms."""
+_CLASSIC_TLS: Final = "org.apache.activemq.ActiveMQSslConnectionFactory"
+URL_PROPERTIES: Final = {QPID: "RemoteURI", CLASSIC: "BrokerURL", _CLASSIC_TLS: "BrokerURL"}
+"""Factories whose URL can be set again, with further options, and the property that it is."""
 _DRAIN_MS: Final = "5000"
-_ALWAYS: Final = {
+_OF_QPID: Final = {
     "jms.sendTimeout=": "30000",
     "jms.requestTimeout=": "30000",
     "jms.validatePropertyNames=": "false",
@@ -18,44 +24,69 @@ _ALWAYS: Final = {
 """Qpid JMS waits without limit by default, for example to send to a full queue. By default it does not show
 properties whose names are no identifiers of Java.
 """
+_OF_CLASSIC: Final = {
+    "jms.alwaysSyncSend=": "true",
+    "jms.sendTimeout=": "30000",
+    "jms.redeliveryPolicy.maximumRedeliveries=": "-1",
+    "jms.redeliveryPolicy.initialRedeliveryDelay=": "0",
+    "jms.redeliveryPolicy.redeliveryDelay=": "0",
+}
+"""The client of ActiveMQ Classic has no listener for sent messages. Without the first option, a refused
+message of a transaction would be lost unseen. By default, this client itself puts a message aside that was
+rolled back six times, and keeps a message for a second after each rollback. The adapter has its own limit.
+"""
+_ALWAYS: Final = {QPID: _OF_QPID, CLASSIC: _OF_CLASSIC, _CLASSIC_TLS: _OF_CLASSIC}
+_PREFETCH: Final = "jms.prefetchPolicy."
 _FAILOVER: Final = "failover:"
-_ROUNDS: Final = ("failover.startupMaxReconnectAttempts=", "1")
-"""How often a new connection tries all hosts. Without a limit Qpid JMS tries for ever, and says nothing."""
+_ROUNDS: Final = {QPID: "failover.", CLASSIC: "", _CLASSIC_TLS: ""}
+"""Beginnings of the options of ``failover:``. Without a limit a new connection tries all hosts for ever, and
+says nothing.
+"""
 
 
 def with_options(factory: str, url: str, messages: int) -> str:
-    """Returns the URL with the options of Qpid JMS that the adapter relies on. Options of the user stay.
+    """Returns the URL with the options of known clients that the adapter relies on. Options of the user stay.
 
-    What a consumer has fetched ahead, no other instance can take, so the number is limited. A consumer only
-    looks at what it has fetched. Otherwise it asks the broker to drain its credit. ActiveMQ Artemis sometimes
-    does not answer, and the consumer waits for a minute.
+    What a consumer has fetched ahead, no other instance can take, so the number is limited. The client of
+    Artemis counts bytes. A consumer of Qpid JMS only looks at what it has fetched. Otherwise it asks the
+    broker to drain its credit. Artemis sometimes does not answer that, and the consumer waits for a minute.
 
     Args:
         factory: class of the connection factory.
         url: of the broker.
         messages: most messages that a poll takes.
     """
-    wanted = {**_ALWAYS, "jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
-    if "jms.prefetchPolicy." not in url:
-        wanted["jms.prefetchPolicy.all="] = str(messages)
+    wanted = {}
+    if factory == QPID:
+        wanted = {"jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
+    if factory in _ALWAYS and _PREFETCH not in url:
+        wanted[f"{_PREFETCH}all="] = str(messages)
+    if factory == CORE:
+        wanted["consumerWindowSize="] = str(messages << 10)
     return _with(factory, url, wanted)
 
 
 def for_browsers(factory: str, url: str) -> str:
     """Returns the URL of the connections of browsers, which give up an unanswered drain soon."""
-    return _with(factory, url, {**_ALWAYS, "amqp.drainTimeout=": _DRAIN_MS})
+    return _with(factory, url, {"amqp.drainTimeout=": _DRAIN_MS} if factory == QPID else {})
 
 
 def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:
-    if factory != QPID:
-        return url
-    if url.startswith(_FAILOVER) and "failover.maxReconnectAttempts=" not in url:
-        wanted = {**wanted, **dict([_ROUNDS])}
+    wanted = {**_ALWAYS.get(factory, {}), **wanted}
+    if url.startswith(_FAILOVER) and factory in _ROUNDS:
+        beginning = _ROUNDS[factory]
+        if re.search(rf"[?&]{beginning}maxReconnectAttempts=", url) is None:
+            wanted[f"{beginning}startupMaxReconnectAttempts="] = "1"
     for name, value in wanted.items():
         if name not in url:
             _, _, options = url.rpartition(")")  # the options of failover:(...) stand behind the bracket
             url += f"{'&' if '?' in options else '?'}{name}{value}"
     return url
+
+
+def shares_subscriptions(factory: str) -> bool:
+    """Whether a client may have shared subscriptions, as far as its factory tells."""
+    return factory not in (CLASSIC, _CLASSIC_TLS)
 
 
 def without_additions(text: str, given: str, made: str) -> str:

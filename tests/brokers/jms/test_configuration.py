@@ -13,7 +13,18 @@ import yaml
 
 from connector.brokers.jars.locked import LOCK, Jars, cache_directory, sum_of
 from connector.brokers.jms import jvm
-from connector.brokers.jms.urls import QPID, for_browsers, with_options, without_additions, without_secrets
+from connector.brokers.jms.naming import environment_of
+from connector.brokers.jms.provider import JmsProvider
+from connector.brokers.jms.section import AmqpSection, JmsSection
+from connector.brokers.jms.urls import (
+    CLASSIC,
+    CORE,
+    QPID,
+    for_browsers,
+    with_options,
+    without_additions,
+    without_secrets,
+)
 from connector.cli.app import run
 from connector.config.loading import check, load
 from connector.config.resolved import as_document, as_yaml
@@ -173,6 +184,107 @@ def test_the_url_gets_the_prefetch_of_the_poll() -> None:
     own = "amqp://h:1?jms.prefetchPolicy.queuePrefetch=1000"
     assert with_options(QPID, own, 7) == f"{own}&{local}"
     assert with_options("org.example.Other", "tcp://h:1", 7) == "tcp://h:1"
+
+
+def test_other_known_clients_get_options_of_their_own() -> None:
+    policy = "jms.redeliveryPolicy"
+    always = f"jms.alwaysSyncSend=true&jms.sendTimeout=30000&{policy}.maximumRedeliveries=-1"
+    always += f"&{policy}.initialRedeliveryDelay=0&{policy}.redeliveryDelay=0"
+    assert with_options(CLASSIC, "tcp://h:1", 7) == f"tcp://h:1?{always}&jms.prefetchPolicy.all=7"
+    assert for_browsers(CLASSIC, "tcp://h:1") == f"tcp://h:1?{always}"
+    failover = "failover:(tcp://a:1,tcp://b:2)"
+    assert with_options(CLASSIC, failover, 7).endswith("&startupMaxReconnectAttempts=1")
+    limited = f"{failover}?maxReconnectAttempts=9"
+    assert "startupMaxReconnectAttempts" not in with_options(CLASSIC, limited, 7)
+    assert with_options(CORE, "tcp://h:1", 7) == "tcp://h:1?consumerWindowSize=7168"
+    assert with_options(CORE, "tcp://h:1?consumerWindowSize=1", 7) == "tcp://h:1?consumerWindowSize=1"
+    assert for_browsers(CORE, "tcp://h:1") == "tcp://h:1"
+
+
+@pytest.mark.parametrize("no_local", [False, True])
+def test_a_client_that_shares_no_subscription_has_one_instance(write: Write, no_local: bool) -> None:
+    lock_one_jar(write(factory=CLASSIC, url="tcp://h:1"))
+    path = Path("adapter.yaml")
+    document = yaml.safe_load(path.read_text())
+    topic = {"destination": "topic://prices", "subscription": "mine", "no_local": no_local}
+    document["connector"]["InputDestination"] = [topic]
+    path.write_text(yaml.safe_dump(document))
+    found = [one for one in check() if not one.warning]
+    assert [one.path for one in found] == ([] if no_local else ["connector.InputDestination[0]"])
+    assert all("no_local: true" in one.expected for one in found)
+
+
+def test_a_broker_for_amqp_needs_two_lines(write: Write) -> None:
+    lock_one_jar(write(type="amqp", factory=None))
+    assert errors() == []
+    write(type="amqp", factory=None, packages=None, url="amqps://h:1")
+    ((path, text),) = errors()
+    assert path == "provider.packages"
+    assert "is for other packages" in text
+    section = load().provider
+    assert isinstance(section, AmqpSection)
+    assert section.packages == ("org.apache.qpid:qpid-jms-client:2.10.0", "org.slf4j:slf4j-nop:2.0.17")
+    assert isinstance(make_provider(load()), JmsProvider)
+
+
+JNDI: dict[str, Any] = {"factory": None, "url": None, "ConnectionFactoryName": "jms/cf"}
+
+
+@pytest.mark.parametrize("section", ["provider", "connector"])
+def test_jndi_stands_where_wbi_adapter_has_it_or_under_provider(write: Write, section: str) -> None:
+    write(factory=None, url=None)
+    path = Path("adapter.yaml")
+    document = yaml.safe_load(path.read_text())
+    document[section] |= {
+        "ConnectionFactoryName": "jms/cf",
+        "LookupDestinationsUsingJNDI": True,
+        "CTX_InitialContextFactory": "x.Y",
+        "CTX_ProviderURL": "file:///d",
+        "CTX_SECURITY_PRINCIPAL": "me",
+        "CTX_SecurityCredentials": "hush",
+        "CTX_queue.orders": "Q",
+    }
+    path.write_text(yaml.safe_dump(document))
+    provider = load().provider
+    assert isinstance(provider, JmsSection)
+    assert environment_of(provider.context) == {
+        "java.naming.factory.initial": "x.Y",
+        "java.naming.provider.url": "file:///d",
+        "java.naming.security.principal": "me",
+        "java.naming.security.credentials": "hush",
+        "queue.orders": "Q",
+    }
+    assert (provider.ConnectionFactoryName, provider.LookupDestinationsUsingJNDI) == ("jms/cf", True)
+    shown = as_yaml(as_document(load()))
+    assert "CTX_queue.orders: Q" in shown
+    assert "hush" not in shown + repr(provider)
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "text"),
+    [
+        ({"factory": None}, "provider.factory", "factory is missing"),
+        ({"url": None}, "provider.factory", "neither url nor properties"),
+        ({**JNDI, "url": "amqp://h"}, "provider.url", "url beside ConnectionFactoryName"),
+        ({"ConnectionFactoryName": "cf"}, "provider.factory", "factory beside ConnectionFactoryName"),
+        ({"CTX_x": "y"}, "provider.CTX_x", "without ConnectionFactoryName"),
+        ({"LookupDestinationsUsingJNDI": True}, "provider.LookupDestinationsUsingJNDI", "without"),
+        ({**JNDI, "CTX_x": ["y"]}, "provider.CTX_x", "a list"),
+        ({**JNDI, "CTY_x": "y"}, "provider.CTY_x", "unknown key"),
+    ],
+)
+def test_a_mistake_of_jndi_names_its_place(write: Write, keys: dict[str, Any], path: str, text: str) -> None:
+    lock_one_jar(write(**keys))
+    ((found, words),) = errors()
+    assert found == path
+    assert text in words
+
+
+def test_a_key_of_jndi_stands_in_one_section(write: Write) -> None:
+    lock_one_jar(write(**JNDI))
+    path = Path("adapter.yaml")
+    path.write_text(path.read_text().replace("PollQuantity: 7", "ConnectionFactoryName: other"))
+    assert [path for path, _ in errors()] == ["connector.ConnectionFactoryName"]
 
 
 def test_no_secret_is_shown(write: Write) -> None:
