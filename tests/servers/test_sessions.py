@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
+import yaml
 
+from connector import messaging
 from connector.brokers.engine.client import BrokerMessagingConnection
+from connector.brokers.jars.locked import LOCK, cache_directory
+from connector.brokers.jms.urls import QPID
 from connector.errors import ProviderError
 from tests.core import (
     test_acknowledgement,
@@ -18,7 +23,8 @@ from tests.core import (
     test_transactions,
 )
 from tests.core.conftest import Connect, Watched
-from tests.servers.conftest import Broker
+from tests.servers.broker import PASSWORD, USER
+from tests.servers.conftest import CLIENT, Broker
 
 _MODULES: Final = test_acknowledgement, test_listeners, test_sessions, test_subscribers, test_transactions
 _SHOWS_WAITING: Final = (
@@ -79,6 +85,8 @@ for _module in _MODULES:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server" not in metafunc.fixturenames:
+        return
     kinds = ["artemis", "broker_j"]
     only, _ = _ONLY_AT.get(metafunc.function.__name__, ("", ""))
     metafunc.parametrize("server", [kind for kind in kinds if only in ("", kind)], indirect=True)
@@ -120,3 +128,28 @@ def connection(connect: Connect) -> BrokerMessagingConnection:
     made = connect()
     assert isinstance(made, BrokerMessagingConnection)
     return made
+
+
+@pytest.mark.parametrize("way", ["adapter.yaml", "amqp", "jms"])
+def test_a_program_connects_by_a_deployment_and_by_url(artemis: Broker, tmp_path: Path, way: str) -> None:
+    artemis.empty()
+    login = {"ApplicationUserName": USER, "ApplicationPassword": PASSWORD}
+    lock = cache_directory().parent / "tests" / "client" / LOCK
+    (tmp_path / LOCK).write_text(lock.read_text())
+    packages: dict[str, Any] = {"packages": CLIENT}
+    if way == "adapter.yaml":
+        section = {"type": "amqp", "url": artemis.url, **login, **packages}
+        document = {"provider": section, "connector": {"ApplicationName": "program"}}
+        (tmp_path / way).write_text(yaml.safe_dump(document))
+        connection = messaging.connect(str(tmp_path / way))
+    elif way == "amqp":
+        connection = messaging.connect(artemis.url, directory=tmp_path, **login, **packages)
+    else:
+        connection = messaging.connect(
+            f"jms:{artemis.url}", directory=tmp_path, factory=QPID, **login, **packages
+        )
+    with connection, connection.session() as session:
+        session.send("queue://orders", "1")
+        message = session.consumer("queue://orders").receive(10)
+        assert message is not None
+        assert message.value == "1"

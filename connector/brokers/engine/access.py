@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
+from connector.brokers.engine.broker import BrokerSession, EndedDestination
 from connector.brokers.engine.claims import LentReference, identity_of
 from connector.errors import DestinationError, MalformedData
 from connector.messaging.access import MessageAccess
@@ -11,6 +13,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 
+_log: Final = logging.getLogger("connector.core")
 DELIVERY_COUNT: Final = "JMSXDeliveryCount"
 _TEXTS = ("correlation_id", "reply_to", "type")
 _NUMBERS = ("delivery_mode", "priority", "expiration")
@@ -77,3 +80,18 @@ def unpack(packed: Any) -> Message:
     for name, kind, value in properties:
         message.set_property(name, value, kind)
     return message
+
+
+def send_prepared(session: BrokerSession, prepared: Prepared) -> None:
+    """Sends a prepared message in a transaction. A message for a destination that has ended is dropped.
+
+    Raises:
+        ProviderError: the broker refuses the message. The transaction can only be rolled back.
+    """
+    try:
+        session.send(prepared.destination, unpack(prepared.handle))
+    except EndedDestination:
+        _log.info(
+            "a message is discarded because its temporary destination does not exist any more",
+            extra={"destination": str(prepared.destination)},
+        )

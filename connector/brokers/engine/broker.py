@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
@@ -31,6 +31,10 @@ class UnreadableMessage(ProviderError):
 
 class CommitUnknown(ProviderError):
     """The connection was lost during a commit. The commit may have happened."""
+
+
+class EndedDestination(UnknownDestination):
+    """A temporary destination of another client has ended. The transaction goes on without the message."""
 
 
 @dataclass(slots=True)
@@ -163,6 +167,7 @@ class BrokerSession(Protocol):
                 body was not read, or cannot be made anew, the copy gets that body.
 
         Raises:
+            EndedDestination: nothing was sent, and the transaction goes on. Only if the broker tells.
             ProviderError: the broker or its client refuses the message. The transaction can only be rolled
                 back.
         """

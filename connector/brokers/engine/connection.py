@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from connector import faults
-from connector.brokers.engine.access import RemoteAccess, sendable, unpack
+from connector.brokers.engine.access import RemoteAccess, send_prepared, sendable
 from connector.brokers.engine.arrivals import RemoteArrivals
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
 from connector.brokers.engine.claims import LentClaim, original
@@ -275,7 +275,9 @@ class RemoteConnection(TransactionalConnection):
 
     def _send_alone(self, sends: Sequence[Prepared]) -> None:
         for prepared in sends:
-            self.send(prepared.destination, [unpack(prepared.handle)])
+            session = self._sending = self._sending or self.broker.session()
+            send_prepared(session, prepared)
+            session.commit()
 
     def announce(self, directory: str) -> None:
         self.check()

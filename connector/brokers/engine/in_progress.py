@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from connector import faults
-from connector.brokers.engine.access import sendable, unpack
+from connector.brokers.engine.access import send_prepared, sendable
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
 from connector.brokers.engine.claims import BEGUN, LentClaim
 from connector.brokers.engine.commits import CommitMarker, quote, remove_markers, settled_sessions
@@ -305,7 +305,7 @@ class InProgress:
         received: Mapping[str, Message],
     ) -> None:
         for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
-            session.send(prepared.destination, unpack(prepared.handle))
+            send_prepared(session, prepared)
         for settlement in settlements:
             claim = settlement.claim
             assert isinstance(claim, ProgressClaim)

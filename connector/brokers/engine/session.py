@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from connector import faults
-from connector.brokers.engine.access import unpack
+from connector.brokers.engine.access import send_prepared
 from connector.brokers.engine.broker import (
     BrokerConnection,
     BrokerReceiver,
@@ -337,7 +337,7 @@ class LendingSession:
     def _send(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Adds the messages of a settlement to the transaction."""
         for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
-            self._session.send(prepared.destination, unpack(prepared.handle))
+            send_prepared(self._session, prepared)
         for settlement in settlements:
             if settlement.copy_to is not None:
                 copied: Message = settlement.claim.reference.message

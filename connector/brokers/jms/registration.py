@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from connector.errors import CapabilityError
+from pydantic import ValidationError
+
+from connector.declare.problems import Position
+from connector.declare.tree import Leaf
+from connector.errors import ProviderMisconfigured
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
 
@@ -174,12 +179,51 @@ def _packages(section: ClientSection) -> Sequence[str]:
     return section.packages
 
 
-def _open(location: str, **options: Any) -> JmsProvider:
-    raise CapabilityError("a provider jms is opened by adapter.yaml only, not yet by a URL")
+def _open(location: str, *, directory: str | os.PathLike[str] = ".", **options: Any) -> JmsProvider:
+    """Returns the provider of the URL ``jms:<url of the broker>``.
+
+    Args:
+        location: the URL of the broker, as the factory reads it. Empty = the options say where the broker is.
+        directory: has the lock file of the jars. Jars and the records of durable subscriptions are relative
+            to it.
+        options: the other keys of the section ``provider`` with ``type: jms``, such as ``factory``.
+
+    Raises:
+        TypeError: there is no such option, or its value is wrong.
+        ProviderMisconfigured: the options do not fit.
+    """
+    return _opened(_section(), directory, {**({"url": location} if location else {}), **options})
 
 
-def _open_amqp(location: str, **options: Any) -> JmsProvider:
-    raise CapabilityError("a provider amqp is opened by adapter.yaml only, not yet by a URL")
+def _open_amqp(location: str, *, directory: str | os.PathLike[str] = ".", **options: Any) -> JmsProvider:
+    """Returns the provider of ``amqp://HOST:PORT``, or of ``amqp:amqps://HOST:PORT``. See :func:`_open`."""
+    url = f"amqp:{location}" if location.startswith("//") else location
+    return _opened(_amqp_section(), directory, {"url": url, **options})
+
+
+def _tree(value: Any) -> Any:
+    """Returns values of Python as adapter.yaml would have them."""
+    if isinstance(value, Mapping):
+        return {key: _tree(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_tree(one) for one in value]
+    return Leaf.of(str(value).lower() if isinstance(value, bool) else str(value), Position("", 0, 0))
+
+
+def _opened(
+    kind: type[ClientSection], directory: str | os.PathLike[str], keys: Mapping[str, Any]
+) -> JmsProvider:
+    name = "amqp" if kind is _amqp_section() else "jms"
+    try:
+        section = kind.model_validate(_tree({"type": name, **keys}))
+    except ValidationError as error:  # its text has the values, and so passwords
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise TypeError(f"{name}: {found}") from None
+    paths = DeploymentPaths(Path(directory).absolute())
+    for problem in _check(section, paths):
+        place = ".".join(map(str, problem.location)) or name
+        raise ProviderMisconfigured(f"{place}: {problem.found}; expected {problem.expected}")
+    return _make(section, paths)
 
 
 KIND: Final = ProviderKind(

@@ -46,6 +46,10 @@ class Temporaries:
             raise UnknownDestination(f"the temporary destination {destination} has ended")
         return self.own.get(destination) or self._foreign.get(destination)
 
+    def is_foreign(self, destination: Destination) -> bool:
+        """Whether the destination is a temporary one of another client."""
+        return destination in self._foreign and destination not in self.own
+
     def note(self, destination: Destination, java: Any) -> None:
         """Notes the object of a received message, if the destination is temporary."""
         if isinstance(java, self._kinds):

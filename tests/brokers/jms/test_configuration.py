@@ -29,6 +29,7 @@ from connector.cli.app import run
 from connector.config.loading import check, load
 from connector.config.resolved import as_document, as_yaml
 from connector.errors import CapabilityError, ProviderError
+from connector.messaging import connect
 from connector.service.assembly import make_provider
 
 PACKAGE = "org.example:client:1.0"
@@ -355,3 +356,24 @@ def test_without_the_extra_the_error_names_it(write: Write, monkeypatch: pytest.
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(CapabilityError, match=r"pip install 'event-connector\[jms\]'"):
         jvm.check_installed()
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "text"),
+    [
+        ("jms:amqp://127.0.0.1:1", {}, "factory is missing"),
+        ("jms:amqp://127.0.0.1:1", {"factory": "x y"}, "no name of a Java class"),
+        ("amqp://127.0.0.1:1", {"nope": 1}, "amqp: nope"),
+        ("amqp://127.0.0.1:1", {"batch": "many"}, "amqp: batch"),
+        ("amqp://127.0.0.1:1", {"ApplicationPassword": "secret"}, "without ApplicationUserName"),
+        ("amqp:http://127.0.0.1:1", {}, "no URL of AMQP"),
+        ("amqp://127.0.0.1:1", {}, "connector jars --resolve"),
+    ],
+)
+def test_a_mistake_of_a_url_is_told_before_java_starts(
+    tmp_path: Path, url: str, options: dict[str, object], text: str
+) -> None:
+    with pytest.raises((TypeError, ProviderError)) as found:
+        connect(url, directory=tmp_path, **options)
+    assert text in str(found.value)
+    assert "secret" not in str(found.value)
