@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -326,15 +327,15 @@ def test_tls_needs_the_trust_store_and_the_certificate(
         trusting = whole.partition("&transport.keyStoreLocation")[0]
         for url, words in (
             (plain, "the client must trust the certificate of the broker"),
-            (trusting, "TLS"),
+            (trusting, "TLS|certificate of the client"),  # the broker may also reset the connection
             (plain.replace("amqps", "amqp"), "TLS"),
-            (whole.replace("client.p12", "clients.p12"), "TLS"),
+            (whole.replace("client.p12", "clients.p12"), "TLS|certificate of the client"),
             (whole.replace("client.p12", "none.p12"), "transport.keyStoreLocation: there is no file"),
         ):
             path.write_text(text.replace(whole, url))
             answer = deployment.run("check", "--connect", status=None)
             assert answer.returncode in (1, 2)
-            assert words in answer.stdout + answer.stderr, (url, answer)
+            assert re.search(words, answer.stdout + answer.stderr), (url, answer)
             assert STORE_PASSWORD not in answer.stdout + answer.stderr
         path.write_text(text)
         assert STORE_PASSWORD not in deployment.run("config").stdout + deployment.log()

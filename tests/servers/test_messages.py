@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from connector.brokers.engine.connection import RemoteConnection
-from connector.brokers.jms.client import Factory, JmsClient
+from connector.brokers.jms.client import JmsClient
+from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
-from connector.brokers.jms.urls import QPID, for_browsers, with_options
+from connector.brokers.jms.urls import QPID
 from connector.errors import (
     ClientIdError,
     ConnectorError,
@@ -64,17 +65,7 @@ def make(broker: Broker, tmp_path: Path) -> Callable[..., JmsProvider]:
             login = (USER, PASSWORD) if broker.kind == "broker_j" else (None, None)
         plain = url or f"amqp://127.0.0.1:{broker.port}{url_options and '?'}{url_options}"
         java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
-        return JmsProvider(
-            Factory(
-                class_name,
-                with_options(QPID, plain, 10),
-                *login,
-                browsing_url=for_browsers(QPID, plain),
-            ),
-            java,
-            tmp_path / "state",
-            **options,
-        )
+        return JmsProvider(Factory(class_name, plain, *login), java, tmp_path / "state", **options)
 
     return provider
 

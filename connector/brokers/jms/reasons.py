@@ -50,8 +50,10 @@ _REMEDIES: Final = (
     ),
 )
 """A pattern of a class or text of Java -> the remedy. The first one counts."""
+_CLOSED_LATE: Final = "non-connected transport"
+"""With TLS 1.3, a client sends its certificate when the connection counts as open."""
 _CLOSED: Final = re.compile(
-    "ClosedChannel|Connection reset|remotely closed|ConnectionClosed|EOFException|non-connected transport"
+    f"ClosedChannel|Connection reset|remotely closed|ConnectionClosed|EOFException|{_CLOSED_LATE}"
 )
 _MISTAKES: Final = re.compile(
     "IllegalArgumentException|URISyntaxException|FileNotFoundException|PKIX|CertPath|CertificateException"
@@ -135,10 +137,9 @@ def advice_for_closed(error: Any, url: str) -> str:
     if _CLOSED.search(text) is None or remedy_of(error):
         return ""
     if re.search(r"\b(amqps|ssl|amqpwss)\b", url):
-        return (
-            " (the connection was closed before TLS was agreed on: does the port of the url speak TLS, and "
-            "does the broker take the certificate of the client?)"
-        )
+        if _CLOSED_LATE in text:
+            return " (the connection was closed at once: does the broker want a certificate of the client?)"
+        return " (the connection was closed before TLS was agreed on: does the port of the url speak TLS?)"
     if not re.search(r"\bamqp", url):
         return " (the connection was closed at once: does the port speak TLS, or another protocol?)"
     return " (the connection was closed at once: a port with TLS needs amqps)"
