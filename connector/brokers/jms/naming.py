@@ -90,9 +90,14 @@ class Naming:
     def find(self, jpype: Any, destination: Destination) -> tuple[Any, str]:
         """Looks a destination up. Returns the Java object, or else None and the reason.
 
+        JNDI takes a name with a colon for a URL of any server. A message may name such a destination for its
+        reply, so a name with a colon is never looked up.
+
         Raises:
             ProviderError: JNDI is out of reach.
         """
+        if ":" in destination.name:
+            return None, "a name in JNDI has no colon"
         found, reason, error = self._look_up(jpype, destination.name)
         if found is None and "." in destination.name:  # a name of ours has no slash
             found, _, _ = self._look_up(jpype, destination.name.replace(".", "/"))

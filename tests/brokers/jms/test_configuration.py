@@ -13,7 +13,7 @@ import yaml
 
 from connector.brokers.jars.locked import LOCK, Jars, cache_directory, sum_of
 from connector.brokers.jms import jvm
-from connector.brokers.jms.naming import environment_of
+from connector.brokers.jms.naming import Naming, environment_of
 from connector.brokers.jms.provider import JmsProvider
 from connector.brokers.jms.section import AmqpSection, JmsSection
 from connector.brokers.jms.urls import (
@@ -30,6 +30,7 @@ from connector.config.loading import check, load
 from connector.config.resolved import as_document, as_yaml
 from connector.errors import CapabilityError, ProviderError
 from connector.messaging import connect
+from connector.messaging.destination import Destination
 from connector.service.assembly import make_provider
 
 PACKAGE = "org.example:client:1.0"
@@ -377,3 +378,14 @@ def test_a_mistake_of_a_url_is_told_before_java_starts(
         connect(url, directory=tmp_path, **options)
     assert text in str(found.value)
     assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["ldap:..127.0.0.1:1389.x", "rmi:x", "java:comp.env"])
+def test_a_name_with_a_colon_is_never_looked_up(name: str) -> None:
+    """A foreign message may name it for its reply, and JNDI would ask the server that it names."""
+    naming = Naming({"java.naming.factory.initial": "no.such.Factory"}, "factory", destinations=True)
+    java_that_must_not_be_used = None
+    assert naming.find(java_that_must_not_be_used, Destination("queue", name)) == (
+        None,
+        "a name in JNDI has no colon",
+    )
