@@ -58,6 +58,7 @@ class BrokerLink:
         self._connect = connect
         self._lock = threading.Lock()
         self._connection: TransactionalConnection | None = None
+        self._closed = False
 
     def open(self) -> TransactionalConnection:
         """Returns the connection, or a new one if the last one has failed or ended.
@@ -66,6 +67,8 @@ class BrokerLink:
             ProviderError: the broker is out of reach.
         """
         with self._lock:
+            if self._closed:
+                raise ProviderError("the adapter was stopped")
             if self._connection is not None:
                 try:
                     self._connection.check()
@@ -79,6 +82,13 @@ class BrokerLink:
     def session(self) -> Connection:
         """Returns the connection of a transacted session."""
         return self.open().session_connection()
+
+    def close(self) -> None:
+        """Ends the connection. Repeatable, never raises."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.abandon()
 
 
 @dataclass(slots=True, eq=False)

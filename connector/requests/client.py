@@ -177,6 +177,8 @@ class RequestClient(Requests):
                 sender.close()
             except (ProviderError, OSError) as error:
                 _log.warning("closing a connection for requests failed", extra={"reason": str(error)})
+        if self._broker is not None:
+            self._broker.close()
         with self._lock:
             helpers, self._helpers = self._helpers, {}
         is_helper = threading.current_thread().name.startswith(_NAME)  # a callback may call stop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,18 @@ from connector.messaging.provider import Connection
 from connector.requests.result import RequestResult
 from connector.requests.sender import Outgoing, Sender
 from connector.status import ReturnCode
-from tests.requests.world import REPLIES, REQUESTS, Replying, World, customer, done, greet, is_greeted
+from tests.brokers.engine.provider import LentProvider
+from tests.requests.world import (
+    REPLIES,
+    REQUESTS,
+    Replying,
+    World,
+    a_world,
+    customer,
+    done,
+    greet,
+    is_greeted,
+)
 from tests.waiting import wait_for
 
 
@@ -167,3 +179,12 @@ def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(worl
         sender.send(Outgoing(REQUESTS, message, lambda *_: None))
     assert len(connections) == 1
     assert len(world.browse(REQUESTS)) == 1
+
+
+def test_a_client_that_only_sends_leaves_no_connection_behind(tmp_path: Path) -> None:
+    with a_world("broker", tmp_path) as world:
+        client = world.client()
+        assert client.request("Customer.Create", customer(1)).good
+        client.stop()
+        assert isinstance(world.provider, LentProvider)
+        assert [connection for connection in world.provider.broker.connections if not connection.ended] == []
