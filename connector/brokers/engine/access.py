@@ -31,6 +31,8 @@ class RemoteAccess(MessageAccess):
     def load(self, reference: LentReference, max_body: int) -> Message:
         if reference.size > max_body:
             raise MalformedData(f"the body has {reference.size} bytes, more than max_body ({max_body} bytes)")
+        if reference.size > len(reference.message.body):
+            raise MalformedData(f"the body has {reference.size} bytes, more than this client reads")
         if reference.unreadable:
             raise MalformedData(reference.unreadable)
         return reference.message.copy(reference.message.body)

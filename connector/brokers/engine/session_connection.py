@@ -116,7 +116,10 @@ class SessionConnection(Connection):
         try:
             found = poller.receive(_LOOK / max(1, len(self._pollers)), len(numbers))
         except UnreadableMessage as error:
-            self._spoilt = str(error)  # a commit would acknowledge a message that nobody has seen
+            if self._keeps_unreadable:
+                self.park()
+            elif not self._individual:
+                self._spoilt = str(error)  # a commit would acknowledge a message that nobody has seen
             raise
         taken = [
             LentClaim(self.client_id, (cycle, number), poller.destination, received, poller.subscription)
@@ -131,7 +134,7 @@ class SessionConnection(Connection):
             self._pollers.remove(poller)
 
     def park(self) -> None:
-        """Goes on in a new transaction. The claims of the open one come again with :meth:`settle`."""
+        """Goes on in a new transaction. The messages of the open one come again after a rollback."""
         session = self._broker.session()
         try:
             for poller in self._pollers:
