@@ -82,6 +82,8 @@ class SessionConnection(Connection):
         self._sending: BrokerSession | None = None
         """For messages that are sent at once."""
         self._pollers: list[_SessionPoller] = []
+        self._leaving: list[_SessionPoller] = []
+        """Closed pollers whose messages are acknowledged one by one, and not yet."""
         self._claims: dict[int, LentClaim] = {}
         """The claims of the open transaction, by sequence."""
         self._parked: list[tuple[BrokerSession, dict[int, LentClaim]]] = []
@@ -126,12 +128,27 @@ class SessionConnection(Connection):
             for number, received in zip(numbers, found, strict=False)
         ]
         self._claims.update((claim.sequence, claim) for claim in taken)
+        if self._individual:
+            poller.unsettled.update(claim.sequence for claim in taken)
         return taken
 
     def leave(self, poller: _SessionPoller) -> None:
         """Forgets a closed poller. Its claims can still be settled."""
         if poller in self._pollers:
             self._pollers.remove(poller)
+        poller.unsettled &= self._claims.keys()
+        if poller.unsettled:
+            self._leaving.append(poller)
+        else:
+            poller.detach()
+
+    def _end_leaving(self) -> None:
+        """Ends receivers whose messages are settled. Some libraries drop acknowledgements that come later."""
+        for poller in self._leaving:
+            poller.unsettled &= self._claims.keys()
+            if not poller.unsettled:
+                poller.detach()
+        self._leaving = [poller for poller in self._leaving if poller.unsettled]
 
     def park(self) -> None:
         """Goes on in a new transaction. The messages of the open one come again after a rollback."""
@@ -171,6 +188,7 @@ class SessionConnection(Connection):
         if self._individual:
             for sequence in ours:
                 self._session.acknowledge(self._claims.pop(sequence).reference.message)
+            self._end_leaving()
         elif ours or self._has_sent:
             if ours != self._claims.keys():
                 raise SettlementError("nothing was settled: a broker settles a transaction as a whole")
@@ -202,6 +220,7 @@ class SessionConnection(Connection):
         for session, _ in parked:
             session.close()
         self._session.rollback()
+        self._end_leaving()
 
     # -- sending -------------------------------------------------------------------------------------
 
@@ -334,8 +353,8 @@ class SessionConnection(Connection):
         if self._individual and self._claims:
             with contextlib.suppress(ProviderError):
                 self._session.rollback()  # or the broker would count no delivery
-        for poller in list(self._pollers):
-            poller.close()
+        for poller in (*self._pollers, *self._leaving):
+            poller.detach()
         self._broker.close()
 
     def abandon(self) -> None:
@@ -355,6 +374,8 @@ class _SessionPoller(Poller):
         self._selector = selector
         self._receiver: BrokerReceiver | None = None
         self._closed = False
+        self.unsettled: set[int] = set()
+        """The claims that are acknowledged one by one, and not yet."""
         self.destination = source if isinstance(source, Destination) else source.topic
         self.subscription = "" if isinstance(source, Destination) else source.name
 
@@ -377,9 +398,12 @@ class _SessionPoller(Poller):
         if not self._closed:
             self._closed = True
             self._connection.leave(self)
-            if self._receiver is not None:
-                with contextlib.suppress(ProviderError):
-                    self._receiver.close()
+
+    def detach(self) -> None:
+        """Ends the receiver."""
+        if self._receiver is not None:
+            with contextlib.suppress(ProviderError):
+                self._receiver.close()
 
 
 class _SessionAccess(RemoteAccess):

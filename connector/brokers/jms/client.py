@@ -27,7 +27,7 @@ from connector.brokers.jms.reasons import advice_for_closed, is_mistake, reason_
 from connector.brokers.jms.sends import SendingClient, Sends
 from connector.brokers.jms.session import JmsSession, close
 from connector.brokers.jms.subscriptions import SubscriptionRecords
-from connector.brokers.jms.temporaries import Temporaries
+from connector.brokers.jms.temporaries import Temporaries, name_of
 from connector.errors import (
     CapabilityError,
     ClientIdError,
@@ -213,10 +213,9 @@ class JmsConnection(BrokerConnection):
         try:
             with self.making, self.errors(f"a temporary {kind} cannot be made"):
                 java = session.createTemporaryQueue() if kind == "queue" else session.createTemporaryTopic()
-                name = str(java.getQueueName() if kind == "queue" else java.getTopicName())
         finally:
             close(session)
-        made = Destination(kind, name)
+        made = Destination(kind, name_of(java, self.jms))
         self.temporaries.own[made] = java
         return made
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from connector.brokers.engine.broker import Received
 from connector.brokers.jms.reasons import reason_of
+from connector.brokers.jms.temporaries import name_of
 from connector.errors import DestinationError, MalformedData, ProviderError
 from connector.messaging.bodies import decode_body, encode_body
 from connector.messaging.destination import Destination, parse_destination
@@ -43,9 +44,8 @@ def destination_of(found: Any, jms: Any) -> Destination | None:
     if found is None:
         return None
     is_queue = isinstance(found, jms.Queue)
-    name = str(found.getQueueName() if is_queue else found.getTopicName())
     try:
-        return parse_destination(f"{'queue' if is_queue else 'topic'}://{name}")
+        return parse_destination(f"{'queue' if is_queue else 'topic'}://{name_of(found, jms)}")
     except DestinationError:
         return None
 
