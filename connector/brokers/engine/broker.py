@@ -34,7 +34,7 @@ class CommitUnknown(ProviderError):
 
 
 class EndedDestination(UnknownDestination):
-    """A temporary destination of another client has ended. The transaction goes on without the message."""
+    """A temporary destination has ended. The transaction goes on without the message."""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from connector.brokers.engine.broker import (
     BrokerClient,
     BrokerConnection,
+    EndedDestination,
 )
 from connector.brokers.jms.browsing import Browsing
 from connector.brokers.jms.factory import Factory
@@ -281,6 +282,8 @@ class JmsConnection(BrokerConnection):
         """
         try:
             yield
+        except EndedDestination:
+            raise
         except UnknownDestination as error:  # of JNDI
             if unknown is UnknownDestination:
                 raise

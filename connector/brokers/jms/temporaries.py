@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from typing import Any, Final
 
-from connector.errors import UnknownDestination
+from connector.brokers.engine.broker import EndedDestination
 from connector.messaging.destination import Destination
 
 _MOST_FOREIGN: Final = 10_000
@@ -49,10 +49,10 @@ class Temporaries:
         """Returns the object of a temporary destination. None = no temporary destination is known.
 
         Raises:
-            UnknownDestination: the destination was a temporary one of this connection, and has ended.
+            EndedDestination: the destination was a temporary one of this connection, and has ended.
         """
         if destination in self._ended:
-            raise UnknownDestination(f"the temporary destination {destination} has ended")
+            raise EndedDestination(f"the temporary destination {destination} has ended")
         return self.own.get(destination) or self._foreign.get(destination)
 
     def is_foreign(self, destination: Destination) -> bool:
