@@ -28,8 +28,8 @@ from connector.service.adapter import Adapter
 from tests.servers.conftest import ARTEMIS, CLIENT, Broker, resolved
 
 _CAMEL = "4.18.2"
-_LOOPS = [*CLIENT, "com.fasterxml.jackson.core:jackson-databind:2.19.2"]
-_ROUTE = [
+LOOPS = [*CLIENT, "com.fasterxml.jackson.core:jackson-databind:2.19.2"]
+ROUTE = [
     *CLIENT,
     *(f"org.apache.camel:camel-{name}:{_CAMEL}" for name in ("core", "jms", "jackson")),
 ]
@@ -59,13 +59,17 @@ class JavaProgram:
 
     def run(self, command: str) -> float:
         """Returns the seconds of a command."""
+        return float(self.answer(command))
+
+    def answer(self, command: str) -> str:
+        """Returns the line that the program prints for a command."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, "the Java program has ended"
-        return float(answer)
+        return answer
 
     def stop(self) -> None:
         assert self._process.stdin is not None
@@ -169,8 +173,8 @@ def main() -> None:
         broker = Broker("artemis", directory / "broker", resolved("artemis", ARTEMIS).paths())
         broker.start()
         url = f"amqp://127.0.0.1:{broker.port}"
-        bare = JavaProgram("BareLoop", _LOOPS, url)
-        camel = JavaProgram("CamelRoute", _ROUTE, url)
+        bare = JavaProgram("BareLoop", LOOPS, url)
+        camel = JavaProgram("CamelRoute", ROUTE, url)
         try:
             for quantity in arguments.quantity:
                 print(f"{arguments.messages} messages, PollQuantity {quantity}, {arguments.runs} runs:")

@@ -31,11 +31,13 @@ from connector.messaging import connect
 from connector.messaging.client import MessagingConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.messaging.provider import Provider
 from connector.requests.client import RequestClient
 from connector.requests.settings import RequestSettings
 from connector.stores.dropbox.provider import DropboxProvider
 
 REQUESTS = "queue://requests"
+SHARED = "queue://replies"
 NOTES = "n" * 900
 PATIENCE = 30.0
 CALLERS = (1, 100)
@@ -86,7 +88,9 @@ def application(root: Path) -> Iterator[None]:
 # --- who asks -----------------------------------------------------------------------------------------
 
 
-def request_client(root: Path, pool: int, reply_to: str | None = None) -> RequestClient:
+def request_client(
+    provider: Provider, pool: int, reply_to: str | None = None, *, persistent: bool = True
+) -> RequestClient:
     """A client for a Customer of about 1 KiB; replies come to a temporary queue unless told otherwise."""
     attributes = (Attribute("CustomerId", "String", is_key=True), Attribute("Notes", "LongText"))
     customer = Definition(
@@ -97,11 +101,11 @@ def request_client(root: Path, pool: int, reply_to: str | None = None) -> Reques
         rules=StaticMetaObject("MO_Config", (), {"OutputDestination": REQUESTS, "ResponseTimeout": "30000"}),
         handlers=(HandlerSpec("application/json", "JsonHandler", "connector.datahandlers.json_handler"),),
         default_handler="application/json",
+        persistent=persistent,
         reply_to=parse_destination(reply_to) if reply_to else None,
         pool_size=pool,
         pool_timeout=PATIENCE,
     )
-    provider = DropboxProvider(root, create=True)
     return RequestClient(settings, provider.connect, provider.capabilities, ".")
 
 
@@ -191,7 +195,8 @@ def measure(title: str, root: Path, requests: int, runs: int) -> None:
         with ExitStack() as stack:
             stack.enter_context(application(root))
             connection = stack.enter_context(connect(f"dropbox:{root}?create=true"))
-            own, shared = request_client(root, callers), request_client(root, callers, "queue://replies")
+            provider = DropboxProvider(root, create=True)
+            own, shared = request_client(provider, callers), request_client(provider, callers, SHARED)
             stack.callback(own.stop)
             stack.callback(shared.stop)
             subjects = {
@@ -232,7 +237,7 @@ def report(found: dict[str, Series]) -> None:
 
 def idle(title: str, root: Path, seconds: float, runs: int) -> None:
     """Prints what waiting costs the processor: nothing that waits, one bare receive, a thousand requests."""
-    client = request_client(root, WAITING)
+    client = request_client(DropboxProvider(root, create=True), WAITING)
     with connect(f"dropbox:{root}?create=true") as connection, connection.session() as session:
         consumer = session.consumer("queue://nothing")
 
