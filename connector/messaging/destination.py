@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from connector.errors import DestinationError
@@ -44,6 +45,7 @@ class Destination(NamedTuple):
         return f"{self.kind}://{self.name}"
 
 
+@lru_cache(1024)
 def parse_destination(text: str) -> Destination:
     """Reads ``queue://orders``, ``topic://prices``, ``orders`` (a bare name is a queue), ``orders~EXPIRED``.
 

@@ -1,7 +1,8 @@
 """Sends requests. Each is committed before the reply is awaited.
 
 All callers share one transacted session. The thread that finds the session free commits for all callers
-that wait, so that a hundred callers cost one sync of the disk.
+that wait, so that a hundred callers cost one sync of the disk. Then it wakes them, and first the one that
+commits next. A lock for all would wake them one after the other, in any order, and keep some waiting.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from connector.core.session import CoreSession
@@ -41,6 +42,11 @@ class Outgoing:
     """Whether the commit was begun, so that the request may have been sent in spite of an error."""
     done: bool = False
     error: Exception | None = None
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the request is neither done nor the first of those that wait."""
+
+    def __post_init__(self) -> None:
+        self.turn.acquire()
 
 
 class Sender:
@@ -53,7 +59,11 @@ class Sender:
     def __init__(self, open_session: Callable[[], CoreSession]) -> None:
         self._open_session = open_session
         self._lock = threading.Lock()
+        """For the session. Only the thread that commits waits for it long."""
+        self._queue_lock = threading.Lock()
         self._waiting: deque[Outgoing] = deque()
+        self._first: Outgoing | None = None
+        """The request whose thread commits. None = no request waits."""
         self._session: CoreSession | None = None
         self._closed = False
 
@@ -65,13 +75,43 @@ class Sender:
                 it is.
             ProviderError: the provider failed. If ``outgoing.attempted``, the request may have been sent.
         """
-        self._waiting.append(outgoing)
-        with self._lock:
-            while not outgoing.done:
-                batch = [self._waiting.popleft() for _ in range(min(_MAX_BATCH, len(self._waiting)))]
-                self._send(batch)
+        with self._queue_lock:
+            self._waiting.append(outgoing)
+            if self._first is None:
+                self._first = outgoing
+                outgoing.turn.release()
+        try:
+            outgoing.turn.acquire()
+            if not outgoing.done:
+                self._send_waiting(outgoing)
+        finally:
+            self._leave(outgoing)
         if outgoing.error is not None:
             raise outgoing.error
+
+    def _send_waiting(self, first: Outgoing) -> None:
+        """Sends ``first`` and what waits behind it. Wakes the thread that commits next before the others."""
+        batch: list[Outgoing] = []
+        try:
+            with self._lock:
+                with self._queue_lock:
+                    batch += [self._waiting.popleft() for _ in range(min(_MAX_BATCH, len(self._waiting)))]
+                self._send(batch)
+        finally:
+            self._leave(first)
+            for outgoing in batch:
+                if outgoing is not first:
+                    outgoing.turn.release()
+
+    def _leave(self, outgoing: Outgoing) -> None:
+        """Gives the turn on, if ``outgoing`` has it. A request whose thread was interrupted is not sent."""
+        with self._queue_lock:
+            if not outgoing.done and outgoing in self._waiting:
+                self._waiting.remove(outgoing)
+            if self._first is outgoing:
+                self._first = self._waiting[0] if self._waiting else None
+                if self._first is not None:
+                    self._first.turn.release()
 
     def sent_ids(self) -> str:
         """Returns the LIKE pattern of the ids of all sent messages. Connects if there is no connection.
