@@ -212,10 +212,10 @@ class Run:
             _send(pid, number)
 
     def kill_everything(self) -> None:
-        """SIGKILL to all of it, until nothing is left."""
+        """SIGKILL to all of it, until nothing is left. The driver first, which else may replace a worker."""
 
         def is_killed() -> bool:
-            self.signal_all(signal.SIGKILL)
+            self.signal_all(signal.SIGKILL, order=lambda pid: pid)
             self.process.poll()
             return not self.members()
 
