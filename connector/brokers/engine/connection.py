@@ -6,16 +6,16 @@ all claims of the transactions that it names.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from connector import faults
-from connector.brokers.engine.access import RemoteAccess, send_prepared, sendable
+from connector.brokers.engine.access import RemoteAccess, send_prepared
 from connector.brokers.engine.arrivals import RemoteArrivals
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
-from connector.brokers.engine.claims import LentClaim, original
+from connector.brokers.engine.broker_client import BrokerClientConnection
+from connector.brokers.engine.claims import LentClaim
 from connector.brokers.engine.commits import CommitMarker, announce, committed_cycles, remove_markers
 from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
@@ -30,22 +30,18 @@ from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
     CapabilityError,
     ClaimLost,
-    DestinationError,
-    ProviderError,
     SettlementError,
-    UnknownDestination,
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
 from connector.messaging.provider import Leftover, TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
-from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 
 
-class RemoteConnection(TransactionalConnection):
+class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     """A client of a broker.
 
     Args:
@@ -68,7 +64,7 @@ class RemoteConnection(TransactionalConnection):
         self.client_id = f"b{secrets.token_hex(6)}"
         self._pollers: set[RemotePoller] = set()
         self._leaving: list[LendingSession] = []
-        self.broker = broker
+        super().__init__(broker)
         self._limit = limit
         self._batch = batch
         self._batch_bytes = batch_bytes
@@ -81,10 +77,8 @@ class RemoteConnection(TransactionalConnection):
         """The messages in progress. None = this client is no adapter."""
         self.held: HeldMessages | None = None
         """The held messages. None = this client is no adapter, or the broker has no limit of deliveries."""
-        self._sending: BrokerSession | None = None
         self._waiter = RemoteWaiter(self._listening_sessions)
         self._pruner = CopyPruner(broker)
-        self._ended = False
 
     @property
     def sent_ids(self) -> str:
@@ -275,7 +269,7 @@ class RemoteConnection(TransactionalConnection):
 
     def _send_alone(self, sends: Sequence[Prepared]) -> None:
         for prepared in sends:
-            session = self._sending = self._sending or self.broker.session()
+            session = self.sending_session()
             send_prepared(session, prepared)
             session.commit()
 
@@ -295,63 +289,7 @@ class RemoteConnection(TransactionalConnection):
         if self._commit_queue is not None:
             remove_markers(self.broker, self._commit_queue, client_id)
 
-    # -- sending and looking -------------------------------------------------------------------------
-
-    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
-        self.check()
-        if destination.view:
-            raise DestinationError(f"cannot send to {destination}: it shows a part of {destination.base}")
-        session = self._sending = self._sending or self.broker.session()
-        sent = list(messages)
-        for message in sent:
-            message.check()
-        ids: list[str] = []
-        try:
-            for message in sent:
-                prepared = sendable(message)
-                session.send(destination, prepared)
-                message.message_id, message.timestamp = prepared.message_id, prepared.timestamp
-                message.expiration = prepared.expiration
-                ids.append(message.message_id or "")
-        except BaseException:
-            with contextlib.suppress(ProviderError):
-                session.rollback()
-            raise
-        session.commit()
-        return ids
-
-    def browse(
-        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
-    ) -> Iterator[Message]:
-        self.check()
-        if not destination.is_queue or destination.view:
-            raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
-        return map(_with_original_headers, self.broker.browse(destination, "", unreadable))
-
-    def names(self) -> list[Destination]:
-        self.check()
-        return []
-
-    def destinations(self) -> list[DestinationInfo]:
-        self.check()
-        return []
-
-    def subscriptions(self) -> list[SubscriptionInfo]:
-        self.check()
-        return []
-
-    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
-        self.check()
-        self.broker.unsubscribe(name)
-        return SubscriptionInfo(TopicSubscription(Destination("topic", "?"), name, client_id, True), 0, 0, 0)
-
-    def temporary(self, kind: str) -> Destination:
-        self.check()
-        return self.broker.temporary(kind)
-
-    def delete_temporary(self, destination: Destination) -> None:
-        self.check()
-        self.broker.delete_temporary(destination)
+    # -- copies --------------------------------------------------------------------------------------
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         self.check()
@@ -370,13 +308,6 @@ class RemoteConnection(TransactionalConnection):
 
     def wake(self) -> None:
         self._waiter.wake()
-
-    def check(self) -> None:
-        if self._ended:
-            raise ProviderError("the connection is closed")
-        failure = self.broker.failure
-        if failure is not None:
-            raise ProviderError(f"the connection to the broker has failed: {failure}")
 
     def access(self) -> RemoteAccess:
         self.check()
@@ -428,8 +359,3 @@ class RemoteConnection(TransactionalConnection):
         if self._sending is not None:
             self._sending.close()
         self.broker.close()
-
-
-def _with_original_headers(message: Message) -> Message:
-    original(message)
-    return message

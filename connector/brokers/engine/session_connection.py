@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from connector.brokers.engine.access import RemoteAccess, sendable
+from connector.brokers.engine.access import RemoteAccess
 from connector.brokers.engine.broker import (
     BrokerConnection,
     BrokerReceiver,
@@ -20,6 +20,7 @@ from connector.brokers.engine.broker import (
     Received,
     UnreadableMessage,
 )
+from connector.brokers.engine.broker_client import BrokerClientConnection, send_in
 from connector.brokers.engine.claims import LentClaim, LentReference
 from connector.errors import (
     CapabilityError,
@@ -29,22 +30,21 @@ from connector.errors import (
     ProviderError,
     SettlementError,
     TransactionRolledBack,
-    UnknownDestination,
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.messaging.provider import Connection, Leftover
+from connector.messaging.provider import Leftover
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
-from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 
 _LOOK: Final = 0.05
 """Seconds of one look for messages. A ``close`` in another thread waits for it."""
 
 
-class SessionConnection(Connection):
+class SessionConnection(BrokerClientConnection):
     """A session of a broker. Its claims and prepared messages are one transaction.
 
     For one thread, except :meth:`close` and :meth:`wake`.
@@ -74,13 +74,11 @@ class SessionConnection(Connection):
         individual: bool = False,
     ) -> None:
         self.client_id = client_id
-        self._broker = broker
+        super().__init__(broker)
         self._limit = limit
         self._keeps_unreadable = keeps_unreadable
         self._individual = individual
         self._session = broker.session(individual=individual)
-        self._sending: BrokerSession | None = None
-        """For messages that are sent at once."""
         self._pollers: list[_SessionPoller] = []
         self._leaving: list[_SessionPoller] = []
         """Closed pollers whose messages are acknowledged one by one, and not yet."""
@@ -91,7 +89,6 @@ class SessionConnection(Connection):
         self._spoilt = ""
         """Why the open transaction can only be rolled back. Empty = it can be committed."""
         self._has_sent = False
-        self._ended = False
         self._woken = threading.Event()
 
     # -- claiming ------------------------------------------------------------------------------------
@@ -152,7 +149,7 @@ class SessionConnection(Connection):
 
     def park(self) -> None:
         """Goes on in a new transaction. The messages of the open one come again after a rollback."""
-        session = self._broker.session()
+        session = self.broker.session()
         try:
             for poller in self._pollers:
                 poller.attach(session, self._limit)
@@ -224,24 +221,6 @@ class SessionConnection(Connection):
 
     # -- sending -------------------------------------------------------------------------------------
 
-    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
-        self.check()
-        sent = list(messages)
-        for message in sent:
-            message.check()
-        session = self._sending = self._sending or self._broker.session()
-        try:
-            ids = [_send(session, destination, message) for message in sent]
-        except BaseException:
-            with contextlib.suppress(ProviderError):
-                session.rollback()
-            raise
-        try:
-            session.commit()
-        except TransactionRolledBack as error:
-            raise ProviderError(f"nothing was sent: {error}") from error
-        return ids
-
     def access(self) -> _SessionAccess:
         return _SessionAccess(self)
 
@@ -256,7 +235,7 @@ class SessionConnection(Connection):
         self.check()
         message.check()
         try:
-            _send(self._session, destination, message)
+            send_in(self._session, destination, message)
         except BaseException as error:
             if self._claims or self._has_sent:
                 self._spoilt = str(error)
@@ -277,37 +256,7 @@ class SessionConnection(Connection):
         if self._keeps_unreadable:
             self.park()
 
-    # -- looking -------------------------------------------------------------------------------------
-
-    def browse(
-        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
-    ) -> Iterator[Message]:
-        self.check()
-        if not destination.is_queue or destination.view:
-            raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
-        return self._broker.browse(destination, "", unreadable)
-
-    def names(self) -> list[Destination]:
-        return []
-
-    def destinations(self) -> list[DestinationInfo]:
-        return []
-
-    def subscriptions(self) -> list[SubscriptionInfo]:
-        return []
-
-    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
-        self.check()
-        self._broker.unsubscribe(name)
-        return SubscriptionInfo(TopicSubscription(Destination("topic", "?"), name, client_id, True), 0, 0, 0)
-
-    def temporary(self, kind: str) -> Destination:
-        self.check()
-        return self._broker.temporary(kind)
-
-    def delete_temporary(self, destination: Destination) -> None:
-        self.check()
-        self._broker.delete_temporary(destination)
+    # -- recovery: the broker gives the messages of a dead client back -----------------------------------
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
         return iter(())
@@ -323,13 +272,6 @@ class SessionConnection(Connection):
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         return Pruned()
-
-    def check(self) -> None:
-        if self._ended:
-            raise ProviderError("the connection is closed")
-        failure = self._broker.failure
-        if failure is not None:
-            raise ProviderError(f"the connection to the broker has failed: {failure}")
 
     # -- waiting and the end -------------------------------------------------------------------------
 
@@ -355,7 +297,7 @@ class SessionConnection(Connection):
                 self._session.rollback()  # or the broker would count no delivery
         for poller in (*self._pollers, *self._leaving):
             poller.detach()
-        self._broker.close()
+        self.broker.close()
 
     def abandon(self) -> None:
         self.close()
@@ -430,20 +372,6 @@ class _SessionAccess(RemoteAccess):
 
     def sync(self) -> None:
         self._connection.check_sends()
-
-
-def _send(session: BrokerSession, destination: Destination, message: Message) -> str:
-    """Sends a message in a transaction, and sets its id, time and expiration."""
-    if destination.view:
-        raise DestinationError(f"cannot send to {destination}: it shows a part of {destination.base}")
-    made = sendable(message)
-    session.send(destination, made)
-    message.message_id, message.timestamp, message.expiration = (
-        made.message_id,
-        made.timestamp,
-        made.expiration,
-    )
-    return message.message_id or ""
 
 
 class SharedConnection(BrokerConnection):

@@ -1,0 +1,110 @@
+"""What every client of a broker does in the same way: sending at once, and looking."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+from connector.brokers.engine.access import sendable
+from connector.brokers.engine.broker import BrokerConnection, BrokerSession
+from connector.brokers.engine.claims import original
+from connector.errors import DestinationError, ProviderError, UnknownDestination
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Connection
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+
+
+class BrokerClientConnection(Connection):
+    """A client on a connection of a broker. The base of those of adapters and of sessions.
+
+    Args:
+        broker: connection of the broker, for this object only.
+    """
+
+    def __init__(self, broker: BrokerConnection) -> None:
+        self.broker = broker
+        self._sending: BrokerSession | None = None
+        """For messages that are sent at once."""
+        self._ended = False
+
+    def check(self) -> None:
+        if self._ended:
+            raise ProviderError("the connection is closed")
+        failure = self.broker.failure
+        if failure is not None:
+            raise ProviderError(f"the connection to the broker has failed: {failure}")
+
+    def sending_session(self) -> BrokerSession:
+        """Returns the session for messages that are sent at once."""
+        self._sending = self._sending or self.broker.session()
+        return self._sending
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        self.check()
+        sent = list(messages)
+        for message in sent:
+            message.check()
+        session = self.sending_session()
+        try:
+            ids = [send_in(session, destination, message) for message in sent]
+        except BaseException:
+            with contextlib.suppress(ProviderError):
+                session.rollback()
+            raise
+        session.commit()
+        return ids
+
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
+        self.check()
+        if not destination.is_queue or destination.view:
+            raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
+        return map(_with_original_headers, self.broker.browse(destination, "", unreadable))
+
+    def names(self) -> list[Destination]:
+        self.check()
+        return []
+
+    def destinations(self) -> list[DestinationInfo]:
+        self.check()
+        return []
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        self.check()
+        return []
+
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
+        self.check()
+        self.broker.unsubscribe(name)
+        return SubscriptionInfo(TopicSubscription(Destination("topic", "?"), name, client_id, True), 0, 0, 0)
+
+    def temporary(self, kind: str) -> Destination:
+        self.check()
+        return self.broker.temporary(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        self.check()
+        self.broker.delete_temporary(destination)
+
+
+def send_in(session: BrokerSession, destination: Destination, message: Message) -> str:
+    """Sends a message in a transaction, and sets its id, time and expiration. Returns the id.
+
+    Raises:
+        DestinationError: the destination shows a part of another one.
+        ProviderError: the broker refuses the message.
+    """
+    if destination.view:
+        raise DestinationError(f"cannot send to {destination}: it shows a part of {destination.base}")
+    made = sendable(message)
+    session.send(destination, made)
+    message.message_id, message.timestamp = made.message_id, made.timestamp
+    message.expiration = made.expiration
+    return message.message_id or ""
+
+
+def _with_original_headers(message: Message) -> Message:
+    original(message)
+    return message
