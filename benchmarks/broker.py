@@ -4,12 +4,14 @@ Beside the bare transacted loop in Java with the same client library, and beside
 with ``transacted=true``. All three use one ActiveMQ Artemis on loopback, with persistent messages. Also the
 start of ``connector run`` to the first event, the time from a send to the call, and memory. Needs a JDK
 (``javac``) and Maven Central.
-``python -m benchmarks.broker [--messages N] [--runs N] [--quantity N ...] [--disk DIR]``
+The adapter keeps the order of the queue, or no order.
+``python -m benchmarks.broker [--messages N] [--runs N] [--quantity N ...] [--order WORD ...] [--disk DIR]``
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import statistics
@@ -25,6 +27,7 @@ from benchmarks.common import deployment, json_body, machine, scratch, spread
 from benchmarks.memory import report
 from connector.brokers.jars.locked import LOCK
 from connector.service.adapter import Adapter
+from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import ARTEMIS, CLIENT, Broker, resolved
 
 _CAMEL = "4.18.2"
@@ -75,6 +78,10 @@ class JavaProgram:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(30)
+
+
+def url_with_user(url: str) -> str:
+    return f"{url}?jms.username={USER}&jms.password={PASSWORD}"
 
 
 def measure(
@@ -139,15 +146,20 @@ def await_call(calls: Path, number: int) -> float:
         time.sleep(0.001)
 
 
-def configure(directory: Path, url: str, quantity: int, *, notes: bool = False) -> Path:
+def configure(
+    directory: Path, url: str, quantity: int, order: str = "destination", *, notes: bool = False
+) -> Path:
     """Writes a deployment on the broker. ``notes``: its process writes the time of each call into a file."""
     section = {
         "type": "jms",
         "factory": "org.apache.qpid.jms.JmsConnectionFactory",
         "url": url,
+        "user": USER,
+        "password": PASSWORD,
         "packages": CLIENT,
     }
     file = deployment(directory, ["in"], quantity=quantity, provider=orjson.dumps(section).decode())
+    file.write_text(file.read_text().replace("  PollQuantity:", f"  order: {order}\n  PollQuantity:"))
     with file.open("a") as text:  # the deployments are instances of one application
         text.write(f"state: {{directory: {directory.parent / 'state'}}}\n")
     jars = resolved("client", CLIENT)
@@ -163,6 +175,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--quantity", type=int, nargs="*", default=[100, 250])
+    parser.add_argument("--order", nargs="*", default=["destination", "none"])
     parser.add_argument("--disk", help="a directory on a disk for the broker's journal, instead of tmpfs")
     arguments = parser.parse_args()
     if shutil.which("javac") is None:
@@ -172,13 +185,14 @@ def main() -> None:
         (directory / "broker").mkdir()
         broker = Broker("artemis", directory / "broker", resolved("artemis", ARTEMIS).paths())
         broker.start()
-        url = f"amqp://127.0.0.1:{broker.port}"
-        bare = JavaProgram("BareLoop", LOOPS, url)
-        camel = JavaProgram("CamelRoute", ROUTE, url)
+        url = broker.url
+        with_user = url_with_user(url)
+        bare = JavaProgram("BareLoop", LOOPS, with_user)
+        camel = JavaProgram("CamelRoute", ROUTE, with_user)
         try:
-            for quantity in arguments.quantity:
-                print(f"{arguments.messages} messages, PollQuantity {quantity}, {arguments.runs} runs:")
-                file = configure(directory / f"adapter-{quantity}", url, quantity)
+            for quantity, order in itertools.product(arguments.quantity, arguments.order):
+                print(f"{arguments.messages} messages, PollQuantity {quantity}, order: {order}:")
+                file = configure(directory / f"adapter-{quantity}-{order}", url, quantity, order)
                 with Adapter.from_file(file) as adapter:
                     measure(bare, camel, adapter, arguments.messages, arguments.runs, quantity)
             measure_service(bare, configure(directory / "idle", url, 100, notes=True), 50)
