@@ -67,8 +67,10 @@ class Proxy:
             while data := source.recv(65536):
                 if not self._is_silent.is_set():
                     to.sendall(data)
-            if not self._is_silent.is_set():
-                to.shutdown(socket.SHUT_RDWR)
+        if not self._is_silent.is_set():  # also after a reset, which a killed process leaves
+            for one in (source, to):
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager
