@@ -303,8 +303,9 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self._waiter.wait(seconds)
 
     def waiter(self) -> RemoteWaiter:
-        self.check()
-        return self._waiter
+        if self._ended:
+            raise ProviderError("the connection is closed")
+        return self._waiter  # also of a failed connection: the next claim raises the error
 
     def wake(self) -> None:
         self._waiter.wake()

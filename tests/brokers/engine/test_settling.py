@@ -230,6 +230,14 @@ def test_a_waiting_receive_that_fails_leaves_the_message_in_its_queue(
     assert [one.message.body for one in provider.broker.waiting("orders")] == [b"bad"]
 
 
+def test_a_wait_on_a_failed_connection_ends_and_the_next_claim_says_why(connection: RemoteConnection) -> None:
+    poller = connection.poller(ORDERS)
+    connection.broker.close()
+    assert connection.waiter().wait(120)
+    with pytest.raises(ProviderError, match="ended"):
+        poller.claim(1, range(1))
+
+
 def drained(connection: RemoteConnection, poller: Poller) -> tuple[list[bytes], list[str]]:
     """Settles what can be claimed in some cycles. Returns the bodies, and the failures."""
     bodies: list[bytes] = []
