@@ -57,9 +57,15 @@ def ask(customer, event):
 """
 
 
-def serving(broker: Broker, deploy: Deploy, **connector: Any) -> BrokerDeployment:
-    """A deployment that answers ``Customer.Retrieve`` with a name, and only notes ``Customer.Create``."""
-    deployment = deploy(broker, connector=connector)
+def serving(broker: Broker, deploy: Deploy, *, port: int | None = None, **connector: Any) -> BrokerDeployment:
+    """A deployment that answers ``Customer.Retrieve`` with a name, and only notes ``Customer.Create``.
+
+    Args:
+        broker, deploy: the fixtures.
+        port: instead of the broker's, for a proxy.
+        connector: keys of the section.
+    """
+    deployment = deploy(broker, port=port, connector=connector)
     retrieve = {"object": "Customer", "verbs": ["Retrieve"], "process": "processes:find", "reply": True}
     create = {"object": "Customer", "verbs": ["Create"], "process": "processes:note"}
     _rewrite(deployment, deployment.input, [retrieve, create])
@@ -67,16 +73,24 @@ def serving(broker: Broker, deploy: Deploy, **connector: Any) -> BrokerDeploymen
 
 
 def asking(
-    broker: Broker, deploy: Deploy, questions: str, *, http: bool = False, **connector: Any
+    broker: Broker,
+    deploy: Deploy,
+    questions: str,
+    *,
+    http: bool = False,
+    port: int | None = None,
+    **connector: Any,
 ) -> BrokerDeployment:
-    """A deployment that asks with all its requests, also for each customer of its input.
+    """A deployment that makes requests, also one for each customer of its input.
 
     Args:
+        broker, deploy: the fixtures.
         questions: the queue of the requests.
         http: whether a service has a server.
+        port: instead of the broker's, for a proxy.
         connector: keys of the section.
     """
-    deployment = deploy(broker, connector=connector)
+    deployment = deploy(broker, port=port, connector=connector)
     _rewrite(deployment, questions, [{"object": "Customer", "process": "processes:ask"}], http=http)
     return deployment
 
