@@ -30,6 +30,7 @@ from connector.brokers.engine.waiter import RemoteWaiter
 from connector.errors import (
     CapabilityError,
     ClaimLost,
+    ProviderError,
     SettlementError,
 )
 from connector.messaging.claim import Claim
