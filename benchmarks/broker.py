@@ -154,8 +154,8 @@ def configure(
         "type": "jms",
         "factory": "org.apache.qpid.jms.JmsConnectionFactory",
         "url": url,
-        "user": USER,
-        "password": PASSWORD,
+        "ApplicationUserName": USER,
+        "ApplicationPassword": PASSWORD,
         "packages": CLIENT,
     }
     file = deployment(directory, ["in"], quantity=quantity, provider=orjson.dumps(section).decode())
