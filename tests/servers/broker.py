@@ -224,9 +224,10 @@ def broker_j(jpype: Any, directory: Path, port: int) -> Commands:
 
     def empty() -> None:
         for node in found[0].getContainer().getVirtualHostNodes():
-            for queue in list(node.getVirtualHost().getChildren(queue_class.class_)):
+            queues = list(node.getVirtualHost().getChildren(queue_class.class_))
+            for queue in sorted(queues, key=lambda one: str(one.getName()) in KEPT):
                 if str(queue.getName()) in KEPT:
-                    queue.clearQueue()
+                    queue.clearQueue()  # last: it gets the messages of deleted queues
                 else:
                     queue.delete()
 

@@ -24,6 +24,7 @@ def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
         yield made
     finally:
         made.end()
+        broker.empty()
 
 
 def time_out(client: RequestClient, world: World) -> Message:

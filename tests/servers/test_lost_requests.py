@@ -34,6 +34,7 @@ def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
         yield made
     finally:
         made.end()
+        broker.empty()
 
 
 def ends_with_timeout(client: RequestClient, world: World, end: Any, **settings: Any) -> RequestResult:

@@ -56,3 +56,4 @@ def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
         yield made
     finally:
         made.end()
+        broker.empty()

@@ -106,9 +106,10 @@ def server(request: pytest.FixtureRequest) -> Broker:
 
 
 @pytest.fixture
-def provider(server: Broker) -> Watched:
+def provider(server: Broker) -> Iterator[Watched]:
     server.empty()
-    return Watched(server.provider())
+    yield Watched(server.provider())
+    server.empty()  # other tests look into the queue of dead letters
 
 
 @pytest.fixture
