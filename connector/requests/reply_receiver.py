@@ -145,7 +145,7 @@ class ReplySources:
 
 
 class Match(NamedTuple):
-    """What a reply is for.
+    """The call that a reply answers, and what becomes of the reply.
 
     Attributes:
         call: the call. None = no call awaits the reply.

@@ -1,8 +1,9 @@
 """Sends requests. Each is committed before the reply is awaited.
 
 All callers share one transacted session. The thread that finds the session free commits for all callers
-that wait, so that a hundred callers cost one sync of the disk. Then it wakes them, and first the one that
-commits next. A lock for all would wake them one after the other, in any order, and keep some waiting.
+that wait, so that a hundred callers cost one sync of the disk. Then this thread wakes the caller that commits
+next, and after that caller the others. A lock for all callers would wake them one after the other, in any
+order, and keep some waiting.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Outgoing:
     done: bool = False
     error: Exception | None = None
     turn: threading.Lock = field(default_factory=threading.Lock)
-    """Held while the request is neither done nor the first of those that wait."""
+    """Its thread sleeps on this lock until the request is done, or is the first of those that wait."""
 
     def __post_init__(self) -> None:
         self.turn.acquire()
@@ -90,7 +91,7 @@ class Sender:
             raise outgoing.error
 
     def _send_waiting(self, first: Outgoing) -> None:
-        """Sends ``first`` and what waits behind it. Wakes the thread that commits next before the others."""
+        """Sends ``first`` and the requests behind it. Wakes first the thread that commits next."""
         batch: list[Outgoing] = []
         try:
             with self._lock:
