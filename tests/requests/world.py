@@ -344,8 +344,9 @@ def a_world(kind: str, directory: Path, **options: Any) -> Iterator[World]:
 
 def connected(provider: Provider) -> MessagingConnection:
     """A connection of a program."""
-    is_broker = isinstance(provider, RemoteProvider)
-    return BrokerMessagingConnection(provider) if is_broker else MessagingConnection(provider)
+    if isinstance(provider, RemoteProvider):
+        return BrokerMessagingConnection(provider)
+    return MessagingConnection(provider)
 
 
 def customer(number: object, **meta: Any) -> dict[str, Any]:

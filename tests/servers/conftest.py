@@ -24,6 +24,7 @@ from connector.brokers.jms.provider import JavaSettings, JmsProvider
 from connector.brokers.jms.urls import QPID
 from connector.java import find_java
 from connector.spark.settings import spark_jars
+from tests.requests.world import World
 from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER
 
 if TYPE_CHECKING:
@@ -243,6 +244,18 @@ def broker(request: pytest.FixtureRequest) -> Broker:
     """Each broker in turn."""
     found: Broker = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture
+def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
+    """A request client and all beside it, at each broker in turn."""
+    broker.empty()
+    made = World(broker.provider(), tmp_path)
+    try:
+        yield made
+    finally:
+        made.end()
+        broker.empty()
 
 
 @pytest.fixture

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.status import ReturnCode
 from tests.requests.world import LATE, REPLIES, World, body_of, customer, is_greeted
-from tests.servers.conftest import Broker
 from tests.waiting import wait_for
-
-
-@pytest.fixture
-def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
-    """A world at each broker in turn."""
-    broker.empty()
-    made = World(broker.provider(), tmp_path)
-    try:
-        yield made
-    finally:
-        made.end()
-        broker.empty()
 
 
 def time_out(client: RequestClient, world: World) -> Message:

@@ -6,8 +6,6 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -23,18 +21,6 @@ from tests.waiting import wait_for
 
 _LONG: Final = 60_000
 """Milliseconds that a call would wait if nothing told it."""
-
-
-@pytest.fixture
-def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
-    """A world at each broker in turn."""
-    broker.empty()
-    made = World(broker.provider(), tmp_path)
-    try:
-        yield made
-    finally:
-        made.end()
-        broker.empty()
 
 
 def ends_with_timeout(client: RequestClient, world: World, end: Any, **settings: Any) -> RequestResult:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Final
-
-import pytest
 
 from tests.requests import (
     test_client_destinations,
@@ -16,8 +12,6 @@ from tests.requests import (
     test_client_selectors,
     test_tables,
 )
-from tests.requests.world import World
-from tests.servers.conftest import Broker
 
 _LEFT_OUT: Final = (
     "test_a_destination_that_nothing_can_be_sent_to_fails_its_requests_only",
@@ -45,15 +39,3 @@ for _module in (
     test_tables,
 ):
     globals().update(_of(_module))
-
-
-@pytest.fixture
-def world(broker: Broker, tmp_path: Path) -> Iterator[World]:
-    """A world at each broker in turn."""
-    broker.empty()
-    made = World(broker.provider(), tmp_path)
-    try:
-        yield made
-    finally:
-        made.end()
-        broker.empty()
