@@ -8,6 +8,7 @@ broker outlives the tests.
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -166,13 +167,17 @@ def artemis(jpype: Any, directory: Path, port: int) -> Commands:
     broker.start()
     assert broker.getActiveMQServer().isStarted()
     control = broker.getActiveMQServer().getActiveMQServerControl()
+    gone = jpype.JClass("org.apache.activemq.artemis.api.core.ActiveMQNonExistentQueueException")
 
     def empty() -> None:
         for name in list(control.getQueueNames()):
             if name in KEPT:
                 broker.getActiveMQServer().locateQueue(name).deleteAllReferences()
             else:
-                control.destroyQueue(name, True, False)
+                try:
+                    control.destroyQueue(name, True, False)
+                except gone:  # a temporary queue of a connection that ends just now
+                    pass
 
     def remove(name: str) -> None:
         control.destroyQueue(name, True, True)
@@ -276,14 +281,19 @@ def main() -> None:
     options = ["-Xrs", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     options.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
     jpype.startJVM(str(library), *options, classpath=class_path.split(os.pathsep), convertStrings=True)
-    commands = {"artemis": artemis, "broker_j": broker_j, "classic_broker": classic}[kind](
-        jpype, Path(directory), int(port)
-    )
-    print("READY", flush=True)
-    for line in sys.stdin:
-        name, *arguments = line.split()
-        commands[name](*arguments)
+    try:
+        commands = {"artemis": artemis, "broker_j": broker_j, "classic_broker": classic}[kind](
+            jpype, Path(directory), int(port)
+        )
         print("READY", flush=True)
+        for line in sys.stdin:
+            name, *arguments = line.split()
+            commands[name](*arguments)
+            print("READY", flush=True)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # otherwise Python waits for the threads of Java, and the tests wait for Python
     os._exit(0)
 
 
