@@ -33,6 +33,7 @@ class Redelivery(NamedTuple):
         begun: deliveries that were begun.
         properties: of the message that say who has confirmed.
         sends: messages to send with the final outcome, as in :class:`~connector.events.outcome.Outcome`.
+        expiration: JMSExpiration of the message in milliseconds since 1970. 0 = the message never expires.
     """
 
     destination: str
@@ -40,30 +41,32 @@ class Redelivery(NamedTuple):
     begun: int = 0
     properties: Mapping[str, PropertyValue] = {}
     sends: tuple[Any, ...] = ()
+    expiration: int = 0
 
     @classmethod
     def from_list(cls, values: Sequence[Any]) -> Redelivery:
         """Undoes :meth:`to_list`."""
-        destination, outcome, begun, properties, sends = values
+        destination, outcome, begun, properties, sends, *rest = values  # earlier versions know no expiration
         known = None if outcome is None else Outcome.from_list(list(outcome))
-        return cls(destination, known, begun, properties, tuple(sends))
+        return cls(destination, known, begun, properties, tuple(sends), *rest)
 
     def to_list(self) -> list[Any]:
         """Returns values that JSON can carry."""
         outcome = None if self.outcome is None else list(self.outcome)
-        return [self.destination, outcome, self.begun, dict(self.properties), self.sends]
+        return [self.destination, outcome, self.begun, dict(self.properties), self.sends, self.expiration]
 
     def after(self, outcome: Outcome, begun: int) -> Redelivery:
         """Returns the entry after another delivery, begun ``begun`` times, which ended with ``outcome``."""
         sends = (*self.sends, *outcome.sends)
         if not outcome.comes_again:
-            return Redelivery(self.destination, outcome._replace(sends=sends))
+            return Redelivery(self.destination, outcome._replace(sends=sends), expiration=self.expiration)
         properties = dict(self.properties)
         if outcome.delivered:
             properties["connector_outcome"] = outcome.kind
             properties["connector_delivered"] = join_names(outcome.delivered)
         counts = outcome.kind == OutcomeKind.ROLLED_BACK or outcome.must_repeat
-        return Redelivery(self.destination, None, self.begun + (begun if counts else 0), properties, sends)
+        begun = self.begun + (begun if counts else 0)
+        return self._replace(outcome=None, begun=begun, properties=properties, sends=sends)
 
     def after_journal(self, journal: CycleJournal, sequence: int) -> Redelivery:
         """Returns the entry after the delivery that a journal describes."""
@@ -76,7 +79,7 @@ class Redelivery(NamedTuple):
     @property
     def is_new(self) -> bool:
         """Whether nothing is known, as of a message that comes for the first time."""
-        return self == Redelivery(self.destination)
+        return self == Redelivery(self.destination, expiration=self.expiration)
 
 
 class Taken(NamedTuple):
@@ -166,6 +169,19 @@ class Redeliveries:
         with self._record.change() as notes:
             notes[:] = [note for note in notes if note.holder or _transaction(note.origin) != (client, cycle)]
 
+    def remove_expired(self) -> set[tuple[str, int]]:
+        """Removes the entries of awaited messages that have expired. Returns client and cycle of each.
+
+        The broker does not deliver an expired message again.
+        """
+        until = time.time() - _PATIENCE  # the broker has a clock of its own, and a commit may come late
+        if not any(_is_expired(note, until) for note in self._record.read()):
+            return set()
+        with self._record.change() as notes:
+            expired = {_transaction(note.origin) for note in notes if _is_expired(note, until)}
+            notes[:] = [note for note in notes if not _is_expired(note, until)]
+        return expired
+
     def adopt(
         self,
         client: str,
@@ -190,18 +206,19 @@ class Redeliveries:
             held = {note.holder: note for note in notes if note.holder.startswith(f"{client}/")}
             known = {note.origin for note in notes}
             for cycle, journal in journals.items():
-                for sequence, (destination, identity) in journal.claims.items():
+                for sequence, claim in journal.claims.items():
                     name = f"{client}/{cycle}/{sequence}"
                     note = held.get(name)
                     if cycle in committed or name in known:
                         continue
-                    before = Redelivery(destination) if note is None else Redelivery.from_list(note.values)
+                    new = Redelivery(claim.destination, expiration=claim.expiration)
+                    before = new if note is None else Redelivery.from_list(note.values)
                     entry = before.after_journal(journal, sequence)
                     if entry.is_new and cycle not in pending:
                         continue
                     number += not entry.is_new
                     if note is None:
-                        notes.append(_note(identity, name, entry))
+                        notes.append(_note(claim.identity, name, entry))
                     else:
                         note.values = entry.to_list()
             for name, note in held.items():
@@ -217,6 +234,11 @@ class Redeliveries:
 
 def _note(identity: str, origin: str, entry: Redelivery) -> RedeliveryNote:
     return RedeliveryNote(identity, origin, "", time.time(), entry.to_list())
+
+
+def _is_expired(note: RedeliveryNote, until: float) -> bool:
+    expiration = Redelivery.from_list(note.values).expiration
+    return not note.holder and expiration > 0 and max(note.since, expiration / 1000) < until
 
 
 def _transaction(name: str) -> tuple[str, int]:

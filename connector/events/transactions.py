@@ -20,7 +20,7 @@ from connector import faults
 from connector.events.no_transactions import NoTransactions
 from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
-from connector.events.redeliveries import Place, Redeliveries, Redelivery, Taken
+from connector.events.redeliveries import Place, Redeliveries, Redelivery
 from connector.events.schedule import EndedClaims
 from connector.events.settling import give_back_settlement
 from connector.events.task import shorten
@@ -29,7 +29,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.settlement import TransactionRefused
-from connector.messaging.state_store import BrokerJournals, BrokerStateStore, StateStore
+from connector.messaging.state_store import BrokerJournals, BrokerStateStore, ClaimNote, StateStore
 from connector.status import OutcomeKind
 
 _log: Final = logging.getLogger("connector.recovery")
@@ -118,12 +118,12 @@ class Transactions(NoTransactions):
         """
         running: list[Claim] = []
         done: list[tuple[Claim, Outcome]] = []
-        names: dict[int, tuple[str, str]] = {}
+        notes: dict[int, ClaimNote] = {}
         ours = cast(Sequence[BrokerClaim], claims)
         taken = self.redeliveries.take((_place(claim), claim.identity) for claim in ours)
         for claim in ours:
             self._sizes[claim.cycle] = self._sizes.get(claim.cycle, 0) + 1
-            names[claim.sequence] = str(claim.destination), claim.identity
+            notes[claim.sequence] = ClaimNote(str(claim.destination), claim.identity, claim.expiration)
             found = taken.get(_place(claim))
             if found is not None:
                 entry = self._used[_place(claim)] = found.entry
@@ -134,14 +134,14 @@ class Transactions(NoTransactions):
                     claim.amend(entry.begun, entry.properties)
             running.append(claim)
         if running:
-            self._journals.note_claims(running[0].cycle, names)
-        self._end_pending(taken.values())
+            self._journals.note_claims(running[0].cycle, notes)
+        self._end_pending((one.client, one.cycle) for one in taken.values() if one.client != self._client_id)
         faults.point("claim.noted")
         return running, done
 
-    def _end_pending(self, taken: Iterable[Taken]) -> None:
-        """Ends the pending commits of messages that have come again: they have not happened."""
-        found = {(one.client, one.cycle) for one in taken if one.client != self._client_id}
+    def _end_pending(self, transactions: Iterable[tuple[str, int]]) -> None:
+        """Ends pending commits whose messages have come again, or have expired: they have not happened."""
+        found = set(transactions)
         for client, cycle in found.intersection(self._state.pending()) if found else ():
             self._state.drop(client, cycle)
             self._release(client)
@@ -177,7 +177,7 @@ class Transactions(NoTransactions):
 
     def _entry(self, claim: Claim) -> Redelivery:
         """Returns the entry that a claim has used, or a new one."""
-        return self._used.get(_place(claim)) or Redelivery(str(claim.destination))
+        return self._used.get(_place(claim)) or _new_entry(claim)
 
     def _with_sends(self, claim: Claim, outcome: Outcome) -> Outcome:
         entry = self._entry(claim)
@@ -235,7 +235,7 @@ class Transactions(NoTransactions):
             if may_repeat and is_alone:
                 blamed = _blame(outcome, str(error))
                 may_repeat, outcome = blamed is not None, blamed or outcome
-            entries.append((_place(claim), _identity(claim), Redelivery(str(claim.destination), outcome)))
+            entries.append((_place(claim), _identity(claim), _new_entry(claim)._replace(outcome=outcome)))
         self.redeliveries.put(entries)
         claim = ended.decided[0][0]
         self._journals.forget(claim.cycle)
@@ -266,6 +266,10 @@ class Transactions(NoTransactions):
                 self.redeliveries.remove_committed(client, cycle)
                 self._state.confirm(client, cycle)
                 _log.info("a commit without an answer has happened", extra={"client": client, "cycle": cycle})
+            self._release(client)
+        self._end_pending(self.redeliveries.remove_expired())
+        marked = self._connection.marked_clients()  # asked first: a new client has journals, then marks
+        for client in marked - self._state.clients():
             self._release(client)
 
     def _take_over(self, timeout: float, *, warns: bool) -> None:
@@ -312,6 +316,10 @@ def _blame(outcome: Outcome, reason: str) -> Outcome | None:
     return outcome._replace(
         kind=OutcomeKind.FAILED, reason=shorten(text), sends=(), discards=(), bare=is_second
     )
+
+
+def _new_entry(claim: Claim) -> Redelivery:
+    return Redelivery(str(claim.destination), expiration=cast(BrokerClaim, claim).expiration)
 
 
 def _place(claim: Claim) -> Place:

@@ -80,5 +80,9 @@ class BrokerClaim(Claim, Protocol):
     def identity(self) -> str:
         """Text that names the stored message, equal for two deliveries of one message."""
 
+    @property
+    def expiration(self) -> int:
+        """JMSExpiration of the message in milliseconds since 1970. 0 = the message never expires."""
+
     def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
         """Sets the counted deliveries, and adds properties to the message that a task reads."""

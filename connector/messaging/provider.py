@@ -449,6 +449,13 @@ class TransactionalConnection(Connection, Protocol):
             ProviderError: the broker cannot tell.
         """
 
+    def marked_clients(self) -> Set[str]:
+        """Returns the clients with marks, living and ended ones.
+
+        Raises:
+            ProviderError: the broker cannot tell.
+        """
+
     def remove_markers(self, client_id: str) -> None:
         """Removes the marks of an ended client.
 

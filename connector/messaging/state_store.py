@@ -24,7 +24,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+
+class ClaimNote(NamedTuple):
+    """Details of a claim at a broker.
+
+    Args:
+        destination: the input, as text.
+        identity: of the message.
+        expiration: JMSExpiration of the message in milliseconds since 1970. 0 = the message never expires.
+    """
+
+    destination: str
+    identity: str
+    expiration: int = 0
 
 
 @dataclass(slots=True)
@@ -36,14 +50,13 @@ class CycleJournal:
         begun: how often the delivery of an event was begun, by sequence. Includes events that are done.
         at_work: how often an event was the last in a journal, by sequence. The event may be begun. Excludes
             events that are done, and journals that were closed cleanly.
-        claims: input destination and identity of each claim, by sequence
-            (:meth:`BrokerJournals.note_claims`).
+        claims: by sequence, from :meth:`BrokerJournals.note_claims`.
     """
 
     done: dict[int, object] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
     at_work: dict[int, int] = field(default_factory=dict)
-    claims: dict[int, tuple[str, str]] = field(default_factory=dict)
+    claims: dict[int, ClaimNote] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +304,8 @@ class StateStore(Protocol):
 class BrokerJournals(ClientJournals, Protocol):
     """The journals of a client at a broker, which does not show the claims of a dead client."""
 
-    def note_claims(self, batch: int, claims: Mapping[int, tuple[str, str]]) -> None:
-        """Records input destination and identity of the claims of a batch, by sequence.
+    def note_claims(self, batch: int, claims: Mapping[int, ClaimNote]) -> None:
+        """Records the claims of a batch, by sequence.
 
         Raises:
             ProviderError: the store cannot be used.
@@ -370,6 +383,9 @@ class BrokerStateStore(StateStore, Protocol):
 
     def pending(self) -> Sequence[tuple[str, int]]:
         """Returns client and cycle of the pending commits of clients without journals."""
+
+    def clients(self) -> Set[str]:
+        """Returns the clients with journals, and those with messages in progress. They may live."""
 
     def pending_of(self, client_id: str) -> Set[int]:
         """Returns the cycles of the pending commits of one client."""

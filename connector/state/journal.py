@@ -38,7 +38,14 @@ from typing import Any, Final
 import orjson
 
 from connector.errors import ProviderError, remedy
-from connector.messaging.state_store import BrokerJournals, CycleJournal, JournalHandle, TaskJournal, TaskNote
+from connector.messaging.state_store import (
+    BrokerJournals,
+    ClaimNote,
+    CycleJournal,
+    JournalHandle,
+    TaskJournal,
+    TaskNote,
+)
 from connector.state.locked_file import LockedFile, is_locked, look
 
 _CLOSED: Final = ".closed"
@@ -203,18 +210,18 @@ class JournalDirectory(BrokerJournals):
                     read_journal(path, result.setdefault(batch, CycleJournal()))
         for batch, journal in result.items():
             with contextlib.suppress(FileNotFoundError), open(self._claims_file(batch), "rb") as file:
-                journal.claims = {number: (place, name) for number, place, name in orjson.loads(file.read())}
+                journal.claims = {number: ClaimNote(*note) for number, *note in orjson.loads(file.read())}
         return result
 
-    def note_claims(self, batch: int, claims: Mapping[int, tuple[str, str]]) -> None:
-        self._write(self._claims_file(batch), [(number, *names) for number, names in claims.items()])
+    def note_claims(self, batch: int, claims: Mapping[int, ClaimNote]) -> None:
+        self._write(self._claims_file(batch), [(number, *note) for number, note in claims.items()])
 
     def open_claims(self) -> frozenset[str]:
         found: set[str] = set()
         for path in self._files():
             if path.endswith(_CLAIMS):
                 with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-                    found.update(name for _, _, name in orjson.loads(file.read()))
+                    found.update(ClaimNote(*note).identity for _, *note in orjson.loads(file.read()))
         return frozenset(found)
 
     @staticmethod

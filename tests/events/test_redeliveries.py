@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from connector.events.outcome import Outcome
 from connector.events.redeliveries import Redeliveries, Redelivery
 from connector.messaging.destination import parse_destination
-from connector.messaging.state_store import CycleJournal
+from connector.messaging.state_store import ClaimNote, CycleJournal
+from connector.state.journal import JournalDirectory
 from connector.state.redeliveries import RedeliveryFile
 
 INPUT = "queue://orders"
@@ -24,6 +26,10 @@ def own(tmp_path: Path) -> Redeliveries:
 @pytest.fixture
 def other(tmp_path: Path) -> Redeliveries:
     return Redeliveries(RedeliveryFile(str(tmp_path)), "other")
+
+
+def claims(*identities: str) -> dict[int, ClaimNote]:
+    return {number: ClaimNote(INPUT, identity) for number, identity in enumerate(identities)}
 
 
 def test_an_entry_is_for_one_message(tmp_path: Path, own: Redeliveries, other: Redeliveries) -> None:
@@ -61,8 +67,8 @@ def test_the_entries_of_a_dead_client_are_free_again_with_what_its_journal_says(
     other.put([((1, 0), "a", Redelivery(INPUT, begun=1)), ((1, 1), "b", DONE), ((1, 2), "c", DONE)])
     other.take([((2, 0), "a"), ((2, 1), "b"), ((3, 0), "c")])
     journals = {
-        2: CycleJournal(begun={0: 1}, claims={0: (INPUT, "a"), 1: (INPUT, "b"), 2: (INPUT, "new")}),
-        3: CycleJournal(claims={0: (INPUT, "c")}),
+        2: CycleJournal(begun={0: 1}, claims=claims("a", "b", "new")),
+        3: CycleJournal(claims=claims("c")),
     }
     for _ in range(2):  # a takeover may be tried again
         own.adopt("other", journals, committed={3})
@@ -74,7 +80,32 @@ def test_the_entries_of_a_dead_client_are_free_again_with_what_its_journal_says(
 
 
 def test_a_late_commit_removes_the_entries_of_its_transaction(own: Redeliveries) -> None:
-    journals = {cycle: CycleJournal(begun={0: 1}, claims={0: (INPUT, f"m{cycle}")}) for cycle in (1, 2)}
+    journals = {cycle: CycleJournal(begun={0: 1}, claims=claims(f"m{cycle}")) for cycle in (1, 2)}
     assert own.adopt("dead", journals, committed=set()) == 2
     own.remove_committed("dead", 1)
     assert set(own.take([((1, 0), "m1"), ((1, 1), "m2")])) == {(1, 1)}
+
+
+def test_the_entries_of_expired_messages_go_unless_a_claim_holds_them(
+    tmp_path: Path, own: Redeliveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time_ns() // 1_000_000
+    long_ago, just_now, later = (DONE._replace(expiration=now + 1000 * s) for s in (-3600, 90, 3600))
+    names = {"held": long_ago, "gone": long_ago, "never": DONE, "soon": just_now, "waits": later}
+    own.put([((1, number), name, entry) for number, (name, entry) in enumerate(names.items())])
+    own.take([((2, 0), "held")])
+    noted = {0: ClaimNote(INPUT, "lost", long_ago.expiration), 1: ClaimNote(INPUT, "kept", later.expiration)}
+    own.adopt("dead", {7: CycleJournal(claims=noted)}, committed=set(), pending={7})
+    assert own.remove_expired() == set()  # a commit may come late
+    monkeypatch.setattr(time, "time", lambda: now / 1000 + 120)
+    assert own.remove_expired() == {("own", 1), ("dead", 7)}
+    assert own.remove_expired() == set()
+    left = {note.identity for note in RedeliveryFile(str(tmp_path)).read()}
+    assert left == {"held", "never", "soon", "waits", "kept"}
+
+
+def test_entries_and_claims_of_earlier_versions_never_expire(tmp_path: Path) -> None:
+    assert Redelivery.from_list(DONE.to_list()[:5]) == DONE
+    (tmp_path / "3.claims").write_text('[[0,"queue://orders","a"]]')
+    (tmp_path / "3.0.0").write_text("")
+    assert JournalDirectory(str(tmp_path)).read()[3].claims == {0: ClaimNote(INPUT, "a")}

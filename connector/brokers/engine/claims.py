@@ -141,6 +141,10 @@ class LentClaim(BrokerClaim):
         return self.reference.message.group_id
 
     @property
+    def expiration(self) -> int:
+        return self.reference.message.expiration
+
+    @property
     def duplicate_key(self) -> str:
         return f"{self.destination} {self.message_id or self.reference.name}"
 

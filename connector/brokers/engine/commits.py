@@ -107,6 +107,16 @@ def settled_sessions(connection: BrokerConnection, queue: Destination, client_id
     return {str(message.properties[_SESSION]) for message in marks if _SESSION in message.properties}
 
 
+def marked_clients(connection: BrokerConnection, queue: Destination) -> set[str]:
+    """Returns the clients with messages in the commit queue, living and dead ones.
+
+    Raises:
+        ProviderError: the commit queue cannot be browsed.
+    """
+    found = _browse(connection, queue, f"{_CLIENT} IS NOT NULL")
+    return {str(message.properties[_CLIENT]) for message in found if _CLIENT in message.properties}
+
+
 def remove_markers(connection: BrokerConnection, queue: Destination, client_id: str) -> None:
     """Removes the messages of a dead client from the commit queue.
 
@@ -152,10 +162,7 @@ def announce(connection: BrokerConnection, queue: Destination, directory: str) -
 
 
 def _announcements(connection: BrokerConnection, queue: Destination, directory: str) -> set[str]:
-    try:
-        found = list(connection.browse(queue, f"{_DIRECTORY} IS NOT NULL"))
-    except UnknownDestination:
-        return set()
+    found = _browse(connection, queue, f"{_DIRECTORY} IS NOT NULL")
     known = {str(message.properties[_DIRECTORY]) for message in found if _DIRECTORY in message.properties}
     others = sorted(known - {directory})
     if others:
@@ -170,8 +177,12 @@ def _announcements(connection: BrokerConnection, queue: Destination, directory: 
 
 
 def _marks(connection: BrokerConnection, queue: Destination, client_id: str) -> list[Message]:
+    return _browse(connection, queue, _selector(client_id))
+
+
+def _browse(connection: BrokerConnection, queue: Destination, selector: str) -> list[Message]:
     try:
-        return list(connection.browse(queue, _selector(client_id)))
+        return list(connection.browse(queue, selector))
     except UnknownDestination:
         return []
 

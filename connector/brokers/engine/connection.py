@@ -16,7 +16,13 @@ from connector.brokers.engine.arrivals import RemoteArrivals
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
 from connector.brokers.engine.broker_client import BrokerClientConnection
 from connector.brokers.engine.claims import LentClaim
-from connector.brokers.engine.commits import CommitMarker, announce, committed_cycles, remove_markers
+from connector.brokers.engine.commits import (
+    CommitMarker,
+    announce,
+    committed_cycles,
+    marked_clients,
+    remove_markers,
+)
 from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.poller import RemotePoller
@@ -284,6 +290,10 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         if self._commit_queue is None:
             return set()
         return committed_cycles(self.broker, self._commit_queue, client_id)
+
+    def marked_clients(self) -> set[str]:
+        self.check()
+        return set() if self._commit_queue is None else marked_clients(self.broker, self._commit_queue)
 
     def remove_markers(self, client_id: str) -> None:
         self.check()

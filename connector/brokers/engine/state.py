@@ -102,8 +102,14 @@ class RemoteState(StateDirectory, BrokerStateStore):
             os.unlink(self._pending(client_id, cycle))
 
     def pending(self) -> list[tuple[str, int]]:
-        known = {name for note in self.instances() for name, _ in self._clients(note.name)}
+        known = self._with_journals()
         return [one for one in self._all_pending() if one[0] not in known]
+
+    def clients(self) -> set[str]:
+        return self._with_journals() | set(ClientFile.known(self))
+
+    def _with_journals(self) -> set[str]:
+        return {name for note in self.instances() for name, _ in self._clients(note.name)}
 
     def pending_of(self, client_id: str) -> set[int]:
         return {cycle for owner, cycle in self._all_pending() if owner == client_id}
