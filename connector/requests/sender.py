@@ -139,14 +139,22 @@ class Sender:
         return self._session
 
     def _send(self, batch: list[Outgoing]) -> None:
-        """Sends a batch, and notes the error of each request in that request."""
+        """Sends a batch, and notes the error of each request in that request.
+
+        Raises:
+            BaseException: this thread was interrupted. The other threads of the batch are told.
+        """
         try:
             self._commit(batch)
-        except Exception as error:
+        except BaseException as error:
+            interrupted = ProviderError("the thread that was sending it was interrupted")
+            told = error if isinstance(error, Exception) else interrupted
             for outgoing in batch:
                 if not outgoing.done:
-                    outgoing.error = outgoing.error or error
+                    outgoing.error = outgoing.error or told
             self._abandon()
+            if told is interrupted:
+                raise
         finally:
             for outgoing in batch:
                 outgoing.done = True

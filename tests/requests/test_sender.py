@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from connector.core.session import CoreSession
-from connector.errors import UnknownDestination
+from connector.errors import ProviderError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.requests.sender import Outgoing, Sender
@@ -138,7 +138,31 @@ def test_an_interrupt_in_a_commit_holds_up_nobody(session: Recorder, sender: Sen
         with pytest.raises(KeyboardInterrupt):
             first.result(30)
         second.result(30)
-    assert session.commits[-1][-1] == "second"
+    assert session.commits == [["second"]]
+
+
+def test_an_interrupt_in_a_commit_is_told_to_those_for_whom_it_was(session: Recorder, sender: Sender) -> None:
+    gate = Gate(session)
+
+    def interrupt() -> None:
+        gate._pass()
+        if len(session._open) > 1:
+            session.before_commit = lambda: None
+            raise KeyboardInterrupt
+
+    session.before_commit = interrupt
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(sender.send, outgoing("first"))
+        assert gate.reached.wait(30)
+        others = [pool.submit(sender.send, outgoing(name)) for name in ("second", "third")]
+        wait_for(lambda: waiting(sender) == 2)
+        gate.opened.set()
+        first.result(30)
+        errors = [type(other.exception(30)) for other in others]
+    assert sorted(errors, key=str) == sorted([KeyboardInterrupt, ProviderError], key=str)
+    assert session.commits == [["first"]]
+    sender.send(outgoing("later"))
+    assert session.commits == [["first"], ["later"]]
 
 
 class Interrupted(Outgoing):
