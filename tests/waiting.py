@@ -16,20 +16,26 @@ _OF_BROKERS: Final = "connector/brokers/jms/client.py"
 """The module that receives from a broker. Its threads wait in Java."""
 
 
-def wait_for(condition: Callable[[], T | Literal[False] | None], seconds: float = 120.0, what: str = "") -> T:
+def wait_for(
+    condition: Callable[[], T | Literal[False] | None],
+    seconds: float = 120.0,
+    what: str | Callable[[], str] = "",
+) -> T:
     """Waits until a condition is true, and returns its value.
 
     Args:
         condition: asked about every 10 ms.
         seconds: the test fails after this time.
-        what: the awaited event, for the text of the failure.
+        what: the awaited event, for the text of the failure. Or returns it, when the wait has failed.
     """
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what or condition}"
+        if time.monotonic() >= deadline:
+            awaited = what() if callable(what) else what
+            raise AssertionError(f"not within {seconds:g} s: {awaited or condition}")
         time.sleep(0.01)
 
 

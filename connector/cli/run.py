@@ -73,8 +73,8 @@ def run(
     def on_signal(name: str) -> None:
         why = f"{name}: what is in flight is finished; once more ends at once"
         manager.stopping(why)  # before the stop, because the process may end at once
-        adapter.request_stop()
         _log.info("stopping", extra={"reason": why})
+        adapter.request_stop()
 
     with _signals(on_signal) as stopped:
         if not stopped.is_set():

@@ -49,7 +49,7 @@ def test_what_a_lost_host_has_claimed_is_done_by_others_and_it_does_none_of_it_l
         lost.signal_all(signal.SIGCONT)
         proxy.cut()
         ids += deployment.fill("in", [""] * 3)
-        wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, lost.errors)
+        wait_for(lambda: deployment.ids("archive").keys() == set(ids), 120, lambda: lost.errors)
         lost.stop()
         assert "connected again" in lost.errors
         assert deployment.count("copies") == len(ids)

@@ -105,10 +105,10 @@ def test_a_connection_that_is_lost_in_a_commit_costs_and_doubles_nothing(
             operator.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
             return "in a commit, which may have happened" in run.errors
 
-        wait_for(has_lost_a_commit, 120, run.errors)
+        wait_for(has_lost_a_commit, 120, lambda: run.errors)
         _set_standby(operator, "")
     deployment.queues = DatabaseQueues(own_postgres.url())
-    wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120, lambda: run.errors)
     run.stop()
     assert "Exception ignored" not in run.errors  # the workers got SIGTERM when the connection was made anew
     assert deployment.begun() == dict.fromkeys(ids, 1)

@@ -111,7 +111,7 @@ def test_a_hangup_is_ignored_and_sigterm_to_the_whole_idle_group_ends_it_in_orde
     run.signal_all(signal.SIGHUP)
     wait_for(lambda: "SIGHUP is ignored" in run.errors)
     deployment.fill("in", [""])
-    wait_for(lambda: len(deployment.names("archive")) == 2, what=run.errors)
+    wait_for(lambda: len(deployment.names("archive")) == 2, what=lambda: run.errors)
     assert deployment.begun() == dict.fromkeys(deployment.ids("archive"), 1)
     assert run.java() == java
     wait_for(lambda: not deployment.names("in", "processing"), what="that it has nothing to do")

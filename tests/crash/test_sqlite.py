@@ -31,7 +31,7 @@ def test_a_file_that_another_program_locks_for_long_costs_and_doubles_nothing(de
     wait_for(lambda: "restarting the connection failed" in run.errors, 120, "an attempt to restart")
     other.execute("ROLLBACK")
     other.close()
-    wait_for(lambda: deployment.count("archive") == len(ids), 120, run.errors)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120, lambda: run.errors)
     run.stop()
     assert "database is locked: another program holds the file" in run.errors
     assert deployment.begun() == dict.fromkeys(ids, 1)

@@ -204,7 +204,7 @@ def test_two_adapters_book_each_message_once_while_one_dies(deploy: Deploy, shop
     runs = [deployment.start(), deployment.start()]
     wait_for(lambda: len(shop.bookings()) > 40, 120, "bookings")
     runs[0].kill_everything()
-    wait_for(lambda: deployment.count("archive") == len(ids), 120, runs[1].errors)
+    wait_for(lambda: deployment.count("archive") == len(ids), 120, lambda: runs[1].errors)
     runs[1].stop()
     deployment.drain()  # takes over from the dead one, if nobody has
     assert_booked_once(deployment, shop, ids)

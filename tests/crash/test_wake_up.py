@@ -28,7 +28,7 @@ def serve(deployment: CrashDeployment) -> Run:
 
 
 def await_archived(deployment: CrashDeployment, run: Run, ids: list[str]) -> None:
-    wait_for(lambda: set(ids) <= set(deployment.ids("archive")), 120, run.errors)
+    wait_for(lambda: set(ids) <= set(deployment.ids("archive")), 120, lambda: run.errors)
 
 
 def end(run: Run) -> None:
@@ -117,14 +117,14 @@ def test_a_process_that_is_not_active_is_asked_once_a_poll_whatever_comes(
     flag.touch()
     ids = deployment.fill("in", [f"inactive:{flag}"])
     run = deployment.start()
-    wait_for(lambda: sum(deployment.begun().values()), 120, run.errors)
+    wait_for(lambda: sum(deployment.begun().values()), 120, lambda: run.errors)
     began, before = time.monotonic(), sum(deployment.begun().values())
 
     def asked_while_messages_come() -> int:
         ids.extend(deployment.fill("in", [f"inactive:{flag}"]))
         return sum(deployment.begun().values()) - before
 
-    wait_for(lambda: asked_while_messages_come() >= 3, 120, run.errors)
+    wait_for(lambda: asked_while_messages_come() >= 3, 120, lambda: run.errors)
     asked = sum(deployment.begun().values()) - before
     assert asked <= (time.monotonic() - began) / 0.5 + 1
     flag.unlink()
