@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.harness import CrashDeployment, deployments
+from tests.crash.harness import CrashDeployment, deployments, quick_folder
 
 Deploy = Callable[..., CrashDeployment]
 
@@ -21,6 +21,13 @@ EVERY_PROVIDER = ("dropbox", *DATABASES)
 def provider_type() -> str:
     """What the deployments of a test have their messages in: one of :data:`EVERY_PROVIDER`."""
     return "dropbox"
+
+
+@pytest.fixture
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder for databases, see :func:`~tests.crash.harness.quick_folder`."""
+    with quick_folder(tmp_path) as path:
+        yield path
 
 
 @pytest.fixture

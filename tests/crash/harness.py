@@ -132,14 +132,20 @@ rules:
 
 
 @contextmanager
-def deployments(directory: Path) -> Iterator[Callable[..., CrashDeployment]]:
-    """Makes deployments; at the end their processes are ended and their roots removed.
-
-    The roots are in memory where there is such a place, so that the tests wait for no disk.
-    """
+def quick_folder(directory: Path) -> Iterator[Path]:
+    """A folder in memory where there is such a place, so that the tests wait for no disk."""
     shared = Path("/dev/shm")
     in_memory = shared.is_dir() and os.access(shared, os.W_OK | os.X_OK)
     base = Path(tempfile.mkdtemp(prefix="connector-crash-", dir=shared if in_memory else directory))
+    try:
+        yield base
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@contextmanager
+def deployments(directory: Path) -> Iterator[Callable[..., CrashDeployment]]:
+    """Makes deployments; at the end their processes are ended and their roots removed."""
     made: list[CrashDeployment] = []
 
     def make(**settings: Any) -> CrashDeployment:
@@ -147,12 +153,12 @@ def deployments(directory: Path) -> Iterator[Callable[..., CrashDeployment]]:
         made.append(CrashDeployment(directory / f"deployment{number}", base / f"root{number}", **settings))
         return made[-1]
 
-    try:
-        yield make
-    finally:
-        for deployment in made:
-            deployment.close()
-        shutil.rmtree(base, ignore_errors=True)
+    with quick_folder(directory) as base:
+        try:
+            yield make
+        finally:
+            for deployment in made:
+                deployment.close()
 
 
 @dataclass

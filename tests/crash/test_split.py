@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,8 +62,8 @@ def test_records_are_in_doubt_only_with_the_message_that_was_at_work(deploy: Dep
 @pytest.mark.parametrize(
     "fault", ["transaction.returned:7", "transaction.committed:33", "done:2", "settle.committing:1"]
 )
-def test_each_record_has_its_row_once(deploy: Deploy, tmp_path: Any, fault: str) -> None:
-    shop = Shop(f"sqlite:///{tmp_path}/shop.db")
+def test_each_record_has_its_row_once(deploy: Deploy, quick_path: Path, fault: str) -> None:
+    shop = Shop(f"sqlite:///{quick_path}/shop.db")
     deployment = make(deploy, shop=shop.url, only=[BOOK])
     ids = fill(deployment)
     run = deployment.start("--drain", fault=f"{fault}=pause")

@@ -55,9 +55,9 @@ def shop_type() -> str:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, request: pytest.FixtureRequest, shop_type: str) -> Shop:
+def shop(quick_path: Path, request: pytest.FixtureRequest, shop_type: str) -> Shop:
     if shop_type == "sqlite":
-        return Shop(f"sqlite:///{tmp_path}/shop.db")
+        return Shop(f"sqlite:///{quick_path}/shop.db")
     return Shop(request.getfixturevalue("database"))
 
 
