@@ -113,7 +113,7 @@ class Intake:
 
     @step("claim")
     def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
-        first = None if self._transactions.polls_alone else self._schedule.following(self.cycle)
+        first = None if self._transactions.polls_alone else self._schedule.next_sequence(self.cycle)
         if first is None:
             self.cycle, first = next(self._numbers), 0
         quantity = self._transactions.quantity(pollers, self._quantity)

@@ -100,7 +100,7 @@ class _Cycle:
     ids: dict[int, str] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     size: int = 0
-    following: int = 0
+    next_sequence: int = 0
     unsettled: int = 0
     has_begun: bool = False
 
@@ -185,15 +185,12 @@ class Schedule:
         """Whether a destination has no unsettled events."""
         return not self._unsettled[destination]
 
-    def following(self, cycle: int) -> int | None:
-        """Returns the first free number of a cycle that a further poll may continue.
-
-        Returns None if the poll needs a new cycle.
-        """
+    def next_sequence(self, cycle: int) -> int | None:
+        """Returns the number of the next claim of a cycle. None if no poll continues the cycle."""
         known = self._cycles.get(cycle)
         if known is None or known.has_begun or known.size >= self._most_events():
             return None
-        return known.following
+        return known.next_sequence
 
     def add(self, claims: Sequence[Claim], ids: Mapping[int, str], wanted: Sequence[Claim]) -> None:
         """Adds claims to the schedule.
@@ -205,7 +202,7 @@ class Schedule:
         """
         known = self._cycles.setdefault(claims[0].cycle, _Cycle())
         known.size += len(claims)
-        known.following = max(known.following, claims[-1].sequence + 1)
+        known.next_sequence = max(known.next_sequence, claims[-1].sequence + 1)
         known.unsettled += len(claims)
         known.ids.update(ids)
         self._unsettled.update([claim.destination for claim in claims])

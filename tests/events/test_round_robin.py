@@ -158,7 +158,7 @@ def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None
         waiting = WaitingMessages(connection, in_progress, inputs)
         claims: list[Claim] = []
         for first in (0, 6):
-            assert schedule.following(2) == (first or None)
+            assert schedule.next_sequence(2) == (first or None)
             taken = claim_round_robin(pollers, 2, 2, first, waiting)
             schedule.add(taken.claims, {}, taken.claims)
             claims += taken.claims

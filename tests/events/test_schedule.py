@@ -238,13 +238,13 @@ def test_nothing_is_taken_ahead_of_a_destination_that_is_not_known(order: str, m
 
 def test_polls_are_collected_in_one_cycle_until_something_of_it_has_begun() -> None:
     schedule = make(quantity=2)
-    assert schedule.following(1) is None
+    assert schedule.next_sequence(1) is None
     add(schedule, taken("a", "a"))
-    assert schedule.following(1) == 2
+    assert schedule.next_sequence(1) == 2
     first = schedule.next_batch(4)
-    assert schedule.following(1) is None
+    assert schedule.next_sequence(1) is None
     add(schedule, taken("a", cycle=2))
-    assert schedule.following(2) == 1
+    assert schedule.next_sequence(2) == 1
     add(schedule, taken("a", "a", cycle=2, first=1))
     end(schedule, first)
     assert names(schedule.next_batch(4)) == ["a0", "a1", "a2"]
@@ -257,7 +257,7 @@ def test_a_batch_that_is_a_spark_job_collects_more_while_nothing_else_waits() ->
         alone = make(stays=stays, a=1e-4, b=1e-4)
         add(alone, taken(*"a" * number))
         assert alone.may_poll(a, has_more=True) is not stays
-        assert (alone.following(1) is None) is stays
+        assert (alone.next_sequence(1) is None) is stays
         beside = make(stays=stays, a=1e-4, b=1e-4)
         add(beside, taken(*"a" * number, "b"))
         assert not beside.may_poll(a, has_more=True)
@@ -269,9 +269,9 @@ def test_a_batch_that_is_a_spark_job_collects_more_while_nothing_else_waits() ->
 def test_gaps_in_the_numbers_do_not_end_the_collecting() -> None:
     schedule = make()
     add(schedule, taken("a", first=3 * MOST_EVENTS))
-    assert schedule.following(1) == 3 * MOST_EVENTS + 1
+    assert schedule.next_sequence(1) == 3 * MOST_EVENTS + 1
     add(schedule, taken(*"a" * (MOST_EVENTS - 1), first=4 * MOST_EVENTS))
-    assert schedule.following(1) is None
+    assert schedule.next_sequence(1) is None
 
 
 def test_calling_off_leaves_what_runs() -> None:
