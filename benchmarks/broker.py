@@ -1,9 +1,9 @@
 """Events a second from a queue of a JMS broker through conversion and a process to the archive.
 
 Beside the bare transacted loop in Java with the same client library, and beside a route of Apache Camel
-with ``transacted=true``. All three use one ActiveMQ Artemis on loopback, with persistent messages. Also the
-start of ``connector run`` to the first event, the time from a send to the call, and memory. Needs a JDK
-(``javac``) and Maven Central.
+with ``transacted=true`` and two consumers. All three use one ActiveMQ Artemis on loopback, with persistent
+messages. Also the start of ``connector run`` to the first event, the time from a send to the call, and
+memory. Needs a JDK (``javac``) and Maven Central.
 The adapter keeps the order of the queue, or no order.
 ``python -m benchmarks.broker [--messages N] [--runs N] [--quantity N ...] [--order WORD ...] [--disk DIR]``
 """
@@ -36,6 +36,8 @@ ROUTE = [
     *CLIENT,
     *(f"org.apache.camel:camel-{name}:{_CAMEL}" for name in ("core", "jms", "jackson")),
 ]
+_CONSUMERS = 2
+"""Consumers of the route of Camel, each with a session."""
 _NOTING = """
 import time
 
@@ -95,7 +97,7 @@ def measure(
         bare.run(f"fill camel {count} {body}")
         found = {
             "bare Java": bare.run(f"loop bare bare.out {count} {batch}"),
-            "Camel": camel.run(f"loop camel camel.out {count}"),
+            "Camel": camel.run(f"loop camel camel.out {count} {_CONSUMERS}"),
         }
         bare.run(f"fill in {count} {body}")
         before = adapter.summary.total.published

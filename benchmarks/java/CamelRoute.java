@@ -1,5 +1,5 @@
 // A route of Apache Camel: jms component with transacted=true, JSON, a copy to another queue.
-// Arguments: URL. Commands on standard input: "loop FROM TO COUNT". Prints the seconds of each command.
+// Arguments: URL. Commands on standard input: "loop FROM TO COUNT CONSUMERS". Prints the seconds of each command.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -16,6 +16,7 @@ public class CamelRoute {
     public static void main(String[] arguments) throws Exception {
         DefaultCamelContext context = new DefaultCamelContext();
         CachingConnectionFactory factory = new CachingConnectionFactory(new JmsConnectionFactory(arguments[0]));
+        factory.setSessionCacheSize(10);
         // Transactions of the session itself, as Camel advises: a transaction manager makes a consumer for each message.
         JmsComponent jms = JmsComponent.jmsComponent(factory);
         jms.setTransacted(true);
@@ -33,7 +34,8 @@ public class CamelRoute {
             context.addRoutes(new RouteBuilder() {
                 @Override
                 public void configure() {
-                    from("jms:queue:" + words[1] + "?transacted=true").routeId(route)
+                    from("jms:queue:" + words[1] + "?transacted=true&concurrentConsumers=" + words[4])
+                        .routeId(route)
                         .unmarshal(json)
                         .process(exchange -> {
                             if (exchange.getMessage().getBody(Map.class).get("CustomerId") == null) {
