@@ -91,7 +91,8 @@ def test_each_reply_costs_its_own_request_only(world: World, own: dict[str, Any]
     world.application(echo)
     client = world.client(**own)
     names = [name for what in WORDS for name in (what, f"good beside {what}")]
-    results = done([client.request_async("Customer.Retrieve", named(name)) for name in names])
+    calls = [client.request_async("Customer.Retrieve", named(name), timeout=60_000) for name in names]
+    results = done(calls)
     for name, result in zip(names, results, strict=True):
         if name in WORDS:
             assert result.status.name == "FAIL"
