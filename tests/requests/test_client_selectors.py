@@ -20,6 +20,7 @@ from tests.requests.world import (
     greet,
     is_greeted,
 )
+from tests.waiting import wait_for
 
 LIVES = {"Meta": {"TimeToLive": "60000"}}
 """A broker drops a message that has expired."""
@@ -151,6 +152,9 @@ def test_of_several_messages_that_a_selector_is_true_for_the_first_is_the_reply(
         replying.reply(request, {"CustomerId": str(number)}, properties={"Who": "n"}, to=str(REPLIES))
     result = client.request("Customer.Find", {"CustomerId": "1", "Name": "n"})
     assert result.object["CustomerId"] == "0"
+    wait_for(
+        lambda: len(world.browse(REPLIES)) == 2
+    )  # a client of a broker has fetched them, and gives them back
     assert [body_of(message)["CustomerId"] for message in world.browse(REPLIES)] == ["1", "2"]
 
 
