@@ -154,7 +154,7 @@ def test_of_several_messages_that_a_selector_is_true_for_the_first_is_the_reply(
     assert result.object["CustomerId"] == "0"
     wait_for(
         lambda: len(world.browse(REPLIES)) == 2
-    )  # a client of a broker has fetched them, and gives them back
+    )  # one at a broker fetches them, and gives them back
     assert [body_of(message)["CustomerId"] for message in world.browse(REPLIES)] == ["1", "2"]
 
 
