@@ -152,9 +152,7 @@ def test_of_several_messages_that_a_selector_is_true_for_the_first_is_the_reply(
         replying.reply(request, {"CustomerId": str(number)}, properties={"Who": "n"}, to=str(REPLIES))
     result = client.request("Customer.Find", {"CustomerId": "1", "Name": "n"})
     assert result.object["CustomerId"] == "0"
-    wait_for(
-        lambda: len(world.browse(REPLIES)) == 2
-    )  # one at a broker fetches them, and gives them back
+    wait_for(lambda: len(world.browse(REPLIES)) == 2)  # one at a broker fetches them, and gives them back
     assert [body_of(message)["CustomerId"] for message in world.browse(REPLIES)] == ["1", "2"]
 
 
