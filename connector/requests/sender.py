@@ -142,7 +142,7 @@ class Sender:
         """Sends a batch, and notes the error of each request in that request.
 
         Raises:
-            BaseException: this thread was interrupted. The other threads of the batch are told.
+            BaseException: this thread was interrupted. The other requests of the batch get a ProviderError.
         """
         try:
             self._commit(batch)
