@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
+from connector.cli.destinations import roles
 from connector.config.loading import Configuration, load
 from connector.config.loading import check as find_problems
 from connector.messaging.provider import Capabilities
@@ -72,7 +73,7 @@ def check(
 def _connect(config: str, *, as_json: bool) -> None:
     configuration = load(config)
     provider = make_provider(configuration)
-    findings = [*_findings(provider, configuration.connector.application_name)]
+    findings = _findings(provider, configuration)
     databases = [
         Finding(one.name, not one.problem, one.problem or one.text)
         for one in check_databases(configuration, makes=False)
@@ -113,13 +114,16 @@ def _needs(configuration: Configuration, capabilities: Capabilities) -> set[str]
     return found
 
 
-def _findings(provider: AdapterProvider, application: str) -> Sequence[Finding]:
+def _findings(provider: AdapterProvider, configuration: Configuration) -> Sequence[Finding]:
     """Returns what a provider can and cannot do, after a connection.
 
     Raises:
         ProviderError, CapabilityError: the provider cannot be reached.
     """
-    found = list(provider.survey(application)) if isinstance(provider, Surveyor) else _local(provider)
+    if isinstance(provider, Surveyor):
+        found = list(provider.survey(configuration.connector.application_name, roles(configuration)))
+    else:
+        found = _local(provider)
     tried = {one.name for one in found}
     return found + [one for one in _of_provider(provider.capabilities) if one.name not in tried]
 

@@ -132,11 +132,12 @@ class Finding(NamedTuple):
 class Surveyor(Protocol):
     """A provider whose abilities depend on the server that it connects to."""
 
-    def survey(self, application: str) -> Sequence[Finding]:
+    def survey(self, application: str, destinations: Iterable[Destination]) -> Sequence[Finding]:
         """Connects, and tries what the server can do. Leaves nothing behind.
 
         Args:
             application: ApplicationName.
+            destinations: of the deployment.
 
         Raises:
             ProviderError, CapabilityError: the server cannot be reached.

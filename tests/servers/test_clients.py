@@ -309,6 +309,18 @@ def test_a_destination_that_jndi_lacks_is_an_error(at_broker: Any) -> None:
     assert "ConnectionFactoryName: 'cg' is not found in JNDI: " in answer.stderr
 
 
+def test_check_looks_up_all_destinations_in_jndi(at_broker: Any) -> None:
+    deployment = at_broker(CLIENTS["jndi_artemis"])
+    by_names(deployment)
+    answer = deployment.run("check", "--connect")
+    for name in ("orders", "archive", "error", "unsubscribed", "crm"):
+        assert f"yes destination queue://jms.{name}: found in JNDI" in answer.stdout
+    path = deployment.directory / "adapter.yaml"
+    path.write_text(path.read_text().replace("CTX_queue.jms/archive", "CTX_queue.jms/archives"))
+    answer = deployment.run("check", "--connect", status=1)
+    assert "no  destination queue://jms.archive: queue://jms.archive is not found in JNDI: " in answer.stdout
+
+
 def test_tls_needs_the_trust_store_and_the_certificate(
     tmp_path_factory: pytest.TempPathFactory, deploy: Deploy
 ) -> None:

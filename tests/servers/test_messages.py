@@ -437,7 +437,7 @@ def test_a_topic_cannot_be_browsed(connect: Connect) -> None:
 
 
 def test_the_survey_leaves_no_queue_behind(broker: Broker, make: Callable[..., JmsProvider]) -> None:
-    found = {one.name: one for one in make(commit_queue=None).survey("demo")}
+    found = {one.name: one for one in make(commit_queue=None).survey("demo", [])}
     assert found["transactions"].able
     assert found["shared subscriptions"].able
     assert isinstance(make().client(), JmsClient)

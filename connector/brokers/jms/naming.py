@@ -149,6 +149,11 @@ class Destinations:
         self._absent: OrderedDict[str, None] = OrderedDict()
         """Names that JNDI does not have, and need not."""
 
+    @property
+    def looks_up(self) -> bool:
+        """Tells whether names of destinations are names in JNDI."""
+        return self._naming is not None
+
     def tell(self, name: str, java: Any) -> None:
         """Remembers a destination of the broker that JNDI need not have: temporary, or named by a message."""
         if self._naming is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from connector.brokers.jars.locked import Jars
 from connector.brokers.jms.urls import shares_subscriptions
 from connector.errors import PipelineError, ProviderMisconfigured
 from connector.java import find_java
+from connector.messaging.destination import Destination
 from connector.messaging.provider_kind import Finding
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class JmsProvider(RemoteProvider):
         self._java.jars()
         return True
 
-    def survey(self, application: str) -> Sequence[Finding]:
+    def survey(self, application: str, destinations: Iterable[Destination]) -> Sequence[Finding]:
         from connector.brokers.jms.survey import survey
 
-        return survey(self.client(), self._commit_queue(application))
+        return survey(self.client(), self._commit_queue(application), destinations)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connector.brokers.jms.reasons import reason_of
@@ -24,19 +24,22 @@ class _Unable(Exception):
     """The broker accepts an operation and does something else."""
 
 
-def survey(client: JmsClient, commit_queue: Destination | None) -> Sequence[Finding]:
-    """Connects, and tries each ability.
+def survey(
+    client: JmsClient, commit_queue: Destination | None, destinations: Iterable[Destination]
+) -> Sequence[Finding]:
+    """Connects, tries each ability, and looks up the destinations that JNDI names.
 
     Args:
         client: of the broker.
         commit_queue: of the application. None = none.
+        destinations: of the deployment.
 
     Raises:
         ProviderError: the broker cannot be reached.
     """
     connection = client.connect("")
     try:
-        return _Survey(client, connection).run(commit_queue)
+        return _Survey(client, connection).run(commit_queue, destinations)
     finally:
         connection.close()
 
@@ -49,7 +52,7 @@ class _Survey:
         self._java = connection.java
         self._session = self._java.createSession(False, self._jms.Session.AUTO_ACKNOWLEDGE)
 
-    def run(self, commit_queue: Destination | None) -> list[Finding]:
+    def run(self, commit_queue: Destination | None, destinations: Iterable[Destination]) -> list[Finding]:
         data = self._java.getMetaData()
         client = f"{data.getJMSProviderName()} {data.getProviderVersion()}, JMS {data.getJMSVersion()}"
         found = [Finding("connection", True, client)]
@@ -64,7 +67,18 @@ class _Survey:
         ]
         if commit_queue is not None:
             trials.append((f"commit queue {commit_queue}", lambda: self._look_at(commit_queue)))
-        return found + [self._try(name, trial) for name, trial in trials]
+        found += [self._try(name, trial) for name, trial in trials]
+        if self._connection.destinations.looks_up:
+            found += [self._look_up(destination) for destination in destinations]
+        return found
+
+    def _look_up(self, destination: Destination) -> Finding:
+        name = f"destination {destination}"
+        try:
+            self._connection.find(destination)
+        except ConnectorError as error:
+            return Finding(name, False, str(error), needed=True)
+        return Finding(name, True, "found in JNDI", needed=True)
 
     def _try(self, name: str, trial: Callable[[], str]) -> Finding:
         try:
