@@ -75,10 +75,11 @@ class _Survey:
     def _look_up(self, destination: Destination) -> Finding:
         name = f"destination {destination}"
         try:
-            self._connection.find(destination)
+            found = self._connection.find(destination)
         except ConnectorError as error:
             return Finding(name, False, str(error), needed=True)
-        return Finding(name, True, "found in JNDI", needed=True)
+        text = "the broker gets this name, because JNDI has none" if found is None else "found in JNDI"
+        return Finding(name, True, text, needed=True)
 
     def _try(self, name: str, trial: Callable[[], str]) -> Finding:
         try:
