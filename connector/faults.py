@@ -41,6 +41,8 @@ PLACES: Final = (
     # a message of a topic on its way to the subscriptions. A message of another program is claimed first
     "fanout.claim",
     "fanout.link",
+    # a delayed file that is due is where messages wait
+    "delayed.move",
     # what only a database has: a transaction before its commit, and a message that is prepared
     "claim.uncommitted",
     "prepare.uncommitted",

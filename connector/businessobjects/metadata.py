@@ -15,7 +15,13 @@ from connector.businessobjects.definition import Definition, Definitions
 from connector.businessobjects.dynamic import HEADERS, PROPERTIES, property_tags, sendable_text
 from connector.businessobjects.types import SECRET, SIMPLE_TYPES, SimpleValue, describe, text_of
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import HIGHEST_PRIORITY, NON_PERSISTENT, PERSISTENT, expiration_after
+from connector.messaging.message import (
+    HIGHEST_PRIORITY,
+    NON_PERSISTENT,
+    PERSISTENT,
+    delivery_time_after,
+    expiration_after,
+)
 from connector.messaging.numbers import read_whole
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
 from connector.text.names import did_you_mean
@@ -100,6 +106,19 @@ def read_time_to_live(value: SimpleValue) -> int:
     return number
 
 
+def read_delivery_delay(value: SimpleValue) -> int:
+    """Returns DeliveryDelay in milliseconds. 0 = no delay.
+
+    Raises:
+        ValueError: the value is not a whole number from 0, or a message that is sent now cannot wait so long.
+    """
+    number = _integer(value)
+    if number is None or number < 0:
+        raise ValueError(f"found {describe(value)}, expected milliseconds: a whole number from 0")
+    delivery_time_after(number)
+    return number
+
+
 def read_boolean(value: SimpleValue) -> bool:
     """Returns TimeoutFatal.
 
@@ -139,6 +158,7 @@ READERS: Final[dict[str, Callable[[SimpleValue], Any]]] = {
     "DeliveryMode": read_delivery_mode,
     "ResponseTimeout": read_timeout,
     "TimeToLive": read_time_to_live,
+    "DeliveryDelay": read_delivery_delay,
     "TimeoutFatal": read_boolean,
 }
 """The reader of every property that both a rule and a dynamic meta-object may have."""
@@ -152,6 +172,7 @@ _FITTING: Final = {
     "DeliveryMode": _NUMBERS,
     "ResponseTimeout": _NUMBERS,
     "TimeToLive": _NUMBERS,
+    "DeliveryDelay": _NUMBERS,
     "TimeoutFatal": _TEXTS | {"Boolean"},
 }
 

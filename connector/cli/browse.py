@@ -33,19 +33,28 @@ def browse(
     config: ConfigOption = DEFAULT_CONFIG,
     selector: SelectorOption = None,
     limit: Annotated[int | None, whole_number(0, MAX_INT, "N", "Largest number of messages.")] = None,
+    delayed: Annotated[
+        bool, typer.Option("--delayed", help="The messages that wait for their time, and until when.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Shows the messages of a queue that wait or are in progress, in the order of taking.
 
-    Takes nothing. ~PROCESSING, ~EXPIRED and ~RECOVER-ERROR after the name of a queue show messages that are
-    in progress, have expired, or were delivered too often. With --json each message is an object on a
-    separate line. Exit status 1 when a message cannot be read. The others are shown.
+    Takes nothing. With --delayed it shows those that are delivered later instead. ~PROCESSING, ~EXPIRED and
+    ~RECOVER-ERROR after the name of a queue show messages that are in progress, have expired, or were
+    delivered too often. With --json each message is an object on a separate line. Exit status 1 when a
+    message cannot be read. The others are shown.
     """
     target = read_destination(destination)
     wanted = read_selector(selector)
     if not target.is_queue:
         raise BadArgument(f"{target}: a topic keeps no messages, its subscriptions do; see connector queues")
-    connection = make_provider(load(config)).existing()
+    if delayed and target.view:
+        raise BadArgument(f"{target}: --delayed is for the whole queue {target.base}")
+    provider = make_provider(load(config))
+    if delayed and not provider.capabilities.delays:
+        raise BadArgument("--delayed: a broker does not show the messages that it delays")
+    connection = provider.existing()
     unreadable = 0
 
     def tell(message: Message, reason: str) -> None:
@@ -54,11 +63,11 @@ def browse(
         name = printable(message.message_id or "a message")
         note(f"connector: {name} in {target} cannot be read: {printable(reason)}")
 
-    found = connection.browse(target, tell)
+    found = connection.browse(target, tell, delayed=delayed)
     count = 0
     for message in itertools.islice(found if wanted is None else filter(wanted.matches, found), limit):
         count += 1
         show(message, as_json=json)
     if not json:
-        note(f"{count} message{'s' * (count != 1)} in {target}")
+        note(f"{count} {'delayed ' * delayed}message{'s' * (count != 1)} in {target}")
     raise typer.Exit(1 if unreadable else 0)

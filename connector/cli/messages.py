@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 from typing import Any
 
 from connector.cli.common import answer, answer_json, printable
@@ -43,6 +44,15 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _time(milliseconds: int) -> str:
+    """Returns a time for people, and nothing for a time that no calendar has."""
+    try:
+        found = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return "after all calendars"
+    return found.isoformat(timespec="seconds")
+
+
 def as_text(message: Message) -> str:
     """Returns a message for people: headers that are set, properties, body."""
     kind = MESSAGE_CLASSES[message.message_class]
@@ -50,6 +60,8 @@ def as_text(message: Message) -> str:
     for name, value in message.headers().items():
         if name not in ("JMSMessageID", "JMSDestination") and value:
             lines.append(f"  {name}: {printable(str(value))}")
+    if message.delivery_time:
+        lines[-1] += f"  ({_time(message.delivery_time)})"
     if message.delivery_count > 1:
         lines.append(f"  JMSXDeliveryCount: {message.delivery_count}")
     for name, value in message.properties.items():

@@ -25,7 +25,7 @@ from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, 
 from connector.service.assembly import make_event_settings, make_provider
 
 _NOT_POLLED: Final = "not polled"
-_NUMBERS: Final = ("waiting", "in_progress", "processed", "expired", "error")
+_NUMBERS: Final = ("waiting", "delayed", "in_progress", "processed", "expired", "error")
 
 
 def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
@@ -108,7 +108,7 @@ def _table(
         role = has.get(info.destination, _NOT_POLLED if info.destination.is_queue else "")
         rows.append((printable(str(info.destination)), cells, role))
         for one in info.subscriptions:
-            numbers = (one.waiting, one.in_progress, one.expired, one.error)
+            numbers = (one.waiting, one.delayed, one.in_progress, one.expired, one.error)
             cells = [f"{number:,}" if ours else "-" for number in numbers]
             cells.insert(_NUMBERS.index("processed"), "")
             rows.append((f"  {title(one, is_counted=bool(ours))}", cells, ""))

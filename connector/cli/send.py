@@ -29,6 +29,7 @@ from connector.messaging.message import (
     PROPERTY_TYPES,
     STANDARD_TYPES,
     Message,
+    delivery_time_after,
     expiration_after,
     parse_property,
 )
@@ -60,6 +61,9 @@ def send(
     ] = None,
     expires_in: Annotated[
         int | None, whole_number(0, MAX_LONG, "MS", "Milliseconds until expiration. 0: never.")
+    ] = None,
+    delay: Annotated[
+        int | None, whole_number(0, MAX_LONG, "MS", "Milliseconds until delivery. 0: at once.")
     ] = None,
     count: Annotated[int, whole_number(1, MAX_INT, "N", "Number of equal messages.")] = 1,
     bytes: Annotated[bool, typer.Option("--bytes", help="A bytes message. Otherwise text in UTF-8.")] = False,
@@ -97,11 +101,19 @@ def send(
     except ValueError as error:
         raise BadArgument(f"--expires-in {expires_in}: {error}") from None
     try:
+        template.delivery_time = delivery_time_after(delay or 0)
+    except ValueError as error:
+        raise BadArgument(f"--delay {delay}: {error}") from None
+    if expires_in and delay and expires_in <= delay:
+        raise BadArgument(f"--delay {delay}: the message would expire before its delivery; give it more time")
+    try:
         template.check()
     except ValueError as error:
         raise BadArgument(str(error)) from None
     configuration = load(config)
     provider = make_provider(configuration)
+    if delay and not provider.capabilities.delays:
+        raise BadArgument("--delay: the provider cannot delay a message; only local providers can")
     connection = provider.connect()
     try:
         warn_of_new_queue(target, configuration, provider)
@@ -116,16 +128,29 @@ def send(
                     answer(one)
     finally:
         connection.close()
+    if delay and _stays_delayed(target, configuration, provider):
+        note(
+            f"no adapter runs, and the configuration does not poll {target}: the messages stay delayed until "
+            "an adapter runs, or a client of the connector takes from there"
+        )
     if sys.stdout.isatty() and not json and _waits(target, configuration, provider):
         note(f"no adapter runs; next: {printable(command_line('run --drain', config))}")
 
 
 def _waits(destination: Destination, configuration: Configuration, provider: AdapterProvider) -> bool:
     """Returns whether a message to a destination waits until somebody starts the adapter."""
-    if roles(configuration).get(destination) != INPUT:
-        return False
+    return roles(configuration).get(destination) == INPUT and not _runs(configuration, provider)
+
+
+def _stays_delayed(destination: Destination, configuration: Configuration, provider: AdapterProvider) -> bool:
+    """Returns whether nobody moves a delayed message of a destination for a foreign program that reads it."""
+    return roles(configuration).get(destination) != INPUT and not _runs(configuration, provider)
+
+
+def _runs(configuration: Configuration, provider: AdapterProvider) -> bool:
+    """Returns whether an instance of the adapter runs."""
     state = provider.existing_state(configuration.connector.application_name)
-    return not any(one.runs for one in state.instances())
+    return any(one.runs for one in state.instances())
 
 
 def _read(path: Path | None) -> bytes:

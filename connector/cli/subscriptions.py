@@ -21,7 +21,7 @@ def as_document(subscription: TopicSubscription) -> dict[str, Any]:
     }
 
 
-_COUNTED: Final = ("consumers", "waiting", "in_progress", "expired", "error")
+_COUNTED: Final = ("consumers", "waiting", "delayed", "in_progress", "expired", "error")
 
 
 def info_document(info: SubscriptionInfo, *, is_counted: bool = True) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from connector.businessobjects.metadata import (
     MAX_TIMEOUT,
+    read_delivery_delay,
     read_delivery_mode,
     read_time_to_live,
     read_timeout,
@@ -113,6 +114,12 @@ RESPONSE_TIMEOUT: Final = _read_as(
     f"a whole number of milliseconds, at most {MAX_TIMEOUT}; -1: it does not wait",
     "milliseconds",
     {"anyOf": [{"type": "integer", "maximum": MAX_TIMEOUT}, {"type": "string", "pattern": r"^[+-]?[0-9]+$"}]},
+)
+DELIVERY_DELAY: Final = _read_as(
+    read_delivery_delay,
+    "a whole number of milliseconds from 0; 0: no delay",
+    "milliseconds",
+    {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^[+]?[0-9]+$"}]},
 )
 TIME_TO_LIVE: Final = _read_as(
     read_time_to_live,
@@ -221,6 +228,11 @@ class DefaultEntry(Section):
         description="Time from sending to JMSExpiration, of requests and of messages that `destination` "
         "subscriptions send. 0: they never expire. Default: a synchronous request expires after its "
         "`ResponseTimeout`.",
+    )
+    delivery_delay: Annotated[int, DELIVERY_DELAY] | None = Field(
+        default=None,
+        alias="DeliveryDelay",
+        description="Time from sending to the first delivery, of the same messages. 0: none.",
     )
     timeout_fatal: Boolean | None = Field(
         default=None,

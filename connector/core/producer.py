@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Protocol
 
-from connector.errors import DestinationError, SessionStateError
+from connector.errors import CapabilityError, DestinationError, SessionStateError
 from connector.messaging.bodies import Value, encode_body
 from connector.messaging.client import Body, Producer
 from connector.messaging.destination import Destination, parse_destination
@@ -17,6 +17,7 @@ from connector.messaging.message import (
     PropertyValue,
     check_priority,
     check_text,
+    delivery_time_after,
     expiration_after,
 )
 from connector.messaging.provider import Capabilities
@@ -45,12 +46,14 @@ class SessionProducer(Producer):
         delivery_mode: int | None = None,
         priority: int | None = None,
         time_to_live: int | None = None,
+        delivery_delay: int | None = None,
     ) -> None:
         self._session = session
         self._destination = None if destination is None else as_destination(destination)
         self._delivery_mode = _check_mode(delivery_mode)
         self._priority = _check_priority(priority)
         self._time_to_live = _check_time(time_to_live)
+        self._delivery_delay = self._check_delay(delivery_delay)
         self._closed = False
 
     def send(
@@ -65,12 +68,14 @@ class SessionProducer(Producer):
         delivery_mode: int | None = None,
         priority: int | None = None,
         time_to_live: int | None = None,
+        delivery_delay: int | None = None,
     ) -> str:
         message = self._message(
             body,
             self._delivery_mode if delivery_mode is None else _check_mode(delivery_mode),
             self._priority if priority is None else _check_priority(priority),
             self._time_to_live if time_to_live is None else _check_time(time_to_live),
+            self._delivery_delay if delivery_delay is None else self._check_delay(delivery_delay),
         )
         if type is not None:
             message.type = type or None
@@ -86,7 +91,8 @@ class SessionProducer(Producer):
     def send_many(self, bodies: Iterable[Body], *, destination: Destination | str | None = None) -> list[str]:
         where = self._where(destination)
         messages = [
-            self._message(body, self._delivery_mode, self._priority, self._time_to_live) for body in bodies
+            self._message(body, self._delivery_mode, self._priority, self._time_to_live, self._delivery_delay)
+            for body in bodies
         ]
         return self._session.dispatch(where, messages) if messages else []
 
@@ -117,15 +123,28 @@ class SessionProducer(Producer):
             )
         return as_destination(destination)
 
-    def _message(self, body: Body, mode: int | None, priority: int | None, ttl: int | None) -> Message:
+    def _message(
+        self, body: Body, mode: int | None, priority: int | None, ttl: int | None, delay: int | None
+    ) -> Message:
         message = _copy(body) if isinstance(body, Message) else self._make(body)
+        if message.delivery_time and not self._session.capabilities.delays:
+            raise _no_delays()
         if mode is not None:
             message.delivery_mode = mode
         if priority is not None:
             message.priority = priority
         if ttl is not None:
             message.expiration = expiration_after(ttl)
+        if delay is not None:
+            message.delivery_time = delivery_time_after(delay)
         return message
+
+    def _check_delay(self, milliseconds: int | None) -> int | None:
+        if milliseconds is not None:
+            delivery_time_after(milliseconds)
+            if milliseconds and not self._session.capabilities.delays:
+                raise _no_delays()
+        return milliseconds
 
     def _make(self, value: Value) -> Message:
         message_class, body = encode_body(value)
@@ -162,9 +181,14 @@ def _copy(message: Message) -> Message:
         delivery_mode=message.delivery_mode,
         priority=message.priority,
         expiration=message.expiration,
+        delivery_time=0 if message.message_id else message.delivery_time,
         properties={name: message.properties[name] for name in names},
         property_types={name: message.property_types[name] for name in names},
     )
+
+
+def _no_delays() -> CapabilityError:
+    return CapabilityError("the provider cannot delay a message: send it without a delivery delay")
 
 
 def as_destination(destination: Destination | str) -> Destination:

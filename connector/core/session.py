@@ -100,10 +100,16 @@ class CoreSession(Session):
         delivery_mode: int | None = None,
         priority: int | None = None,
         time_to_live: int | None = None,
+        delivery_delay: int | None = None,
     ) -> SessionProducer:
         self._check_open()
         return SessionProducer(
-            self, destination, delivery_mode=delivery_mode, priority=priority, time_to_live=time_to_live
+            self,
+            destination,
+            delivery_mode=delivery_mode,
+            priority=priority,
+            time_to_live=time_to_live,
+            delivery_delay=delivery_delay,
         )
 
     def send(self, destination: Destination | str, body: Body) -> str:

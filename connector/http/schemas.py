@@ -141,6 +141,7 @@ def _bound(schema: SchemaObject, definition: Definition, most_timeout: int) -> N
         "DeliveryMode": (NON_PERSISTENT, PERSISTENT),
         TIMEOUT: (-(2**31), most_timeout),
         "TimeToLive": (0, MAX_LONG),
+        "DeliveryDelay": (0, MAX_LONG),
     }
     for name, (least, most) in bounds.items():
         attribute = definition.attributes.get(name)

@@ -74,6 +74,7 @@ class ReceivedMessage(Message):
             message.expiration,
             message.delivery_count,
             message.destination,
+            message.delivery_time,
             message.properties,
             message.property_types,
         )
@@ -154,6 +155,7 @@ class SendOptions(TypedDict, total=False):
     delivery_mode: int | None
     priority: int | None
     time_to_live: int | None
+    delivery_delay: int | None
 
 
 class Producer(Protocol):
@@ -170,7 +172,7 @@ class Producer(Protocol):
             type, correlation_id, reply_to, properties: headers. Properties are added to a message's own. The
                 name of a property is an identifier of the selectors, and no name of the provider's own (JMS
                 2.0, 3.5.1). A message that was received may be sent with any names of properties.
-            delivery_mode, priority, time_to_live: as of the producer, for this message.
+            delivery_mode, priority, time_to_live, delivery_delay: as of the producer, for this message.
 
         Raises:
             CapabilityError: the provider cannot do this, such as persistent messages in memory.
@@ -236,6 +238,7 @@ class Session(Protocol):
         delivery_mode: int | None = None,
         priority: int | None = None,
         time_to_live: int | None = None,
+        delivery_delay: int | None = None,
     ) -> Producer:
         """Returns a producer for ``destination``, or for the destinations that the messages name.
 
@@ -244,6 +247,10 @@ class Session(Protocol):
                 not.
             priority: 0 to 9. None = 4.
             time_to_live: milliseconds until a message expires. None or 0 = never.
+            delivery_delay: milliseconds until a client can get a message. None or 0 = none.
+
+        Raises:
+            CapabilityError: the provider cannot delay messages.
         """
 
     def send(self, destination: Destination | str, body: Body) -> str:

@@ -155,6 +155,25 @@ def expiration_after(milliseconds: int) -> int:
     return now + milliseconds
 
 
+def delivery_time_after(milliseconds: int) -> int:
+    """Returns the JMSDeliveryTime of a message that is sent now (JMS 2.0, 7.9). 0 = no delay.
+
+    Args:
+        milliseconds: the delivery delay.
+
+    Raises:
+        ValueError: the value is no whole number, is negative, or is so large that JMSDeliveryTime does not
+            fit a long.
+    """
+    if not isinstance(milliseconds, int) or isinstance(milliseconds, bool) or milliseconds < 0:
+        raise ValueError(f"the delivery delay is {milliseconds} ms, expected 0 (none) or more")
+    now = time.time_ns() // 1_000_000
+    if milliseconds > MAX_LONG - now:
+        most = f"{MAX_LONG - now}, because JMSDeliveryTime is a long"
+        raise ValueError(f"the delivery delay is {milliseconds} ms, expected at most {most}")
+    return now + milliseconds if milliseconds else 0
+
+
 def natural_type(value: PropertyValue) -> str:
     """Returns the JMS type of a plain Python value: bool, int or long by range, double, string."""
     if isinstance(value, bool):
@@ -179,6 +198,8 @@ class Message:
         expiration: JMSExpiration, milliseconds since 1970. 0 = never.
         delivery_count: JMSXDeliveryCount, 1 at the first delivery.
         destination: JMSDestination as text, the destination that the message was taken from.
+        delivery_time: JMSDeliveryTime, milliseconds since 1970. No client gets the message earlier. 0 = at
+            once.
         properties: name to value.
         property_types: name to a type of :data:`PROPERTY_TYPES`, with the same names as ``properties``.
     """
@@ -195,6 +216,7 @@ class Message:
     expiration: int = 0
     delivery_count: int = 1
     destination: str | None = None
+    delivery_time: int = 0
     properties: dict[str, PropertyValue] = field(default_factory=dict)
     property_types: dict[str, str] = field(default_factory=dict)
 
@@ -227,6 +249,7 @@ class Message:
             self.expiration,
             self.delivery_count,
             self.destination,
+            self.delivery_time,
             dict(self.properties),
             dict(self.property_types),
         )
@@ -272,6 +295,10 @@ class Message:
             raise ValueError(f"{self.delivery_mode!r} is no delivery mode, expected 1 or 2")
         if not isinstance(self.expiration, int) or not 0 <= self.expiration <= MAX_LONG:
             raise ValueError(f"the expiration {self.expiration} is no time in milliseconds that fits a long")
+        if not isinstance(self.delivery_time, int) or not 0 <= self.delivery_time <= MAX_LONG:
+            raise ValueError(
+                f"the delivery time {self.delivery_time} is no time in milliseconds that fits a long"
+            )
         for header, text in (("JMSType", self.type), ("JMSCorrelationID", self.correlation_id)):
             if text:
                 _check_text(header, text)
@@ -299,6 +326,7 @@ class Message:
             "JMSPriority": self.priority,
             "JMSExpiration": self.expiration,
             "JMSRedelivered": self.redelivered,
+            **({"JMSDeliveryTime": self.delivery_time} if self.delivery_time else {}),
         }
 
 

@@ -67,6 +67,8 @@ class Capabilities:
         shares_subscriptions: several connections can use one subscription.
         chooses_ids: the ids of one client have a pattern (:attr:`Connection.sent_ids`). Otherwise the client
             library of a broker chooses them when it sends.
+        delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`, and a
+            message that is given back until :attr:`~connector.messaging.settlement.Settlement.due`.
     """
 
     topics: bool = False
@@ -81,6 +83,7 @@ class Capabilities:
     shares_client_ids: bool = True
     shares_subscriptions: bool = True
     chooses_ids: bool = True
+    delays: bool = False
 
 
 class Connection(Protocol):
@@ -234,7 +237,11 @@ class Connection(Protocol):
         """
 
     def browse(
-        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+        self,
+        destination: Destination,
+        unreadable: Callable[[Message, str], object] | None = None,
+        *,
+        delayed: bool = False,
     ) -> Iterator[Message]:
         """Yields waiting and claimed messages, in the order in which they would be taken.
 
@@ -246,6 +253,9 @@ class Connection(Protocol):
         Args:
             unreadable: called with each message that cannot be read, and with the reason. A message that has
                 lost headers is also returned. A message whose body cannot be read is not returned.
+            delayed: yield the delayed messages instead, whose
+                :attr:`~connector.messaging.message.Message.delivery_time` has not come. None without the
+                capability ``delays``.
 
         Raises:
             UnknownDestination: there is no such destination. Raised by the call, not by the first message.

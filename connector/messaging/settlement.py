@@ -38,6 +38,7 @@ HISTORY: Final = (
     "connector_time",
     "connector_attempts",
     "connector_delivered",
+    "connector_retries",
 )
 """The properties by which an adapter notes the outcome of a message in a copy.
 
@@ -64,6 +65,8 @@ class Settlement:
         stay: with ``give_back``, leave a claim in an in-progress destination to wait there, without an owner,
             until a client adopts the message. Without effect elsewhere.
         delivery_count: with ``give_back``, the deliveries begun so far. Less than 0 means 0.
+        due: with ``give_back`` and without ``stay``, no client gets the message before this time, in
+            milliseconds since 1970. 0 = at once. Only with the capability ``delays``.
         sends: prepared messages that are sent in the same commit.
         discards: prepared messages that must not be sent.
         published: the duplicate key to remember, if the event counts as published. Only an adapter has a
@@ -77,6 +80,7 @@ class Settlement:
     give_back: bool = False
     stay: bool = False
     delivery_count: int = 0
+    due: int = 0
     sends: Sequence[Prepared] = ()
     discards: Sequence[Prepared] = ()
     published: str | None = None

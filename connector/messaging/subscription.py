@@ -55,11 +55,13 @@ class SubscriptionInfo:
     in_progress: int
     expired: int = 0
     error: int = 0
+    delayed: int = 0
 
     def kept(self) -> str:
         """Returns the messages that a removal loses, in words: ``2 waiting, 1 in error``. Empty = none."""
         numbers = (
             (self.waiting, "waiting"),
+            (self.delayed, "delayed"),
             (self.in_progress, "in progress"),
             (self.expired, "expired"),
             (self.error, "in error"),
@@ -78,3 +80,4 @@ class DestinationInfo:
     expired: int = 0
     error: int = 0
     subscriptions: Sequence[SubscriptionInfo] = ()
+    delayed: int = 0

@@ -330,7 +330,8 @@ class RequestClient(Requests):
         time_to_live = properties.time_to_live
         if time_to_live is None:
             time_to_live = max(0, properties.response_timeout or 0)
-        call.outgoing = Outgoing(properties.output_destination, message, before_commit, time_to_live)
+        delay = properties.delivery_delay
+        call.outgoing = Outgoing(properties.output_destination, message, before_commit, time_to_live, delay)
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:
             fields = {"message_id": message.message_id, "destination": str(properties.output_destination)}

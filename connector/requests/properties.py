@@ -15,6 +15,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.metadata import (
     is_blank,
     read_boolean,
+    read_delivery_delay,
     read_delivery_mode,
     read_destination,
     read_priority,
@@ -49,6 +50,7 @@ class RequestProperties:
         response_timeout: milliseconds to wait for the reply at least. None or below 0 = asynchronous.
         time_to_live: milliseconds from sending to the expiration. 0 = the message never expires. None = a
             synchronous request expires after its response_timeout.
+        delivery_delay: milliseconds from sending to the first delivery. 0 = none.
         timeout_fatal: whether a missing reply is APPRESPONSETIMEOUT. Otherwise a missing reply is FAIL.
         handler: MIME type (or class) and data-handler meta-object, the arguments of ``Handlers.get``.
         user_properties: name, JMS type and value of each property.
@@ -62,6 +64,7 @@ class RequestProperties:
     delivery_mode: int | None = None
     response_timeout: int | None = None
     time_to_live: int | None = None
+    delivery_delay: int = 0
     timeout_fatal: bool = True
     handler: tuple[str, str] = ("", "")
     user_properties: tuple[tuple[str, str, PropertyValue], ...] = ()
@@ -107,6 +110,7 @@ def resolve(
         delivery_mode=_first(levels, "DeliveryMode", read_delivery_mode),
         response_timeout=timeout,
         time_to_live=_first(levels, "TimeToLive", read_time_to_live),
+        delivery_delay=_first(levels, "DeliveryDelay", read_delivery_delay) or 0,
         timeout_fatal=True if fatal is None else fatal,
         handler=_handler(bo, levels, settings),
         user_properties=_user_properties(bo),

@@ -17,7 +17,7 @@ from typing import Final
 from connector.core.session import CoreSession
 from connector.errors import ConnectorError, ProviderError, SettlementError, TransactionRolledBack
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message, expiration_after
+from connector.messaging.message import Message, delivery_time_after, expiration_after
 
 _MAX_BATCH: Final = 256
 """Most requests in one commit."""
@@ -33,12 +33,14 @@ class Outgoing:
         before_commit: called before anybody can see the message, with its id and the ``sent_ids`` of the
             connection. Called again if the request gets another id.
         time_to_live: milliseconds from sending to the expiration. 0 = no expiration.
+        delivery_delay: milliseconds from sending to the first delivery.
     """
 
     destination: Destination
     message: Message
     before_commit: Callable[[str, str], object] = lambda message_id, sent_ids: None
     time_to_live: int = 0
+    delivery_delay: int = 0
     attempted: bool = False
     """Whether the commit was begun, so that the request may have been sent in spite of an error."""
     done: bool = False
@@ -208,6 +210,7 @@ class Sender:
         outgoing.error = None
         try:
             message.expiration = expiration_after(outgoing.time_to_live)
+            message.delivery_time = delivery_time_after(outgoing.delivery_delay)
             (message_id,) = session.dispatch(outgoing.destination, [message])
         except (ConnectorError, ValueError) as error:
             outgoing.error = error

@@ -30,6 +30,7 @@ from connector.testing.provider_suite.bad_messages import BadMessageTests
 from connector.testing.provider_suite.broker_transactions import BrokerTransactionTests
 from connector.testing.provider_suite.browsing import BrowsingTests
 from connector.testing.provider_suite.claiming import ClaimingTests
+from connector.testing.provider_suite.delaying import DelayingTests
 from connector.testing.provider_suite.duplicates import DuplicateTests
 from connector.testing.provider_suite.fencing import FencingTests
 from connector.testing.provider_suite.groups import GroupTests
@@ -65,6 +66,7 @@ class ProviderSuite(
     BrowsingTests,
     BadMessageTests,
     ReturningTests,
+    DelayingTests,
     SettlingTests,
     GroupTests,
     MessageGroupsIgnoredTests,

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -363,6 +364,55 @@ def test_what_a_dead_consumer_has_taken_keeps_no_subscription_from_ending(
     assert ended.status == 0, ended.errors
 
 
+# --- delayed ---------------------------------------------------------------------------------------
+
+
+def test_a_delayed_message_is_shown_and_comes_when_it_is_due(call: Call, send: Send) -> None:
+    sent = send("orders", "body", "--delay", "1500")
+    before = time.time_ns() // 1_000_000
+    seen = call("browse", "orders", "--delayed", "--json")
+    assert seen.status == 0, seen.errors
+    document = json.loads(seen.output)
+    assert (document["JMSMessageID"], document["body"]) == (sent, "body")
+    assert document["JMSDeliveryTime"] <= before + 1500
+    assert call("browse", "orders", "--json").output == ""
+    assert numbers(call, "queue://orders")["delayed"] == 1
+    text = call("browse", "orders", "--delayed")
+    assert f"JMSDeliveryTime: {document['JMSDeliveryTime']}  (20" in text.output
+    assert "1 delayed message in queue://orders" in text.errors
+    got = call("receive", "orders", "--wait", "30000", "--json")
+    assert json.loads(got.output)["JMSMessageID"] == sent
+    assert time.time_ns() // 1_000_000 >= document["JMSDeliveryTime"]
+    assert numbers(call, "queue://orders")["delayed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("send", "orders", "--delay", "-1"), "--delay"),
+        (("send", "orders", "--delay", str(2**63 - 1)), "JMSDeliveryTime"),
+        (("send", "orders", "--delay", "1000", "--expires-in", "1000"), "expire before its delivery"),
+        (("browse", "orders~EXPIRED", "--delayed"), "whole queue"),
+    ],
+)
+def test_a_delay_that_cannot_be_is_refused(
+    call: Call, deployment: Path, arguments: Sequence[str], problem: str
+) -> None:
+    (deployment / "body").write_text("body")
+    body = ("--body", "body") if arguments[0] == "send" else ()
+    refused = call(*arguments, *body)
+    assert refused.status == 2
+    assert problem in refused.errors
+
+
+def test_a_sender_is_told_that_nobody_moves_its_delayed_message(call: Call, deployment: Path) -> None:
+    (deployment / "body").write_text("body")
+    told = call("send", "elsewhere", "--delay", "60000", "--body", "body")
+    assert "no adapter runs, and the configuration does not poll queue://elsewhere" in told.errors
+    told = call("send", "orders", "--delay", "60000", "--body", "body")
+    assert "no adapter runs" not in told.errors
+
+
 # --- queues ----------------------------------------------------------------------------------------
 
 
@@ -376,6 +426,7 @@ def test_destinations_are_listed_with_their_numbers(call: Call, send: Send) -> N
         "kind": "queue",
         "role": "input",
         "waiting": 2,
+        "delayed": 0,
         "in_progress": 0,
         "processed": 1,
         "expired": 0,
@@ -395,6 +446,7 @@ def test_destinations_are_listed_with_their_numbers(call: Call, send: Send) -> N
             "no_local": False,
             "consumers": 0,
             "waiting": 0,
+            "delayed": 0,
             "in_progress": 0,
             "expired": 0,
             "error": 0,
@@ -403,10 +455,10 @@ def test_destinations_are_listed_with_their_numbers(call: Call, send: Send) -> N
     lines = call("queues").output.splitlines()
     assert lines[0].split() == [
         "destination",
-        *("waiting", "in", "progress", "processed", "expired", "error"),
+        *("waiting", "delayed", "in", "progress", "processed", "expired", "error"),
         "role",
     ]
-    assert lines[2].split() == ["queue://orders", "2", "0", "1", "0", "0", "input"]
+    assert lines[2].split() == ["queue://orders", "2", "0", "0", "1", "0", "0", "input"]
     assert lines[4].startswith("  all of shop (durable, n = 1, 0 consumers)")
 
 

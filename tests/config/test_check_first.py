@@ -93,6 +93,7 @@ KNOWN = {
     "sinks/lazy_requests.py LazyRequests._open": LATER,
     "brokers/engine/commits.py _announcements": CONNECTS,
     "brokers/engine/connection.py RemoteConnection.sent_ids": LATER,
+    "brokers/engine/access.py _refuse_delay": LATER,
     "brokers/engine/session_connection.py SessionConnection.poller": LATER,
     "events/job.py EventJobs._answers": LATER,
     "events/job.py EventJobs._result": LATER,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from connector.brokers.engine.broker import BrokerSession, EndedDestination
 from connector.brokers.engine.claims import LentReference, identity_of
-from connector.errors import DestinationError, MalformedData
+from connector.errors import CapabilityError, DestinationError, MalformedData
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -57,15 +57,30 @@ class RemoteAccess(MessageAccess):
 
 
 def sendable(message: Message) -> Message:
-    """Returns a new message as a sender makes it, without a count of deliveries (JMS 2.0, 3.5.9)."""
+    """Returns a new message as a sender makes it, without a count of deliveries (JMS 2.0, 3.5.9).
+
+    Raises:
+        CapabilityError: the message is to be delayed.
+    """
+    _refuse_delay(message)
     made = message.copy(message.body)
     made.remove_property(DELIVERY_COUNT)
     made.delivery_count, made.destination = 1, None
     return made
 
 
+def _refuse_delay(message: Message) -> None:
+    if message.delivery_time:
+        raise CapabilityError("a broker cannot delay a message here: send it without DeliveryDelay")
+
+
 def pack(message: Message) -> list[Any]:
-    """Returns a message as values that JSON can carry."""
+    """Returns a message as values that JSON can carry.
+
+    Raises:
+        CapabilityError: the message is to be delayed.
+    """
+    _refuse_delay(message)
     headers = {name: getattr(message, name) for name in (*_TEXTS, *_NUMBERS)}
     properties = [
         [name, message.property_types[name], value]

@@ -56,11 +56,17 @@ class BrokerClientConnection(Connection):
         return ids
 
     def browse(
-        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+        self,
+        destination: Destination,
+        unreadable: Callable[[Message, str], object] | None = None,
+        *,
+        delayed: bool = False,
     ) -> Iterator[Message]:
         self.check()
         if not destination.is_queue or destination.view:
             raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
+        if delayed:
+            return iter(())
         return map(_with_original_headers, self.broker.browse(destination, "", unreadable))
 
     def names(self) -> list[Destination]:

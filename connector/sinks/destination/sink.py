@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.metadata import (
     is_blank,
+    read_delivery_delay,
     read_delivery_mode,
     read_priority,
     read_time_to_live,
@@ -22,6 +23,7 @@ from connector.messaging.message import (
     PERSISTENT,
     STANDARD_TYPES,
     Message,
+    delivery_time_after,
     expiration_after,
     parse_property,
 )
@@ -39,12 +41,14 @@ class SentHeaders(NamedTuple):
         priority: JMSPriority.
         delivery_mode: JMSDeliveryMode.
         time_to_live: milliseconds from the conversion to JMSExpiration. 0 = never.
+        delivery_delay: milliseconds from the conversion to JMSDeliveryTime. 0 = no delay.
     """
 
     format: str | None = None
     priority: int | None = None
     delivery_mode: int | None = None
     time_to_live: int = 0
+    delivery_delay: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class DestinationSink(PreparedSink):
             priority=event.message.priority if said.priority is None else said.priority,
         )
         message.expiration = expiration_after(said.time_to_live)
+        message.delivery_time = delivery_time_after(said.delivery_delay)
         for name in ("JMSXGroupID", "JMSXGroupSeq"):  # keeps the order of a group
             if name in event.message.properties:
                 # A foreign sender may have given it a type that brokers refuse.
@@ -116,14 +121,15 @@ class DestinationSink(PreparedSink):
         """Returns the configured headers of messages for an object and verb.
 
         Raises:
-            ValueError: Priority, DeliveryMode or TimeToLive of the static meta-object is not valid.
+            ValueError: one of these values in the static meta-object is not valid.
         """
         said = self._properties(object_name, verb)
         priority, mode = said.get("Priority", ""), said.get("DeliveryMode", "")
-        lives = said.get("TimeToLive", "")
+        lives, waits = said.get("TimeToLive", ""), said.get("DeliveryDelay", "")
         return SentHeaders(
             said.get("OutputFormat") if self._format is None else self._format,
             None if is_blank(priority) else read_priority(priority),
             None if is_blank(mode) else read_delivery_mode(mode),
             0 if is_blank(lives) else read_time_to_live(lives),
+            0 if is_blank(waits) else read_delivery_delay(waits),
         )

@@ -17,6 +17,7 @@ from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG, DropboxClaim
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.committer import claim_lost_error, unwritable
+from connector.stores.dropbox.delayed import due_and_name, place_of, room_for
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.headers import keys_of
 from connector.stores.dropbox.transaction_log import Copies, Move
@@ -128,11 +129,12 @@ class Changes:
     def _give_back(self, change: GivenBack, moves: list[Move]) -> None:
         claim = _ours(change.claim)
         stays = change.stays and claim.owner is not None
-        name = self._names.returned(claim, change.edit, stays=stays)
-        folder = _folder(claim) if stays else claim.folders.relative_target
+        due = 0 if stays else change.due
+        name = self._names.returned(claim, change.edit, stays=stays, room=room_for(due))
+        target = f"{_folder(claim)}/{name}" if stays else place_of(claim.folders, name, due)
         if not stays:
-            self.returns(f"{claim.folders.target}/{name}")
-        self._end(claim, f"{folder}/{name}", name, moves)
+            self.returns(self._layout.absolute(target))
+        self._end(claim, target, name, moves)
 
     def _move(self, change: Moved, moves: list[Move], fan_out: FanOut) -> None:
         claim = _ours(change.claim)
@@ -258,8 +260,8 @@ class Changes:
             moves.append(Move("sent", working, target))
             return
         source = self._layout.absolute(working)
-        base, name = os.path.basename(source), target.rpartition("/")[2]
-        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True)
+        base, (due, name) = os.path.basename(source), due_and_name(target)
+        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True, due=due)
 
     def is_there(self, path: str) -> bool:
         """Whether a file of the root exists."""

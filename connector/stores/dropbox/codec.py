@@ -40,6 +40,7 @@ BARE: Final = f"{OWN}bareB=true"
 
 HEADER_KEY: Final = f"{OWN}hdr"
 DELIVERY_MODE: Final = f"{OWN}mode"
+DELIVERY_TIME: Final = f"{OWN}due"
 OWNER: Final = f"{OWN}owner"
 DELIVERY_COUNT: Final = "JMSXDeliveryCount"
 
@@ -278,6 +279,8 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
         pairs.append(f"{DELIVERY_COUNT}I={message.delivery_count}")
     if message.delivery_mode != PERSISTENT:
         pairs.append(f"{DELIVERY_MODE}I={message.delivery_mode}")
+    if message.delivery_time:
+        pairs.append(f"{DELIVERY_TIME}L={message.delivery_time}")
     pairs.extend(extra)
     identity = message.message_id
     if identity.startswith("ID:"):
@@ -343,6 +346,8 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
         message.type = decode_field(message_type)
     if reply_to:
         message.reply_to = _decode_destination(decode_field(reply_to))
+    if own.get("due", "").isdigit():
+        message.delivery_time = int(own["due"])
     if "mode" in own:
         if own["mode"] in _DELIVERY_MODES:
             message.delivery_mode = int(own["mode"])

@@ -18,6 +18,7 @@ from typing import Final
 
 from connector import faults
 from connector.stores.dropbox import files
+from connector.stores.dropbox.delayed import place_of, room_for
 from connector.stores.dropbox.headers import HeaderStore, keys_of
 from connector.stores.dropbox.layout import QueueFolders, RootLayout
 from connector.stores.dropbox.transaction_log import Move
@@ -59,7 +60,15 @@ class FanOutFiles:
         self._places: dict[Channel, QueueFolders] = {}
 
     def add(
-        self, fan_out: FanOut, channels: Sequence[Channel], source: str, base: str, name: str, *, moved: bool
+        self,
+        fan_out: FanOut,
+        channels: Sequence[Channel],
+        source: str,
+        base: str,
+        name: str,
+        *,
+        moved: bool,
+        due: int = 0,
     ) -> list[Move]:
         """Returns the moves that send one message.
 
@@ -70,6 +79,7 @@ class FanOutFiles:
             base: name of the new files until the commit.
             name: file name of the message.
             moved: the last subscription gets the file itself. Otherwise the caller settles the file.
+            due: milliseconds since 1970. 0 = the message is not delayed.
 
         Raises:
             OSError: the file cannot be linked or copied. Call :meth:`undo`.
@@ -77,9 +87,9 @@ class FanOutFiles:
         places = [self._places.get(one) or self._place(one) for one in channels]
         moves = []
         for folders in places[:-1] if moved else places:
-            moves += self._link(fan_out, folders, source, base, name)
+            moves += self._link(fan_out, folders, source, base, name, due)
         if moved and places:
-            moves += self._hand_over(fan_out, places[-1], source, base, name)
+            moves += self._hand_over(fan_out, places[-1], source, base, name, due)
         elif moved:
             moves += self.removal(source, name)
         return moves
@@ -116,7 +126,9 @@ class FanOutFiles:
                 moves.append(Move("received", self._layout.relative(self._headers.path(key)), None))
         return moves
 
-    def _link(self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str) -> list[Move]:
+    def _link(
+        self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str, due: int
+    ) -> list[Move]:
         """Links the file into the working folder of a subscription.
 
         No moves if the subscription has ended.
@@ -126,14 +138,14 @@ class FanOutFiles:
         if not self._link_file(fan_out, source, working):
             return []
         if keys_of(name):  # a sidecar goes with its file, so each file needs its own sidecar
-            own = self._headers.fit(self._headers.full(name))
+            own = self._headers.fit(self._headers.full(name), room_for(due))
             fan_out.names.append((own, name))
             name = own
         faults.point("fanout.link")
-        return [Move("sent", self._layout.relative(working), f"{folders.relative_target}/{name}")]
+        return [Move("sent", self._layout.relative(working), place_of(folders, name, due))]
 
     def _hand_over(
-        self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str
+        self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str, due: int
     ) -> list[Move]:
         """Moves the file itself into the working folder of a subscription.
 
@@ -143,10 +155,10 @@ class FanOutFiles:
         try:
             os.rename(source, working)
         except OSError:  # the subscription has ended, or lies on another file system
-            return [*self._link(fan_out, folders, source, base, name), *self.removal(source, name)]
+            return [*self._link(fan_out, folders, source, base, name, due), *self.removal(source, name)]
         fan_out.moved.append((working, source))
         faults.point("fanout.link")
-        return [Move("sent", self._layout.relative(working), f"{folders.relative_target}/{name}")]
+        return [Move("sent", self._layout.relative(working), place_of(folders, name, due))]
 
     def _link_file(self, fan_out: FanOut, source: str, target: str) -> bool:
         """Links or copies a file. False if the subscription has ended meanwhile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -54,8 +55,12 @@ class FileNames:
         """Returns the name of a message that is new again, and otherwise unchanged."""
         return self._headers.fit(codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,)))
 
-    def returned(self, claim: DropboxClaim, edit: Edit, *, stays: bool) -> str:
-        """Returns the name of a message that is given back, or left to wait in an in-progress destination."""
+    def returned(self, claim: DropboxClaim, edit: Edit, *, stays: bool, room: int) -> str:
+        """Returns the name of a message that is given back, or left to wait in an in-progress destination.
+
+        Args:
+            room: bytes, at most.
+        """
         full = name = claim.name
         if codec.HEADER_KEY in name:
             full = self._headers.full(name)
@@ -75,7 +80,9 @@ class FileNames:
             returned = codec.without_properties(returned, (codec.DELIVERY_COUNT, *dropped))
             if pairs:
                 returned = codec.add_properties(returned, "&".join(pairs))
-        return name if returned == full else self._headers.fit(returned)
+        if returned == full and len(os.fsencode(name)) <= room:
+            return name
+        return self._headers.fit(returned, room)
 
     def put_aside(self, name: str) -> str:
         """Returns the full name of a message that was delivered too often."""

@@ -246,6 +246,16 @@ def remove(path: str) -> None:
         pass
 
 
+DELAYED: Final = "delayed"
+"""The folder of messages that wait for a time. Their file names are ``<due>.<name>``."""
+
+
+def split_due(name: str) -> tuple[int, str]:
+    """Returns the time and the name of a message in a file name of :data:`DELAYED`. 0 = no file of ours."""
+    due, _, rest = name.partition(".")
+    return (int(due), rest) if due.isascii() and due.isdigit() and rest else (0, name)
+
+
 def rename_to_free_name(source: str, target: str, fit: Callable[[str], str]) -> str:
     """Renames to ``target``, or to a similar name if another file has that name already.
 
@@ -267,6 +277,10 @@ def rename_to_free_name(source: str, target: str, fit: Callable[[str], str]) -> 
                 os.unlink(source)
                 return candidate
             number += 1
+            if folder.endswith(f"/{DELAYED}"):  # a millisecond later there is room
+                due, rest = split_due(name)
+                candidate = f"{folder}/{due + number - 1}.{rest}"
+                continue
             candidate = f"{folder}/{fit(codec.add_properties(name, f'{codec.OWN}copyI={number}'))}"
 
 

@@ -2,9 +2,9 @@
 
 ::
 
-    <root>/<queue>/incoming/{working,target,processing,processed,expired,error}
-    <root>/topic-root/<a>/<b>/.incoming/{the same six}                  the topic a.b
-    <root>/topic-root/<a>/<b>/.subscriptions/<name>.<client id>/{the same six, consumers, subscription.json}
+    <root>/<queue>/incoming/{working,target,processing,processed,expired,error,delayed}
+    <root>/topic-root/<a>/<b>/.incoming/{the same}                      the topic a.b
+    <root>/topic-root/<a>/<b>/.subscriptions/<name>.<client id>/{the same, consumers, subscription.json}
     <root>/dropboxmq/root-id                       tells this root from every other root
     <root>/dropboxmq/clients/<client>              a living client holds a lock on its file
     <root>/dropboxmq/client-ids/<client id>/       the holders of a client id of JMS
@@ -29,7 +29,7 @@ from connector.stores.dropbox.codec import OWN, encode_field
 from connector.stores.dropbox.root import FRESH, OWN_DIRECTORY, root_gone_error
 from connector.stores.engine.channel import owner_in
 
-FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "error")
+FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "error", files.DELAYED)
 TOPIC_ROOT: Final = "topic-root"
 TOPIC_INCOMING: Final = ".incoming"
 SUBSCRIPTIONS: Final = ".subscriptions"
@@ -42,14 +42,14 @@ VIEW_LETTERS: Final = {"e": "EXPIRED", "o": "RECOVER-ERROR", "j": "REJECT-ERROR"
 
 @dataclass(frozen=True, slots=True)
 class QueueFolders:
-    """The six folders of a queue, a topic or a subscription. Paths have no slash at the end.
+    """The folders of a queue, a topic or a subscription. Paths have no slash at the end.
 
     Args:
         destination: the queue or topic. For a subscription its topic.
         text: begins the duplicate keys of the messages.
         base: of the folders.
-        working, target, processing, processed, expired, error: absolute.
-        relative_working, relative_target, relative_processed: relative to the root.
+        working, target, processing, processed, expired, error, delayed: absolute.
+        relative_working, relative_target, relative_processed, relative_delayed: relative to the root.
         view: letter of a virtual destination, in the tags of its claims. Empty for others.
         requeues: a message settled without a copy always goes to ``processed`` as a new message.
         copy_tag: property that tells a copy from copies of other subscriptions, which may be the same file.
@@ -66,9 +66,11 @@ class QueueFolders:
     processed: str
     expired: str
     error: str
+    delayed: str
     relative_working: str
     relative_target: str
     relative_processed: str
+    relative_delayed: str
     view: str = ""
     requeues: bool = False
     copy_tag: str = ""
@@ -204,7 +206,9 @@ class RootLayout:
         return os.path.join(self.directory(destination), level).rstrip("/")
 
     def _folders(self, destination: Destination, base: str) -> QueueFolders:
-        working, target, processing, processed, expired, error = (f"{base}/{folder}" for folder in FOLDERS)
+        working, target, processing, processed, expired, error, delayed = (
+            f"{base}/{folder}" for folder in FOLDERS
+        )
         return QueueFolders(
             destination,
             str(destination),
@@ -215,9 +219,11 @@ class RootLayout:
             processed,
             expired,
             error,
+            delayed,
             relative_working=self.relative(working),
             relative_target=self.relative(target),
             relative_processed=self.relative(processed),
+            relative_delayed=self.relative(delayed),
             owner_created=owner_in(destination.name) is not None,
         )
 

@@ -49,7 +49,11 @@ class DropboxProvider(AdapterProvider):
     """
 
     capabilities = Capabilities(
-        topics=True, selectors=True, temporary_destinations=True, virtual_destinations=True
+        topics=True,
+        selectors=True,
+        temporary_destinations=True,
+        virtual_destinations=True,
+        delays=True,
     )
 
     def __init__(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from connector import faults
@@ -14,10 +15,11 @@ from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG, DropboxClaim, name_with_owner, owner_text
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.clients import base36
+from connector.stores.dropbox.delayed import DelayedFiles
 from connector.stores.dropbox.files import MANY, OpenFolders, rename_to_free_name
 from connector.stores.dropbox.layout import QueueFolders
 from connector.stores.dropbox.listing import Listing
-from connector.stores.engine.channel import Channel
+from connector.stores.engine.channel import Channel, Part
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.store import Judge, Reader, Verdict
 
@@ -55,6 +57,9 @@ class DropboxReader(Reader):
         self._folders = folders
         self._in_progress = into
         self._listing = Listing(folders.target)
+        self._delayed: DelayedFiles | None = None
+        if channel.part is Part.MAIN:
+            self._delayed = DelayedFiles(folders, context.layout, context.headers)
         self._target = folders.target + "/"
         self._processing = folders.processing + "/"
         self._relative = context.layout.relative(self._processing)
@@ -71,6 +76,8 @@ class DropboxReader(Reader):
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+        if self._delayed is not None and self._delayed.move_due():
+            self._listing.remove()
         claims: list[LocalClaim] = []
         opened = self._opened = OpenFolders("") if len(numbers) >= MANY else None
         try:
@@ -124,12 +131,16 @@ class DropboxReader(Reader):
             self._on_close(self)
 
     @property
-    def directory(self) -> str:
-        """The directory in which messages for :meth:`claim` arrive."""
-        return self._folders.target
+    def directories(self) -> Sequence[str]:
+        """The directories in which messages for :meth:`claim` arrive."""
+        delayed = self._delayed.folder if self._delayed is not None else ""
+        return (self._folders.target, delayed) if os.path.isdir(delayed) else (self._folders.target,)
 
     def has_news(self) -> bool:
-        return self._listing.has_news()
+        return self._listing.has_news() or self.due_in() <= 0
+
+    def due_in(self) -> float:
+        return math.inf if self._delayed is None else self._delayed.due_in()
 
     def _is_wanted(self, name: str) -> bool:
         """Whether a message is to be taken, by its name. Remembers rejected messages."""

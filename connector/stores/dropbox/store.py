@@ -8,6 +8,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from connector.core.message_state import order_key
@@ -33,6 +34,7 @@ from connector.stores.dropbox.claims import (
     split_tag,
 )
 from connector.stores.dropbox.client_context import ClientContext
+from connector.stores.dropbox.delayed import DelayedFiles, due_and_name, place_of, room_for
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.layout import QueueFolders
 from connector.stores.dropbox.listing import rank
@@ -127,9 +129,10 @@ class DropboxStore(Store):
 
     def empty(self, channel: Channel) -> None:
         folders = self._folders(channel)
-        for name in files.names_in(folders.target):
-            files.remove(f"{folders.target}/{name}")
-            self.headers.remove(name)
+        for folder in (folders.target, folders.delayed):
+            for name in files.names_in(folder):
+                files.remove(f"{folder}/{name}")
+                self.headers.remove(name)
 
     def count(self, channel: Channel) -> Counts:
         folders = self._folders(channel)
@@ -139,13 +142,18 @@ class DropboxStore(Store):
             files.count(folders.expired),
             files.count(folders.error),
             files.count(folders.processed),
+            files.count(folders.delayed),
         )
 
     def _folders(self, channel: Channel) -> QueueFolders:
         if channel.subscription:
-            return self.layout.subscription(channel.destination, channel.subscription)
-        if channel.part is Part.MAIN:
-            return self.layout.queue(channel.destination)
+            folders = self.layout.subscription(channel.destination, channel.subscription)
+        else:
+            folders = self.layout.queue(channel.destination)
+        if channel.part is Part.DELAYED:
+            return replace(folders, target=folders.delayed)
+        if channel.subscription or channel.part is Part.MAIN:
+            return folders
         return self.layout.queue(Destination("queue", f"{channel.destination.name}~{_VIEWS[channel.part]}"))
 
     # -- looking -----------------------------------------------------------------------------------
@@ -180,7 +188,8 @@ class DropboxStore(Store):
 
         None if the file is gone or no message.
         """
-        short = split_tag(name)[0]
+        due, short = due_and_name(f"{folder}/{name}")
+        short = split_tag(short)[0]
         try:
             status = os.lstat(f"{folder}/{name}")
         except OSError:
@@ -201,6 +210,8 @@ class DropboxStore(Store):
         if not message.timestamp:
             message.timestamp = status.st_mtime_ns // 1_000_000
         priority, age = rank(short)
+        if due:
+            message.delivery_time = due
         key = order_key(priority, status.st_mtime_ns // 1000 if age is None else age, short)
         return key, message, lost
 
@@ -225,7 +236,7 @@ class DropboxStore(Store):
     def directories(self) -> Iterator[str]:
         """Yields the directories in which messages for the open readers arrive."""
         for reader in tuple(self._readers):
-            yield reader.directory
+            yield from reader.directories
 
     def set_return_listener(self, returns: Callable[[str], object]) -> None:
         """Sets a function that gets the future path of each message that is given back."""
@@ -276,11 +287,13 @@ class DropboxStore(Store):
         destination = wanted[0][1][0].destination
         folders = self.layout.outbox(destination)
         names: list[str] = []
+        dues: list[int] = []
         written: list[str] = []
         try:
             try:
                 for message, _ in wanted:
-                    names.append(self.headers.fit(codec.encode(message)))
+                    dues.append(message.delivery_time)
+                    names.append(self.headers.fit(codec.encode(message), room_for(dues[-1])))
                     identity = (message.message_id or "").removeprefix("ID:")
                     working = f"{folders.working}/{identity}{self._tag}"
                     written.append(working)
@@ -288,9 +301,9 @@ class DropboxStore(Store):
                 if self.context.durable:
                     files.sync_files(written)
                 if destination.is_queue:
-                    self._show(folders, written, names)
+                    self._show(folders, written, names, dues)
                 else:
-                    self._distribute([channels for _, channels in wanted], written, names)
+                    self._distribute([channels for _, channels in wanted], written, names, dues)
             except ProviderError as error:
                 if isinstance(error, SettlementError | ClaimLost | UnknownDestination):
                     self._unmake(written, names)
@@ -306,36 +319,41 @@ class DropboxStore(Store):
                 what = f"{error_.strerror}{where}{remedy(error_)}"
             raise ProviderError(f"cannot send to {destination}: {what}; nothing was sent") from failure
 
-    def _show(self, folders: QueueFolders, written: Sequence[str], names: Sequence[str]) -> None:
+    def _show(
+        self, folders: QueueFolders, written: Sequence[str], names: Sequence[str], dues: Sequence[int]
+    ) -> None:
         """Makes messages visible in a queue: one by a rename, several by one commit record."""
         if len(written) > 1:
-            target, relative = folders.relative_target, self.layout.relative
+            relative = self.layout.relative
             self.context.committer.commit(
                 [
-                    Move("sent", relative(source), f"{target}/{name}")
-                    for source, name in zip(written, names, strict=True)
+                    Move("sent", relative(source), place_of(folders, name, due))
+                    for source, name, due in zip(written, names, dues, strict=True)
                 ]
             )
             return
-        target = f"{folders.target}/{names[0]}"
+        target = self.layout.absolute(place_of(folders, names[0], dues[0]))
         try:
             os.rename(written[0], target)
         except FileNotFoundError:
             self.layout.make(folders)
             os.rename(written[0], target)
         if self.context.durable:
-            self.context.committer.sync(folders.target)
+            self.context.committer.sync(os.path.dirname(target))
 
     def _distribute(
-        self, channels: Sequence[Sequence[Channel]], written: Sequence[str], names: Sequence[str]
+        self,
+        channels: Sequence[Sequence[Channel]],
+        written: Sequence[str],
+        names: Sequence[str],
+        dues: Sequence[int],
     ) -> None:
         fan_out = FanOut()
         try:
             moves: list[Move] = []
-            for places, source, name in zip(channels, written, names, strict=True):
-                moves += self._fan_out.add(
-                    fan_out, places, source, os.path.basename(source), name, moved=True
-                )
+            for places, source, name, due in zip(channels, written, names, dues, strict=True):
+                base = os.path.basename(source)
+                moves += self._fan_out.add(fan_out, places, source, base, name, moved=True, due=due)
             self._fan_out.sync(fan_out)
         except BaseException:
             self._fan_out.undo(fan_out)
@@ -359,7 +377,7 @@ class DropboxStore(Store):
         if not self.changes.is_there(handle[0]):
             self.context.committer.assert_ours()
             return None
-        return codec.decode(self.headers.full(handle[1].rpartition("/")[2]), readable_only=True)[0]
+        return codec.decode(self.headers.full(due_and_name(handle[1])[1]), readable_only=True)[0]
 
     def check_writable(self, destination: Destination) -> None:
         folders = self.layout.outbox(destination)
@@ -418,6 +436,8 @@ class DropboxStore(Store):
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
         with contextlib.suppress(ProviderError):  # they are left for another time
             self.context.committer.finish_left()
+        for folders in self.layout.everywhere():
+            DelayedFiles(folders, self.layout, self.headers).move_due()
         return self._pruner.step(retentions, seconds)
 
     def tasks(self) -> DropboxTaskSpec:

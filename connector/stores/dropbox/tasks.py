@@ -14,6 +14,7 @@ from connector.messaging.message import Message
 from connector.state.locked_file import is_held
 from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.claims import TAG, in_progress_origin, waits
+from connector.stores.dropbox.delayed import place_of, room_for
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
 from connector.stores.engine.headers import ORIGIN
@@ -109,8 +110,9 @@ class DropboxTaskStore(TaskStore):
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         folders = self._layout.outbox(destination)
         working = f"{key}{self._tag}"  # the same key names the same file
+        due = message.delivery_time
         try:
-            name = self._headers.fit(codec.encode(message))
+            name = self._headers.fit(codec.encode(message), room_for(due))
             self._layout.write(folders, f"{folders.working}/{working}", message.body, replace=True)
         except OSError as error:
             raise ProviderError(
@@ -120,7 +122,7 @@ class DropboxTaskStore(TaskStore):
             ) from error
         if self._durable:
             self._unsynced[f"{folders.working}/{working}"] = None
-        return f"{folders.relative_working}/{working}", f"{folders.relative_target}/{name}"
+        return f"{folders.relative_working}/{working}", place_of(folders, name, due)
 
     def discard(self, handle: tuple[str, str]) -> None:
         path = self._layout.absolute(handle[0])

@@ -131,7 +131,7 @@ class InotifyWaiter(Waiter):
     def _watch_all(self) -> bool:
         """Watches every directory that is polled now, and no other. Returns whether all could be watched."""
         before, self._watches = self._watches, {}
-        wanted = set(self._directories())
+        wanted = dict.fromkeys(self._directories())
         for path in wanted:
             watch = self._watch(path, before.get(path))
             if watch is not None:

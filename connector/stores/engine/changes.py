@@ -109,11 +109,14 @@ class GivenBack:
         edit: of the message.
         stays: leave the message in its in-progress destination to wait, without an owner
             (:attr:`LocalClaim.waits`).
+        due: milliseconds since 1970. The message waits in :attr:`.channel.Part.DELAYED` until then. 0 = no
+            client has to wait.
     """
 
     claim: LocalClaim
     edit: Edit = UNCHANGED
     stays: bool = False
+    due: int = 0
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ class Part(Enum):
 
     MAIN = ""
     """Messages for delivery."""
+    DELAYED = "DELAYED"
+    """Messages that wait for a time. A reader of the main part moves there what is due."""
     EXPIRED = "EXPIRED"
     """Messages that were past their expiration when a client wanted to take them."""
     ERROR = "ERROR"

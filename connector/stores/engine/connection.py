@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -35,6 +36,32 @@ from connector.stores.engine.topics import ForeignMessages
 
 _PARTS = {"": Part.MAIN, "EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
 """Name of a virtual destination -> the part of the queue."""
+
+
+_CLOCK_TICK = 0.001
+"""Seconds. Times of delivery are whole milliseconds."""
+
+
+class _DueWaiter(Waiter):
+    """A waiter to which a delayed message that is due is one that has arrived.
+
+    Args:
+        watch: of the client.
+        until_due: returns the seconds until the next delayed message is due, its argument at most.
+    """
+
+    def __init__(self, watch: Watch, until_due: Callable[[float], float]) -> None:
+        self._watch = watch
+        self._until_due = until_due
+
+    def begin(self) -> bool:
+        return self._watch.begin()
+
+    def wait(self, seconds: float) -> bool:
+        left = self._until_due(seconds)
+        began = time.monotonic()
+        has_come = self._watch.wait(left + _CLOCK_TICK)
+        return has_come or (left < seconds and time.monotonic() - began >= left)  # else it was woken
 
 
 class LocalConnection(Connection):
@@ -178,11 +205,19 @@ class LocalConnection(Connection):
         self._subscriptions.detach(subscription, consumer)
 
     def wait(self, seconds: float) -> None:
-        self._watch.pause(lambda: any(poller.has_news() for poller in tuple(self._pollers)), seconds)
+        pollers = tuple(self._pollers)
+        self._watch.pause(lambda: any(poller.has_news() for poller in pollers), self._until_due(seconds))
+
+    def _until_due(self, seconds: float) -> float:
+        """Returns the seconds until the next delayed message is due, ``seconds`` at most."""
+        try:
+            return max(0.0, min((seconds, *(poller.due_in() for poller in tuple(self._pollers)))))
+        except ProviderError:  # the next poll names the cause
+            return 0.0
 
     def waiter(self) -> Waiter | None:
         self._check_open()
-        return self._watch if self._watch.can_tell else None
+        return _DueWaiter(self._watch, self._until_due) if self._watch.can_tell else None
 
     def wake(self) -> None:
         self._watch.wake()
@@ -223,6 +258,7 @@ class LocalConnection(Connection):
                         counts.expired,
                         counts.error,
                         tuple(by_topic.get(destination, ())),
+                        counts.delayed,
                     )
                 )
         return found
@@ -306,7 +342,11 @@ class LocalConnection(Connection):
         return ids
 
     def browse(
-        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+        self,
+        destination: Destination,
+        unreadable: Callable[[Message, str], object] | None = None,
+        *,
+        delayed: bool = False,
     ) -> Iterator[Message]:
         self._check_open()
         if not self.store.has(Channel(destination.base)):
@@ -315,12 +355,14 @@ class LocalConnection(Connection):
             raise UnknownDestination(
                 f"there is no {destination} in {self.store.title}" + (f"; there are {known}" if known else "")
             )
-        return self._scan(destination, unreadable) if destination.is_queue else iter(())
+        return self._scan(destination, unreadable, delayed=delayed) if destination.is_queue else iter(())
 
-    def _scan(self, destination: Destination, unreadable: Unreadable | None) -> Iterator[Message]:
+    def _scan(
+        self, destination: Destination, unreadable: Unreadable | None, *, delayed: bool
+    ) -> Iterator[Message]:
         view = destination.view
-        channel = Channel(destination.base, part=_PARTS.get(view, Part.MAIN))
-        waiting, claimed = view != "PROCESSING", view in ("", "PROCESSING")
+        channel = Channel(destination.base, part=Part.DELAYED if delayed else _PARTS.get(view, Part.MAIN))
+        waiting, claimed = view != "PROCESSING", not delayed and view in ("", "PROCESSING")
         for message in self.store.scan(channel, waiting=waiting, claimed=claimed, unreadable=unreadable):
             message.destination = str(destination)
             yield message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 
@@ -69,6 +70,10 @@ class LocalPoller(Poller):
         if self._closed or self._reader.has_news():
             return True
         return self._foreign is not None and self._foreign.has_news(self.destination)
+
+    def due_in(self) -> float:
+        """Returns the seconds until the next delayed message is due. Infinity = none waits."""
+        return math.inf if self._closed else self._reader.due_in()
 
     def close(self) -> None:
         with self._ending:

@@ -131,7 +131,8 @@ class LocalSettler:
         claim, copy_to = cast(LocalClaim, settlement.claim), settlement.copy_to
         key = settlement.published if self._has_window else None
         if settlement.give_back:
-            return GivenBack(claim, edit_of_return(settlement), settlement.stay and claim.in_progress)
+            stays = settlement.stay and claim.in_progress
+            return GivenBack(claim, edit_of_return(settlement), stays, 0 if stays else settlement.due)
         if copy_to is not None:
             channels = self._check_writable(copy_to, writable)
             edit = edit_of_copy(settlement)

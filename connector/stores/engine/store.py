@@ -37,6 +37,7 @@ class Counts(NamedTuple):
 
     Args:
         waiting, claimed: for delivery. ``claimed`` includes messages claimed from the other parts.
+        delayed: that no reader has moved to the waiting messages since they were due.
         expired, error: put aside.
         processed: settled without a copy, if the store keeps such messages.
     """
@@ -46,6 +47,7 @@ class Counts(NamedTuple):
     expired: int = 0
     error: int = 0
     processed: int = 0
+    delayed: int = 0
 
 
 class Verdict(Enum):
@@ -96,7 +98,11 @@ class Judge(Protocol):
 
 
 class Reader(Protocol):
-    """Takes from one part of one channel: the highest priority first, then the oldest message."""
+    """Takes from one part of one channel: the highest priority first, then the oldest message.
+
+    A reader of the main part first moves there what is due in :attr:`.channel.Part.DELAYED`. The message then
+    has the place that it would have without the delay. Messages that wait for a later time cost nothing.
+    """
 
     expired: int
     """Messages that this reader has put aside as EXPIRED."""
@@ -116,8 +122,13 @@ class Reader(Protocol):
     def has_news(self) -> bool:
         """Whether :meth:`claim` may find a message: False after it found none, until a message arrives.
 
-        Messages that the client itself gives back count as well. True if the channel has ended.
+        Messages that the client itself gives back count as well. True if the channel has ended, and if a
+        delayed message is due.
         """
+
+    @abstractmethod
+    def due_in(self) -> float:
+        """Returns the seconds until the next delayed message of the channel is due. Infinity = none waits."""
 
     @abstractmethod
     def close(self) -> None:
@@ -166,7 +177,7 @@ class Store(Protocol):
 
     @abstractmethod
     def empty(self, channel: Channel) -> None:
-        """Removes the messages that wait for delivery in a channel."""
+        """Removes the messages that wait for delivery in a channel, also delayed ones."""
 
     @abstractmethod
     def count(self, channel: Channel) -> Counts:
@@ -219,7 +230,8 @@ class Store(Protocol):
         Args:
             messages: all for one destination, each with its target channels. A message without channels is
                 dropped, and so is the copy for a subscription that is gone. Message id, time and delivery
-                count are set. The messages belong to the sender, which may change them afterwards.
+                count are set. A message with a delivery time waits in :attr:`.channel.Part.DELAYED` of each
+                channel. The messages belong to the sender, which may change them afterwards.
 
         Raises:
             UnknownDestination: the queue is temporary and has ended (:func:`.client.has_ended`).
@@ -300,7 +312,10 @@ class Store(Protocol):
 
     @abstractmethod
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """As :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions."""
+        """As :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions.
+
+        If other programs take messages without the engine, it also moves there what is due, of all channels.
+        """
 
     @abstractmethod
     def tasks(self) -> TaskStoreSpec:
@@ -383,7 +398,10 @@ class TaskStore(Protocol):
 
 
 class Watch(Waiter, Protocol):
-    """Waits for messages that the open readers of a client may take."""
+    """Waits for messages that the open readers of a client may take.
+
+    A delayed message that is due ends a wait within a second. A wait may also end when a message is delayed.
+    """
 
     @property
     @abstractmethod

@@ -211,7 +211,7 @@ class Subscriptions:
     def info(self, one: StoredSubscription) -> SubscriptionInfo:
         """Returns the details and counts of a subscription."""
         counts = self._client.store.count(one.channel)
-        numbers = (counts.waiting, counts.claimed, counts.expired, counts.error)
+        numbers = (counts.waiting, counts.claimed, counts.expired, counts.error, counts.delayed)
         return SubscriptionInfo(one.details, len(self.consumers(one.channel)), *numbers)
 
     def _describe(self, found: StoredSubscription) -> Existing:

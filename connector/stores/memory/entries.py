@@ -9,7 +9,7 @@ from typing import Final
 
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.stores.engine.channel import Channel, Owner
+from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
 
 _ENTRY_BYTES: Final = 800
@@ -35,7 +35,7 @@ class Entry:
         order: the place among waiting messages.
     """
 
-    __slots__ = ("body", "claim", "message", "number", "order", "part", "ticket", "weight")
+    __slots__ = ("body", "claim", "due", "message", "number", "order", "part", "ticket", "weight")
 
     def __init__(self, number: int, message: Message, body: Body, order: tuple[int, int]) -> None:
         self.number = number
@@ -46,6 +46,8 @@ class Entry:
         """The part in which the message waits or lies. None = nowhere."""
         self.claim: MemoryClaim | None = None
         """The claim that took or left the message. None while the message waits."""
+        self.due = message.delivery_time
+        """Until when the message is delayed, in milliseconds since 1970. 0 = not at all."""
         self.ticket = 0
         """Counts changes of place, so that an outdated claim or heap item is recognised."""
         self.weight = weigh(message)
@@ -114,6 +116,13 @@ class WaitingEntries:
                 return entry
         return None
 
+    def first(self) -> Entry | None:
+        """Returns the next entry that still waits, and leaves the entry."""
+        heap = self._heap
+        while heap and heap[0][3].ticket != heap[0][2]:
+            heapq.heappop(heap)
+        return heap[0][3] if heap else None
+
     def __iter__(self) -> Iterator[Entry]:
         """Yields the waiting entries, in no order."""
         return (item[3] for item in self._heap if item[3].ticket == item[2])
@@ -140,7 +149,8 @@ class ChannelPart:
         entry.part = self
         entry.ticket += 1
         self.count += 1
-        self.waiting.push(entry, entry.order, self.count)
+        order = (entry.due, entry.number) if self.channel.part is Part.DELAYED else entry.order
+        self.waiting.push(entry, order, self.count)
         for offer in self.readers.values():
             offer(entry, returned_by)
 

@@ -117,9 +117,21 @@ class Memory:
     def open(self, channel: Channel) -> ChannelPart | None:
         """Returns the part of a channel for a message. Makes a queue, but no channel that can end."""
         found = self.parts.get(channel)
-        if found is None and not channel.can_end:
+        if found is None and (not channel.can_end or channel._replace(part=Part.MAIN) in self.parts):
             found = self.part(channel)
         return found
+
+    def first_delayed(self, channel: Channel) -> Entry | None:
+        """Returns the delayed message of a channel that is due first."""
+        delayed = self.parts.get(channel._replace(part=Part.DELAYED))
+        return None if delayed is None else delayed.waiting.first()
+
+    def move_due(self, part: ChannelPart, now: int) -> None:
+        """Moves the delayed messages of a channel that are due to its main part."""
+        while (entry := self.first_delayed(part.channel)) is not None and entry.due <= now:
+            self.take_out(entry)
+            entry.due = 0
+            part.enter(entry)
 
     def parts_of(self, channel: Channel) -> list[ChannelPart]:
         """Returns all existing parts of a channel."""
@@ -148,10 +160,11 @@ class Memory:
         """
         first: Entry | None = entry
         for channel in channels:
-            part = self.open(channel)
+            part = self.open(channel._replace(part=Part.DELAYED) if entry.due else channel)
             if part is not None:
                 if first is None:
                     first = self.keep(Entry(next(self._numbers), entry.message, entry.body, entry.order))
+                    first.due = entry.due
                 part.enter(first)
                 first = None
         if first is not None:

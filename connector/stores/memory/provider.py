@@ -52,6 +52,7 @@ class MemoryProvider(AdapterProvider):
         temporary_destinations=True,
         reliable=False,
         virtual_destinations=True,
+        delays=True,
     )
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -63,6 +64,10 @@ class MemoryReader(Reader):
             for entry in part.waiting:
                 self._offer(entry)
         part.readers[self] = self._offer
+        self._delayed: ChannelPart | None = None
+        if part.channel.part is Part.MAIN and part.channel in store.memory.parts:
+            self._delayed = store.memory.part(part.channel._replace(part=Part.DELAYED))
+            self._delayed.readers[self] = self._tell_of_delayed
 
     def _offer(self, entry: Entry | None, returned_by: str = "") -> None:
         """Offers a waiting message. A message that the selector rejects can only expire."""
@@ -75,6 +80,9 @@ class MemoryReader(Reader):
         self._has_news = True
         self._watch.message_arrived(returned=entry is None or returned_by == self._client.info.client_id)
 
+    def _tell_of_delayed(self, entry: Entry | None, returned_by: str = "") -> None:
+        self._watch.message_arrived(returned=entry is None or returned_by == self._client.info.client_id)
+
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []
         memory, home, client_id = self._memory, self._part.channel, self._client.info.client_id
@@ -82,6 +90,8 @@ class MemoryReader(Reader):
         with memory:
             self._client.check_alive()
             now = _now()
+            if self._delayed is not None:
+                memory.move_due(self._part, now)
             while (entry := self._left.pop((now, 0))) is not None:
                 self._put_aside(entry, Verdict.EXPIRED)
             for number in numbers:
@@ -115,11 +125,18 @@ class MemoryReader(Reader):
         memory.part(self._part.channel._replace(part=part)).enter(entry)
 
     def has_news(self) -> bool:
-        return self._has_news
+        return self._has_news or self.due_in() <= 0
+
+    def due_in(self) -> float:
+        with self._memory:
+            entry = self._memory.first_delayed(self._part.channel) if self._delayed is not None else None
+            return math.inf if entry is None else (entry.due - _now()) / 1000
 
     def close(self) -> None:
         with self._memory:
             self._part.readers.pop(self, None)
+            if self._delayed is not None:
+                self._delayed.readers.pop(self, None)
 
 
 class MemoryStore(Store):
@@ -170,15 +187,22 @@ class MemoryStore(Store):
 
     def empty(self, channel: Channel) -> None:
         with self.memory:
-            for entry in self._entries(channel, waiting=True):
-                self.memory.remove(entry)
+            for part in (Part.MAIN, Part.DELAYED):
+                for entry in self._entries(channel._replace(part=part), waiting=True):
+                    self.memory.remove(entry)
 
     def count(self, channel: Channel) -> Counts:
         with self.memory:
             parts = {one.channel.part: one for one in self.memory.parts_of(channel)}
             waiting = {part: parts[part].count if part in parts else 0 for part in Part}
             claimed = sum(len(one.claimed) for one in parts.values())
-        return Counts(waiting[Part.MAIN], claimed, waiting[Part.EXPIRED], waiting[Part.ERROR])
+        return Counts(
+            waiting[Part.MAIN],
+            claimed,
+            waiting[Part.EXPIRED],
+            waiting[Part.ERROR],
+            delayed=waiting[Part.DELAYED],
+        )
 
     def _entries(
         self, channel: Channel, *, waiting: bool, claimed: Sequence[ChannelPart] = ()
@@ -198,6 +222,7 @@ class MemoryStore(Store):
             places = self.memory.parts_of(channel) if claimed else ()
             for entry in self._entries(channel, waiting=waiting, claimed=places):
                 message = entry.message.copy(entry.body.data)
+                message.delivery_time = entry.due or message.delivery_time
                 claim = entry.claim
                 if claim is not None and claim.in_progress and claim.destination != channel.destination:
                     message.set_property(ORIGIN, str(claim.destination))
@@ -322,7 +347,8 @@ class MemoryStore(Store):
         if change.stays and place is not None:
             left = MemoryClaim(entry, claim.home, None, claim.destination, in_progress=True, waits=True)
             self.memory.put_in_part(left, place)
-        elif (home := self.memory.open(claim.home)) is not None:
+        elif (home := self.memory.open(_return_channel(change))) is not None:
+            entry.due = change.due
             home.enter(entry, self.client.info.client_id)
         else:  # the channel has ended
             self.memory.remove(entry)
@@ -402,6 +428,11 @@ class MemoryStore(Store):
 
     def tasks(self) -> MemoryTaskSpec:
         return MemoryTaskSpec(self.memory.key, self.memory.pid, self.client.info.client_id)
+
+
+def _return_channel(change: GivenBack) -> Channel:
+    home = change.claim.home
+    return home._replace(part=Part.DELAYED) if change.due else home
 
 
 def _keys(change: Change) -> Sequence[str]:

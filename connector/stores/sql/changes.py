@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from connector.databases.urls import reason_of
 from connector.errors import ClaimLost, ProviderError
 from connector.stores.engine.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Sent
-from connector.stores.engine.channel import Channel, Owner
+from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.sql.database import DatabaseClient
 from connector.stores.sql.messages import Pair, SqlClaim, channel_name, patch_after, write_key, write_patch
 from connector.stores.sql.schema import NOBODY
@@ -22,9 +22,14 @@ class _Target(NamedTuple):
 
     channel: str
     part: str
+    due: int | None
     patch: str | None
     deliveries: int | None
     returned_by: str | None
+
+
+_PreparedRows = dict[tuple[str, str], tuple[Pair, int | None]]
+"""Prepared messages, and until when they are delayed, by handle."""
 
 
 class ChangeWriter:
@@ -79,24 +84,22 @@ class ChangeWriter:
         if keys and self._db.application:
             self._statements.publish(connection, self._db.application, keys)
 
-    def _find_prepared(
-        self, connection: Connection, changes: Sequence[Change]
-    ) -> dict[tuple[str, str], Pair]:
-        """Returns the prepared messages of the changes, by handle."""
+    def _find_prepared(self, connection: Connection, changes: Sequence[Change]) -> _PreparedRows:
+        """Returns the prepared messages of the changes."""
         handles = [tuple(change.handle) for change in changes if isinstance(change, Sent | Discarded)]
         if not handles:
             return {}
         rows = self._statements.find_prepared.rows(connection, self._statements.handles(handles))
-        return {(row.owner, row.key): (row.id, row.version) for row in rows}
+        return {(row.owner, row.key): ((row.id, row.version), row.due) for row in rows}
 
-    def _sort(self, change: Change, prepared: dict[tuple[str, str], Pair]) -> None:
+    def _sort(self, change: Change, prepared: _PreparedRows) -> None:
         if isinstance(change, Sent | Discarded):
-            pair = prepared.pop(tuple(change.handle), None)
+            pair, due = prepared.pop(tuple(change.handle), (None, None))
             if isinstance(change, Discarded):
                 self._gone += [pair] if pair else []
             elif pair is None:
                 raise _not_prepared(change)
-            elif self._wait([(pair, None)], change.channels):
+            elif self._wait([(pair, None)], change.channels, due=due):
                 self._sent.append((pair, change))
         elif isinstance(change, GroupMoved):
             claims = cast(Sequence[SqlClaim], change.claims)
@@ -113,7 +116,7 @@ class ChangeWriter:
                 self._claims.append(claim)
                 self._lying.append((claim, change.edit))
             else:
-                self._move((claim,), (claim.home,), change.edit, self._db.client_id)
+                self._move((claim,), (claim.home,), change.edit, self._db.client_id, change.due or None)
             if not isinstance(change, GivenBack) and change.published is not None:
                 self._published.append((claim.reference, change.published))
 
@@ -123,10 +126,11 @@ class ChangeWriter:
         channels: Sequence[Channel],
         edit: Edit,
         returned_by: str | None = None,
+        due: int | None = None,
     ) -> None:
         self._claims += claims
         pairs = [(claim.reference, self._patch(claim, edit)) for claim in claims]
-        self._wait(pairs, channels, edit.deliveries, returned_by)
+        self._wait(pairs, channels, edit.deliveries, returned_by, due)
 
     def _wait(
         self,
@@ -134,15 +138,16 @@ class ChangeWriter:
         channels: Sequence[Channel],
         deliveries: int | None = None,
         returned_by: str | None = None,
+        due: int | None = None,
     ) -> bool:
         """Lets messages wait in the first channel, and copies in the others. False if no channel exists."""
         there = [channel for channel in channels if channel_name(channel) in self.channels]
         if not there:
             self._gone += (pair for pair, _ in messages)
             return False
-        name, part = channel_name(there[0]), there[0].part.value
+        name, part = channel_name(there[0]), Part.DELAYED if due else there[0].part
         for pair, patch in messages:
-            place = _Target(name, part, patch, deliveries, returned_by)
+            place = _Target(name, part.value, due, patch, deliveries, returned_by)
             self._moves.setdefault(place, []).append(pair)
             if len(there) > 1:
                 self._copies.append((pair, there[1:]))
@@ -169,6 +174,7 @@ class ChangeWriter:
                 **self._statements.pairs(pairs),
                 "into": place.channel,
                 "into_part": place.part,
+                "due_": place.due,
                 "patch": place.patch,
                 "deliveries": place.deliveries,
                 "returned_by_": place.returned_by,

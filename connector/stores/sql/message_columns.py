@@ -29,6 +29,7 @@ HEADERS: Final = {
     "reply_to": ("JMSReplyTo", None),
     "type": ("JMSType", None),
     "delivery_mode": ("JMSDeliveryMode", PERSISTENT),
+    "delivery_time": ("JMSDeliveryTime", 0),
 }
 """Field of a message -> its name in the column ``headers``, and its default."""
 
@@ -59,6 +60,8 @@ def read_message(row: Any, body: bytes = b"", unreadable: _Note | None = None) -
             setattr(found, _FIELDS[name], value)
         else:
             note(f"the header {name} is {_show(value)}")
+    if row.due is not None:
+        found.delivery_time = _number(row.due, 64, 0, "due", note)
     if not found.message_id:
         found.message_id = f"ID:{row.message}"
     _read_properties(row, found, note)
@@ -124,7 +127,7 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, str) and value in MESSAGE_CLASSES
     if name == "JMSDeliveryMode":
         return value in (NON_PERSISTENT, PERSISTENT) and not isinstance(value, bool | float)
-    if name == "JMSTimestamp":
+    if name in ("JMSTimestamp", "JMSDeliveryTime"):
         return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
     return value is None or isinstance(value, str)
 

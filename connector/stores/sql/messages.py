@@ -120,6 +120,7 @@ def write_reference(message: Message) -> dict[str, Any]:
     return {
         "priority": message.priority,
         "expiration": message.expiration,
+        "due": message.delivery_time or None,
         "delivery_count": message.delivery_count - 1,
     }
 

@@ -56,6 +56,7 @@ class SqlProvider(AdapterProvider):
         selectors=True,
         temporary_destinations=True,
         virtual_destinations=True,
+        delays=True,
     )
 
     def __init__(

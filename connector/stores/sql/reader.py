@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -118,7 +119,24 @@ class SqlReader(Reader):
         with self._db.transaction() as connection:
             if self._judge.by_group and self._statements.lock_groups is not None:
                 self._statements.lock_groups.run(connection, {"at": self.channel})
+            self._move_due(connection)
             yield connection
+
+    def _move_due(self, connection: Connection) -> None:
+        """Moves the delayed messages that are due to the main part."""
+        if self._milliseconds_to_due(connection) <= 0:
+            self._db.count_transaction(connection)
+            self._statements.move_due.run(connection, self._where)
+
+    def _milliseconds_to_due(self, connection: Connection) -> float:
+        if self._where["at_part"]:
+            return math.inf
+        (row,) = self._statements.due_in.rows(connection, self._where)
+        return math.inf if row.left is None else float(row.left)
+
+    def due_in(self) -> float:
+        with self._db.read_transaction() as connection:
+            return self._milliseconds_to_due(connection) / 1000
 
     def _claim_any(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """Claims the first messages. Raises :class:`_MustPutAside`, and claims nothing."""
@@ -195,6 +213,7 @@ class SqlReader(Reader):
         """Moves expired and exhausted messages to their parts."""
         with self._db.transaction() as connection:
             self._db.count_transaction(connection)
+            self._move_due(connection)
             self.expired += connection.execute(self._statements.put_expired, self._where).rowcount
             if self._judge.limit is None:
                 return
@@ -210,6 +229,8 @@ class SqlReader(Reader):
         with self._db.read_transaction() as connection:
             if connection.execute(self._statements.has_channel, {"name": self.channel}).scalar() is None:
                 return True  # the channel has ended
+            if self._milliseconds_to_due(connection) <= 0:
+                return True
             if not self.selects:
                 return connection.execute(self._some, self._values).scalar() is not None
             if self._behind:
@@ -229,7 +250,9 @@ class SqlReader(Reader):
             self._has_come = False
 
     def has_come(self, mark: Any) -> bool:
-        """Whether a message that this client has not given back arrived after a mark."""
+        """Whether a message that this client has not given back arrived after a mark, or is due."""
+        if self.due_in() <= 0:
+            return True
         if self.selects:
             self._look()
             return self._has_come

@@ -32,6 +32,10 @@ _CLAIMED_GROUPS: Final = (
     "UPDATE message_reference SET claimed_group = (SELECT group_id FROM message WHERE message.id = message) "
     "WHERE state = 'DELIVERED' AND settled IS NULL AND claimed_group IS NULL"
 )
+_DUE_INDEX: Final = (
+    "CREATE INDEX IF NOT EXISTS message_reference_due ON message_reference (channel, due) "
+    "WHERE state = 'NEW' AND part = 'DELAYED'"
+)
 MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
     {
         "sqlite": (
@@ -55,6 +59,10 @@ MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
             "(SELECT held.process FROM client_process AS held WHERE held.client = client.id); "
             "DROP TABLE client_process; END IF; END $$",
         ),
+    },
+    {
+        "sqlite": ("ALTER TABLE message_reference ADD COLUMN due BIGINT", _DUE_INDEX),
+        "postgresql": ("ALTER TABLE message_reference ADD COLUMN IF NOT EXISTS due BIGINT", _DUE_INDEX),
     },
 )
 """The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect.
@@ -150,6 +158,7 @@ reference: Final = Table(
     Column("state", Text, nullable=False, server_default="NEW"),
     Column("priority", Integer, nullable=False, server_default="4"),
     Column("expiration", BigInteger, nullable=False, server_default="0"),
+    Column("due", BigInteger),
     Column("delivery_count", Integer, nullable=False, server_default="0"),
     Column("properties", _Json),
     Column("version", Integer, nullable=False, server_default="0"),
@@ -176,6 +185,7 @@ for _name, _columns, _where in (
     ("new", (_r.channel, _r.part, _r.priority.desc(), _r.id), "state = 'NEW'"),
     ("changed", (_r.channel, _r.part, _r.changed), "state = 'NEW'"),
     ("expiring", (_r.channel, _r.part, _r.expiration), "state = 'NEW' AND expiration > 0"),
+    ("due", (_r.channel, _r.due), "state = 'NEW' AND part = 'DELAYED'"),
     ("counted", (_r.channel, _r.part, _r.delivery_count), "state = 'NEW' AND delivery_count > 0"),
     ("owner", (_r.owner, _r.channel), "state = 'DELIVERED' AND settled IS NULL"),
     ("group", (_came_from,), "claimed_group IS NOT NULL"),

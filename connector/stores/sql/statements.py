@@ -56,6 +56,7 @@ def order_of(source: FromClause) -> tuple[ColumnElement[Any], ColumnElement[Any]
 
 ORDER: Final = order_of(reference)
 IS_NEW: Final = reference.c.state == NEW
+IS_DELAYED: Final = IS_NEW & (reference.c.part == literal("'DELAYED'"))
 IS_PREPARED: Final = reference.c.state == NOT_COMMITTED
 IS_CLAIMED: Final[ColumnElement[bool]] = (
     (reference.c.state == DELIVERED) & reference.c.settled.is_(None) & (reference.c.owner >= literal("''"))
@@ -67,7 +68,7 @@ _WAITING: Final = (reference.c.channel == bindparam("at"), reference.c.part == b
 _FREE: Final = ("owner", "cycle", "sequence", "taken_from", "home", "home_part")
 """Columns that only a claimed message has."""
 _CLAIM: Final = (
-    *("id", "version", "message", "channel", "part", "priority", "expiration", "delivery_count"),
+    *("id", "version", "message", "channel", "part", "priority", "expiration", "due", "delivery_count"),
     *("properties", "owner", "cycle", "sequence", "taken_from", "home", "home_part", "waits"),
 )
 _OF_CLAIM: Final = tuple(reference.c[name] for name in _CLAIM)
@@ -245,6 +246,15 @@ class Statements:
             lock = func.pg_advisory_xact_lock(func.hashtextextended(text, 0))
             self.lock_groups = self._made(select(lock))
         is_new = dialect.since(reference.c.changed)
+        delayed = (reference.c.channel == bindparam("at"), IS_DELAYED)
+        self.due_in = self._made(
+            select((func.min(reference.c.due) - dialect.now).label("left")).where(*delayed)
+        )
+        """The milliseconds until the next delayed message of the channel ``at`` is due. NULL = none."""
+        due = update(reference).where(IS_DELAYED, reference.c.due <= dialect.now)
+        due = due.values(part=literal("''"), due=None, version=reference.c.version + 1)
+        self.move_due_anywhere = due.values(changed=dialect.transaction, returned_by=None)
+        self.move_due = self._made(self.move_due_anywhere.where(*delayed))
         self.news = select_claims(*_WAITING, is_new).add_columns(message.c.group_id, reference.c.returned_by)
         self.still_there = select(reference.c.id).where(same_version(self.pairs.source))
         expired = (reference.c.expiration > 0) & (reference.c.expiration <= dialect.now)
@@ -291,6 +301,7 @@ class Statements:
                 state=NEW,
                 channel=bindparam("into"),
                 part=bindparam("into_part"),
+                due=bindparam("due_", type_=BigInteger),
                 returned_by=bindparam("returned_by_"),
                 changed=dialect.transaction,
             )
@@ -326,9 +337,9 @@ class Statements:
         """Prepared messages by ``owner`` and ``key``."""
         given = self.handles.source.c
         owned = (reference.c.owner == given.owner, reference.c.key == given.key, IS_PREPARED)
-        columns = reference.c.id, reference.c.version, reference.c.owner, reference.c.key
+        columns = reference.c.id, reference.c.version, reference.c.owner, reference.c.key, reference.c.due
         self.find_prepared = self._made(select(*columns).where(*owned))
-        copied = ("message", "priority", "expiration", "delivery_count", "properties")
+        copied = ("message", "part", "priority", "expiration", "due", "delivery_count", "properties")
         names = self.names.source
         source = channel.join(names, channel.c.name == names.c.name)
         source = source.join(reference, reference.c.id == bindparam("source"))

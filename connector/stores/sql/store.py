@@ -35,7 +35,15 @@ from connector.stores.sql.messages import (
 from connector.stores.sql.reader import SqlReader
 from connector.stores.sql.schema import PROCESSED, message, reference, subscription
 from connector.stores.sql.schema import channel as channels
-from connector.stores.sql.statements import IS_CLAIMED, IS_NEW, IS_PREPARED, ORDER, select_claims
+from connector.stores.sql.statements import (
+    ANY_ROW,
+    IS_CLAIMED,
+    IS_DELAYED,
+    IS_NEW,
+    IS_PREPARED,
+    ORDER,
+    select_claims,
+)
 from connector.stores.sql.tasks import SqlTaskSpec, check_target
 
 _PAGE: Final = 100
@@ -101,7 +109,7 @@ class SqlStore(Store):
 
     def empty(self, channel: Channel) -> None:
         with self._db.transaction() as connection:
-            self._statements.remove_where(connection, _in(channel) & _IS_MAIN & IS_NEW)
+            self._statements.remove_where(connection, _in(channel) & (_IS_MAIN & IS_NEW | IS_DELAYED))
 
     def count(self, channel: Channel) -> Counts:
         number = func.count().label("number")
@@ -110,7 +118,7 @@ class SqlStore(Store):
         kept = (reference.c.part == PROCESSED) & reference.c.settled.is_not(None)
         processed = select(literal_column(f"'{PROCESSED}'", Text), number).where(_in(channel), kept)
         found = dict(map(tuple, self._db.rows(union_all(waiting, claimed, processed))))
-        parts = ("", "DELIVERED", "EXPIRED", "ERROR", PROCESSED)
+        parts = ("", "DELIVERED", "EXPIRED", "ERROR", PROCESSED, Part.DELAYED.value)
         return Counts(*(found.get(part, 0) for part in parts))
 
     def scan(
@@ -185,9 +193,10 @@ class SqlStore(Store):
                     sent.append((one, names))
             numbers = add_messages(connection, [one for one, _ in sent])
             rows = [
-                {"message": number, "channel": name, "part": channel.part.value, **write_reference(one)}
+                {"message": number, "channel": name, "part": part.value, **write_reference(one)}
                 for number, (one, names) in zip(numbers, sent, strict=True)
                 for name, channel in names
+                for part in (Part.DELAYED if one.delivery_time else channel.part,)
             ]
             if rows:
                 connection.execute(self._statements.send, rows)
@@ -257,6 +266,7 @@ class SqlStore(Store):
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
         deadline = time.monotonic() + seconds
+        self._move_due()
         settled, is_done = 0, True
         if self._keep_processed is not None:
             settled, is_done = self._prune_settled(self._keep_processed, deadline)
@@ -267,6 +277,14 @@ class SqlStore(Store):
             if number:
                 copies[one.destination] = number
         return Pruned(settled, copies, is_done)
+
+    def _move_due(self) -> None:
+        """Moves all delayed messages that are due, for programs that read the tables themselves."""
+        is_due = IS_DELAYED & (reference.c.due <= self._db.dialect.now)
+        if self._db.first(select(ANY_ROW).select_from(reference).where(is_due).limit(1)) is not None:
+            with self._db.transaction() as connection:
+                self._db.count_transaction(connection)
+                connection.execute(self._statements.move_due_anywhere)
 
     def _prune_settled(self, keep: float, deadline: float) -> tuple[int, bool]:
         number = 0
