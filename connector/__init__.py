@@ -7,6 +7,7 @@ import logging
 from typing import Any, Final
 
 from connector.errors import (
+    Failed,
     MalformedData,
     NotActive,
     TemporaryFailure,
@@ -17,6 +18,7 @@ from connector.status import VERSION as __version__
 
 __all__ = [
     "Adapter",
+    "Failed",
     "MalformedData",
     "NotActive",
     "Reply",

@@ -1,5 +1,6 @@
 """The types of the public names, also of those that :mod:`connector` loads on first use."""
 
+from connector.errors import Failed as Failed
 from connector.errors import MalformedData as MalformedData
 from connector.errors import NotActive as NotActive
 from connector.errors import TemporaryFailure as TemporaryFailure

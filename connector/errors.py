@@ -24,7 +24,8 @@
     └── ProcessAnswer             raised *by* business processes, for an answer other than "done"
         ├── Unsubscribed          this process does not want the object
         ├── NotActive             the process cannot work now: the message stays, the poll ends
-        └── TemporaryFailure      a new attempt may succeed: tried again in place, ``retries`` times
+        ├── TemporaryFailure      a new attempt may succeed: tried again in place, ``retries`` times
+        └── Failed                the event has failed, in spite of ``retry_later``
 
 Each leaf asks for a different remedy.
 """
@@ -214,7 +215,14 @@ class NotActive(ProcessAnswer):
 
 
 class TemporaryFailure(ProcessAnswer):
-    """A new attempt may succeed. The process is called again in place, with back-off, ``retries`` times."""
+    """A new attempt may succeed. The process is called again in place, with back-off, ``retries`` times.
+
+    With ``retry_later`` the event then comes again after a while.
+    """
+
+
+class Failed(ProcessAnswer):
+    """The event has failed, at once and in spite of ``retry_later``."""
 
 
 def remedy(error: OSError) -> str:

@@ -41,6 +41,8 @@ class OutcomeKind(StrEnum):
     FAILED = "failed"
     DUPLICATE = "duplicate"
     IN_DOUBT = "in_doubt"
+    LATER = "later"
+    """Not settled. A delivery has failed for a while, and the message comes again at its time."""
     GIVEN_BACK = "given_back"
     """Not settled. The message goes back to the queue, and comes again."""
     ROLLED_BACK = "rolled_back"

@@ -24,12 +24,14 @@ _COLUMNS: Final = (
     ("duplicates", "duplicate"),
     ("expired", "expired"),
     ("in_doubt", "in doubt"),
+    ("later", "later"),
     ("discarded", "no copy kept"),
 )
 _REASONS: Final = {
     OutcomeKind.FAILED: "In error",
     OutcomeKind.UNSUBSCRIBED: "Unsubscribed",
     OutcomeKind.IN_DOUBT: "In doubt",
+    OutcomeKind.LATER: "Later",
 }
 _MAX_REASONS: Final = 10
 _MAX_LISTED: Final = 20
@@ -136,7 +138,7 @@ def _table(summary: Summary) -> list[str]:
 
 
 def _reasons(summary: Summary) -> list[str]:
-    """Returns the reasons of messages in error, unsubscribed or in doubt, the most frequent reason first."""
+    """Returns the reasons of messages that were not published, the most frequent reason first."""
     lines: list[str] = []
     for kind, title in _REASONS.items():
         found = [(name, reasons) for (name, of), reasons in summary.reasons.items() if of == kind]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from connector.config.model import AdapterFile
+from connector.config.subscription_reading import ReadEntry
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, Reading
 from connector.messaging.provider import Capabilities
+from connector.sinks.subscription_model import CalledEntry
 
 _INPUTS: Final = ("connector", "InputDestination")
 
@@ -18,18 +20,26 @@ def check_capabilities(
     capabilities: Capabilities,
     file: AdapterFile,
     reading: Reading[AdapterFile],
+    entries: Sequence[ReadEntry],
     reporter: ProblemReporter,
 ) -> None:
     """Compares a configuration with the capabilities of its provider.
 
     Args:
         name: of the provider.
+        entries: of ``subscriptions``.
     """
     for location, found, expected in _of_inputs(name, capabilities, file, reading):
         reporter.add(location, found, expected)
     if file.connector.in_progress_destination is not None and not capabilities.in_progress:
         location = ("connector", "InProgressDestination")
         reporter.add(location, f"the provider {name} has no messages in progress", "it left out")
+    for one in entries if not capabilities.delays else ():
+        if isinstance(one.entry, CalledEntry) and one.entry.retry_later is not None:
+            location = ("subscriptions", one.index, "retry_later")
+            reporter.add(
+                location, f"the provider {name} cannot delay a message", "retries, or a local provider"
+            )
 
 
 def _of_inputs(

@@ -15,7 +15,7 @@ from connector.declare.problems import Position
 from connector.declare.reading import Location, Reading
 from connector.declare.tree import Leaf, Table
 from connector.messaging.destination import Destination, parse_destination
-from connector.sinks.subscription_model import PreparedEntry, SinkEntry
+from connector.sinks.subscription_model import CalledEntry, PreparedEntry, SinkEntry
 
 _INPUTS = ("connector", "InputDestination")
 _OF_TOPICS = ("subscription", "shared", "no_local")
@@ -259,6 +259,12 @@ def _check_managed(
                 "a queue: for topics there is DuplicateEventElimination",
             )
     for one in entries:
+        if isinstance(one.entry, CalledEntry) and one.entry.retry_later is not None:
+            reporter.add(
+                ("subscriptions", one.index, "retry_later"),
+                "retry_later under ContainerManagedEvents",
+                "one of the two: under ContainerManagedEvents a failed event comes again at once",
+            )
         if not isinstance(one.entry, SinkEntry) or isinstance(one.entry, PreparedEntry):
             continue
         if not _is_in_own_database(file, one.entry.database):

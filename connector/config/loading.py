@@ -235,7 +235,7 @@ def _read(
         finds_lacks=java,
     )
     if capabilities is not None:
-        check_capabilities(provider.type, capabilities, read, reading, reporter)
+        check_capabilities(provider.type, capabilities, read, reading, entries, reporter)
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries

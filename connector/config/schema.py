@@ -44,6 +44,7 @@ def json_schema() -> dict[str, Any]:
         ("Spark", "ship"),
         ("Http", "tokens"),
         ("Http", "hosts"),
+        ("RetryLaterEntry", "on"),
     ):
         properties = (
             schema["properties"] if section == "AdapterFile" else schema["$defs"][section]["properties"]

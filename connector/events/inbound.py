@@ -33,6 +33,7 @@ from connector.events.settling import SettlementRules, Settler
 from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
+from connector.events.waits import OrderWaits
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
@@ -136,8 +137,17 @@ class Inbound:
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._has_reserved = False
+        self._waits = OrderWaits(settings.order)
         self._intake = Intake(
-            connection, settings, summary, numbers, self._schedule, self._transactions, waiting, pauses
+            connection,
+            settings,
+            summary,
+            numbers,
+            self._schedule,
+            self._transactions,
+            waiting,
+            pauses,
+            self._waits,
         )
 
     @property
@@ -213,6 +223,8 @@ class Inbound:
                 ended_claims.decided.append((claim, DUPLICATE))
             elif key is not None and key in busy:
                 ended_claims.returned.append((claim, 0))
+            elif due := self._waits.due_of(claim):
+                ended_claims.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
             elif count >= self._settings.max_attempts:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
                 outcome = Outcome(OutcomeKind.FAILED, None, None, reason, count, not_read=True)
@@ -341,7 +353,12 @@ class Inbound:
             self._commit(one, report)
         closed = [cycle for one in commits for cycle in self._schedule.remove_settled(one)]
         self._transactions.forget(closed)
-        self._returned.update(claim.cycle for one in commits for claim, _ in one.returned)
+        for one in commits:
+            self._returned.update(claim.cycle for claim, _ in one.returned)
+            for claim, outcome in one.decided:
+                if outcome.kind == OutcomeKind.LATER:
+                    self._returned.add(claim.cycle)
+                    self._waits.add(claim, outcome.due)
         self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
         self._returned.difference_update(closed)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:
@@ -410,6 +427,9 @@ class Inbound:
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         self._transactions.recover(timeout if at_start else 0.0)
+        if at_start or recovered.returned:
+            inputs = [one.destination for one in self._settings.inputs if one.destination.is_queue]
+            self._waits.read(self.connection, inputs)
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
         if recovered.reprocess:
             self._intake.cycle = recovered.reprocess[0].cycle

@@ -17,6 +17,7 @@ from connector.events.schedule import Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import untouched_settlement
 from connector.events.summary import Summary
+from connector.events.waits import OrderWaits
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
@@ -38,6 +39,7 @@ class Intake:
         transactions: of the broker, or none.
         waiting: messages whose process was not active. None without InProgressDestination.
         pauses: of inputs whose events went back.
+        waits: of inputs whose next event comes again later.
 
     Raises:
         CapabilityError: the provider cannot poll an input.
@@ -55,6 +57,7 @@ class Intake:
         transactions: NoTransactions,
         waiting: WaitingMessages | None,
         pauses: InputPauses,
+        waits: OrderWaits,
     ) -> None:
         self.cycle = 0
         """Of the last poll."""
@@ -67,6 +70,7 @@ class Intake:
         self._transactions = transactions
         self._waiting = waiting
         self._pauses = pauses
+        self._waits = waits
         self._is_patient = False
         self._pollers = [
             one.poller(connection, settings.in_progress, settings.order) for one in settings.inputs
@@ -94,7 +98,11 @@ class Intake:
         may_poll = self._may_poll if ahead or self._transactions.polls_alone else self._schedule.is_settled
         for poller in self._pollers:
             poller.wakes = not self._has_pause(poller.destination)
-        pollers = [poller for poller in self._pollers if poller.wakes and may_poll(poller.destination)]
+        pollers = [
+            poller
+            for poller in self._pollers
+            if poller.wakes and may_poll(poller.destination) and not self._waits.has(poller.destination)
+        ]
         self._skipped = {poller.destination for poller in self._pollers if poller not in pollers}
         for group in self._transactions.groups(pollers):
             yield from self._ready(self._claim(group, report), report)
@@ -148,7 +156,7 @@ class Intake:
         return self._is_patient and self._pauses.has(destination)
 
     def _may_poll(self, destination: Destination) -> bool:
-        if self._has_pause(destination):
+        if self._has_pause(destination) or self._waits.has(destination):
             return False
         if self._transactions.polls_alone:  # a transaction is open until its events are settled
             held = any(claims[0].destination == destination for claims in self._held)

@@ -12,6 +12,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
+from connector.sinks.retry_later import split_retries
 from connector.status import OutcomeKind
 
 
@@ -30,6 +31,8 @@ class Outcome(NamedTuple):
         not_read: decided without reading the message. Then ``attempts`` and ``delivered`` exclude earlier
             stays in the queue, and settling adds them.
         must_repeat: given back after a delivery that counts and has to be repeated.
+        due: later: when the message comes again, in milliseconds since 1970.
+        retries: later: the tries of each delivery (:func:`.sinks.retry_later.join_retries`).
         bare: failed, and a broker has refused the whole copy, so the copy has the body only.
     """
 
@@ -45,6 +48,8 @@ class Outcome(NamedTuple):
     not_read: bool = False
     must_repeat: bool = False
     bare: bool = False
+    due: int = 0
+    retries: str = ""
 
     @property
     def comes_again(self) -> bool:
@@ -101,13 +106,22 @@ def history(message: Message) -> tuple[int, tuple[str, ...]]:
     if properties.get("connector_outcome", OutcomeKind.FAILED) not in (
         OutcomeKind.FAILED,
         OutcomeKind.GIVEN_BACK,
+        OutcomeKind.LATER,
     ):
         return earlier, ()
     delivered = properties.get("connector_delivered")
     return earlier, split_names(delivered) if isinstance(delivered, str) else ()
 
 
-_COMES_AGAIN: Final = (OutcomeKind.GIVEN_BACK, OutcomeKind.ROLLED_BACK)
+def retries_of(message: Message) -> dict[str, int]:
+    """Returns the tries of each delivery of a message that comes again."""
+    text = message.properties.get("connector_retries")
+    if not isinstance(text, str) or message.properties.get("connector_outcome") != OutcomeKind.LATER:
+        return {}
+    return split_retries(text)
+
+
+_COMES_AGAIN: Final = (OutcomeKind.GIVEN_BACK, OutcomeKind.ROLLED_BACK, OutcomeKind.LATER)
 
 
 _RECORDS: Final = re.compile(r"(.+#)([0-9]{1,9})(?:-([0-9]{1,9}))?", re.DOTALL)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from connector import faults
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from connector.sinks.transactional import TransactionalCalls
 
 _log: Final = logging.getLogger("connector.events")
+NO_RETRIES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class MatchedObject(NamedTuple):
@@ -90,6 +92,9 @@ class Publication:
         replies: replies of sinks that have confirmed. They are sent with any outcome of the event.
         refusals: replies that say why a sink has failed. They are sent if the event has failed.
         failures: error texts by subscription.
+        later: error texts of the subscriptions that have failed for a while.
+        retries: the tries of each of these deliveries, this one included.
+        wait: seconds until the next try of all of them.
         unsubscribed: subscriptions that do not want the object after all.
         unwanted: records of the message that no subscription wants.
         inactive: why the event has to come again: a process is not active, or a provider cannot take a
@@ -105,6 +110,9 @@ class Publication:
     replies: tuple[Prepared, ...] = ()
     refusals: tuple[Prepared, ...] = ()
     failures: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    retries: dict[str, int] = field(default_factory=dict)
+    wait: float = 0.0
     unsubscribed: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
     inactive: str | None = None
@@ -239,6 +247,7 @@ class Publisher:
         journal: TaskJournal,
         sequence: int,
         reference: object,
+        retries: Mapping[str, int] = NO_RETRIES,
     ) -> Publication:
         """Delivers the objects of one message to each subscriber that has not confirmed before.
 
@@ -286,7 +295,7 @@ class Publisher:
                 journal.begin(sequence)
                 result.begun = True
                 faults.point("begin")
-            self._deliver(called, subscription, one, reference, result)
+            self._deliver(called, subscription, one, reference, result, retries.get(label, 0))
             if result.inactive is not None:
                 break
             faults.point("deliver")
@@ -315,6 +324,7 @@ class Publisher:
         matched: MatchedObject,
         reference: object,
         result: Publication,
+        retries: int,
     ) -> None:
         """Calls a sink.
 
@@ -333,7 +343,7 @@ class Publisher:
                     raise
                 result.failures += (f"{place}{_reason(name, error)}",)
                 return
-        returned, raised = self._call(called.deliver, bo, _event_for(name, event))
+        returned, raised = self._call(called.deliver, bo, _event_for(name, event, retries))
         if called.transactions is not None and called.transactions.taken_over is not None:
             raise called.transactions.taken_over
         failure = raised
@@ -366,9 +376,14 @@ class Publisher:
             result.unsubscribed += (f"{place}{_reason(name, failure)}",)
         elif isinstance(failure, NotActive):
             result.inactive = f"{place}{_reason(name, failure)}"
+        elif (rules := subscription.retry_later) is not None and rules.allows(failure, retries):
+            result.later += (f"{place}{_reason(name, failure)}",)
+            result.retries[label] = retries + 1
+            result.wait = max(result.wait, rules.seconds(retries))
         else:
             times = subscription.retries + 1
             tried = f" (tried {times} times)" * (isinstance(failure, TemporaryFailure) and times > 1)
+            tried += f" (came again {retries} times)" * (retries > 0)
             sink = called.sink if raised is not None else None
             where = self._log_failure(failure, sink, name, bo, event)
             result.failures += (f"{place}{_reason(name, failure)}{tried}{where}",)
@@ -476,7 +491,7 @@ class Publisher:
             self.trace(DETAILS, "message put", **fields, headers=message.headers())
 
 
-def _event_for(subscription: str, event: Event) -> Event:
+def _event_for(subscription: str, event: Event, retries: int) -> Event:
     """Returns an event for one sink, which may change this copy."""
     return Event(
         event.id,
@@ -485,6 +500,7 @@ def _event_for(subscription: str, event: Event) -> Event:
         event.message,
         subscription,
         event.requests,
+        retries=retries,
     )
 
 

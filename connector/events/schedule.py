@@ -354,7 +354,7 @@ class Schedule:
             outcome = outcomes.get(claim.sequence)
             if outcome is not None:
                 ended_claims.decided.append((claim, outcome))
-                if outcome.kind == OutcomeKind.ROLLED_BACK:
+                if outcome.kind in (OutcomeKind.ROLLED_BACK, OutcomeKind.LATER):
                     stopped.add(self._key(claim))
             elif claim.sequence in wanted:
                 repeated.append(claim)

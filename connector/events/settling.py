@@ -204,7 +204,9 @@ class Settler:
             if settlement is not None:
                 settlements.append(settlement)
                 stayed = stayed or settlement.stay
-            if outcome.comes_again:
+            if outcome.kind == OutcomeKind.LATER:
+                settled.append((claim, outcome, False))
+            elif outcome.comes_again:
                 self._note_return(claim, outcome, report)
             else:
                 settled.append((claim, outcome, settlement is not None and settlement.copy_to is None))
@@ -239,7 +241,12 @@ class Settler:
         self._summary.count_outcome(
             str(claim.destination), identity, outcome, discarded=discarded, taken=place
         )
-        if outcome.kind not in (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE):
+        if outcome.kind == OutcomeKind.LATER:
+            if outcome.reason:  # not of an event that only waits for an earlier one
+                due = {"due": outcome.due, "retries": outcome.retries}
+                fields = event_fields(claim.cycle, claim, identity, outcome)
+                _log.warning("an event comes again later", extra={**fields, **due})
+        elif outcome.kind not in (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE):
             _log.warning(
                 "an event was not published", extra=event_fields(claim.cycle, claim, identity, outcome)
             )
@@ -287,9 +294,13 @@ def give_back_settlement(claim: Claim, outcome: Outcome) -> Settlement:
     if outcome.delivered:
         properties["connector_outcome"] = outcome.kind
         properties["connector_delivered"] = join_names(outcome.delivered)
+    if outcome.retries:
+        properties["connector_outcome"] = outcome.kind
+        properties["connector_retries"] = outcome.retries
     return Settlement(
         claim,
         give_back=True,
+        due=outcome.due,
         stay=claim.in_progress and outcome.kind == OutcomeKind.GIVEN_BACK and not outcome.provider_failed,
         delivery_count=begun,
         properties=properties,

@@ -18,6 +18,7 @@ _KEYS: Final = (
     "duplicates",
     "expired",
     "in_doubt",
+    "later",
     "discarded",
 )
 _COUNTED: Final = {
@@ -26,6 +27,7 @@ _COUNTED: Final = {
     OutcomeKind.FAILED: "failed",
     OutcomeKind.DUPLICATE: "duplicates",
     OutcomeKind.IN_DOUBT: "in_doubt",
+    OutcomeKind.LATER: "later",
 }
 _ARCHIVED: Final = (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE)
 MAX_EVENTS: Final = 1000

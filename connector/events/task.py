@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import logging
 import re
+import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +22,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
-from connector.events.outcome import Outcome, history, pack_prepared
+from connector.events.outcome import Outcome, history, pack_prepared, retries_of
 from connector.events.publish import MatchedObject, Publication, Publisher
 from connector.events.task_settings import TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
@@ -31,6 +32,7 @@ from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import JournalHandle, TaskJournal
 from connector.sinks.contract import CallTimer, Event
 from connector.sinks.lazy_requests import LazyRequests
+from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
 from connector.trace import DETAILS, STEPS
 from connector.tracebacks import error_text, log_failure, message_of
@@ -150,7 +152,7 @@ class Task:
             outcome, begun = self._event(item, journal)
             if self._task_settings.managed and outcome.kind == OutcomeKind.FAILED:
                 outcome = self._roll_back(item, outcome)
-            if outcome.kind == OutcomeKind.ROLLED_BACK:
+            if outcome.kind in (OutcomeKind.ROLLED_BACK, OutcomeKind.LATER):
                 stopped.add(group)
             if outcome != before:  # most outcomes are equal
                 before, data = outcome, outcome.to_json()
@@ -206,7 +208,7 @@ class Task:
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
                 outcome = Outcome(OutcomeKind.UNSUBSCRIBED, first.type, first.verb, reason, attempts)
                 return self._with_refusal(outcome, message, reference), False
-            of_event = matched, confirmed, journal, sequence, reference
+            of_event = matched, confirmed, journal, sequence, reference, retries_of(message)
             if self._trace.level >= STEPS:
                 publication = self._trace.step(
                     "publish", {"message_id": message.message_id}, partial(self._publisher.publish, *of_event)
@@ -350,10 +352,23 @@ def _outcome(
             must_repeat=publication.must_repeat,
         )
     if publication.failures:
-        reason = shorten("; ".join(publication.failures))
+        reason = shorten("; ".join(publication.failures + publication.later))
         sends = replies + _pack(publication.refusals)
         return Outcome(
             OutcomeKind.FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared
+        )
+    if publication.later:
+        return Outcome(
+            OutcomeKind.LATER,
+            object_name,
+            verb,
+            shorten("; ".join(publication.later)),
+            before,
+            delivered,
+            sends=replies,
+            discards=prepared + _pack(publication.refusals),
+            due=time.time_ns() // 1_000_000 + int(publication.wait * 1000),
+            retries=join_retries(publication.retries),
         )
     if not delivered and not prepared:
         reason = shorten("; ".join(publication.unsubscribed + publication.unwanted))

@@ -62,6 +62,7 @@ class Event:
         delivery_count: 1 at the first attempt. A higher number says that this may be a repetition.
             JMSXDeliveryCount of the message and of the dynamic meta-object are the same number.
         message: the headers, properties and unchanged body of the message.
+        retries: tries of this subscription before, by ``retry_later``. 0 at the first delivery.
         subscription: the name of the subscription whose process is called.
         requests: makes the requests of the process. A test of a process may pass another object.
         transaction: the open transaction of a subscription with ``transaction``. The connector commits after
@@ -75,6 +76,7 @@ class Event:
     subscription: str = ""
     requests: Requests = field(default=_NO_REQUESTS, repr=False, compare=False)
     transaction: Any = field(default=None, repr=False, compare=False)
+    retries: int = 0
 
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None

@@ -36,7 +36,9 @@ from connector.declare.value_types import (
 from connector.formats.catalogue import Catalogue
 from connector.formats.checks import check_mime_type
 from connector.messaging.destination import Destination
+from connector.messaging.numbers import read_number
 from connector.sinks.contract import SinkSpec
+from connector.sinks.retry_later import ANY, TEMPORARY, RetryLater
 from connector.sinks.subscriptions import Subscription
 
 _AN_OBJECT = re.compile(r"[A-Za-z0-9_*?]+\Z")
@@ -151,6 +153,56 @@ class SinkEntry(CommonEntry, ABC):
         return None
 
 
+def _read_factor(value: object) -> float:
+    expected = "a number from 1 up"
+    written = leaf(value, expected)
+    try:
+        factor = read_number(written)
+    except ValueError:
+        raise refuse(as_found(written), expected) from None
+    if factor < 1:
+        raise refuse(as_found(written), expected)
+    return factor
+
+
+_FACTOR = ValueType(_read_factor, lambda factor: f"{factor:g}", {"type": "number", "minimum": 1}, "number")
+_EXCEPTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+
+
+def _read_exception(value: object) -> str:
+    expected = f"{TEMPORARY}, {ANY}, or the name of an exception, such as ConnectionError or package.Error"
+    name = leaf(value, expected)
+    if not _EXCEPTION.match(name):
+        raise refuse(as_found(name), expected)
+    return str(name)
+
+
+_ExceptionName = Annotated[str, ValueType(_read_exception, str, {"type": "string"}, "exception")]
+
+
+class RetryLaterEntry(Section):
+    """When an event comes again whose delivery has failed for a while. Nothing else waits for the event."""
+
+    attempts: Annotated[int, integer(1, "attempts")] = Field(
+        default=10, description="Tries after the first delivery. Then the event has failed."
+    )
+    first: Annotated[float, duration()] = Field(default=1.0, description="The wait before the first of them.")
+    factor: Annotated[float, _FACTOR] = Field(
+        default=2.0, description="Each further wait is so many times as long."
+    )
+    most: Annotated[float, duration()] = Field(default=300.0, description="The longest wait.")
+    on: Annotated[tuple[_ExceptionName, ...], BeforeValidator(one_or_list)] = Field(
+        default=(TEMPORARY,),
+        description="`temporary`: `TemporaryFailure`, time-outs and lost connections. `any`: whatever the "
+        "sink raises. Or names of exceptions, `ConnectionError` or `package.Error`: each counts with those "
+        "that inherit from it. `connector.Failed` fails an event in any case.",
+    )
+
+    def rules(self) -> RetryLater:
+        """Returns the tries for the workers."""
+        return RetryLater(self.attempts, self.first, self.factor, self.most, self.on)
+
+
 class CalledEntry(SinkEntry):
     """A sink that the worker calls. Its class inherits from :class:`ExternalEntry`, for example."""
 
@@ -162,10 +214,20 @@ class CalledEntry(SinkEntry):
     retries: Annotated[int, integer(0, "attempts")] = Field(
         default=0, description="For `TemporaryFailure` only: attempts in place, with back-off."
     )
+    retry_later: RetryLaterEntry | None = Field(
+        default=None,
+        description="An event whose delivery failed for a while comes again, after `retries` in place.",
+    )
 
     def subscription(self) -> Subscription:
         return Subscription(
-            self.name, self.object, self.verbs, self.sink(), timeout=self.timeout, retries=self.retries
+            self.name,
+            self.object,
+            self.verbs,
+            self.sink(),
+            timeout=self.timeout,
+            retries=self.retries,
+            retry_later=self.retry_later.rules() if self.retry_later is not None else None,
         )
 
 

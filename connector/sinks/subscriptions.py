@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from connector.businessobjects.rules import StaticMetaObject
 from connector.sinks.contract import SinkSpec
+from connector.sinks.retry_later import RetryLater
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Subscription:
         sink: opens the sink that the object is delivered to.
         timeout: seconds that one delivery may take. None = no limit.
         retries: how often the sink is called again, in place, after a TemporaryFailure.
+        retry_later: when an event that has failed comes again. None = never.
         reply: whether the return value of the sink answers the message (:mod:`connector.sinks.replying`).
         mime_type: format of the reply. None = the format of the request.
         format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
@@ -33,6 +35,7 @@ class Subscription:
     sink: SinkSpec
     timeout: float | None = None
     retries: int = 0
+    retry_later: RetryLater | None = None
     reply: bool = False
     mime_type: str | None = None
     format: str | None = None

@@ -18,8 +18,18 @@ from tests.runs import REPOSITORY
 
 Deploy = Callable[..., CrashDeployment]
 
-KEYS = {"claimed", "published", "unsubscribed", "failed", "duplicates", "expired", "in_doubt", "discarded"}
-OUTCOMES = ("published", "unsubscribed", "failed", "duplicates", "in_doubt")
+KEYS = {
+    "claimed",
+    "published",
+    "unsubscribed",
+    "failed",
+    "duplicates",
+    "expired",
+    "in_doubt",
+    "later",
+    "discarded",
+}
+OUTCOMES = ("published", "unsubscribed", "failed", "duplicates", "in_doubt", "later")
 
 
 @pytest.fixture
@@ -76,6 +86,7 @@ def test_the_summary_is_one_document_whose_numbers_add_up(deploy: Deploy) -> Non
         "duplicates": 1,
         "expired": 1,
         "in_doubt": 0,
+        "later": 0,
         "discarded": 0,
     }
     assert set(summary["destinations"]) == {"queue://a", "queue://b"}

@@ -63,6 +63,9 @@ def _behave(what):
     elif word == "flag":  # fails as long as the flag is there
         if os.path.exists(os.path.join(HERE, value)):
             raise ValueError("the flag is up")
+    elif word == "away":  # as long as the flag is there
+        if os.path.exists(os.path.join(HERE, value)):
+            raise ConnectionRefusedError("the flag is up")
     elif word == "inactive":
         if os.path.exists(os.path.join(HERE, value)):
             raise NotActive("the flag is up")

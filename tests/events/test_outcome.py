@@ -38,6 +38,8 @@ outcomes = st.builds(
     discards=handles,
     provider_failed=st.booleans(),
     not_read=st.booleans(),
+    due=st.integers(0, 1 << 50),
+    retries=texts,
 )
 
 

@@ -1,0 +1,306 @@
+"""``retry_later``: an event whose delivery failed for a while comes again, and holds up nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from connector.config.loading import load
+from connector.errors import ConfigurationError, Failed, TemporaryFailure
+from connector.events.summary import Summary
+from connector.sinks.retry_later import RetryLater, join_retries, split_retries
+from connector.testing.deployment import Deployment
+from tests.events.conftest import Bench
+
+PROCESSES = """\
+import json, os, pathlib, time
+import connector
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Away(ConnectionError):
+    pass
+
+
+def call(who, bo, event):
+    with (HERE / "calls").open("a") as calls:
+        line = {"who": who, "id": event.id, "retries": event.retries, "count": event.delivery_count}
+        calls.write(json.dumps({**line, "time": time.time(), "order": bo["Id"]}) + "\\n")
+
+
+def a(bo, event):
+    call("a", bo, event)
+    what, _, number = (bo["What"] or "").partition(" ")
+    if what == "failed":
+        raise connector.Failed("for good")
+    if what == "wrong":
+        raise ValueError("wrong")
+    if what == "temporary" and event.retries < int(number):
+        raise connector.TemporaryFailure("away")
+    if what == "connection" and event.retries < int(number):
+        raise Away("refused")
+
+
+def b(bo, event):
+    call("b", bo, event)
+"""
+OBJECTS = """\
+business_object: Order
+verbs: {Create: }
+attributes:
+  Id: {type: String, key: true}
+  What: String
+---
+static_metaobject: MO_Config
+Default: {}
+"""
+SOON = {"first": "50ms", "most": "100ms"}
+
+
+def deploy(
+    bench: Bench, rules: Mapping[str, Any], *others: Mapping[str, Any], **connector: Any
+) -> Deployment:
+    first = {"object": "*", "process": "processes:a", "name": "a", "retry_later": dict(rules)}
+    return bench.deploy(
+        subscriptions=[first, *others],
+        objects=OBJECTS,
+        processes=PROCESSES,
+        **{"InputDestination": "queue://orders", "order": "none", **connector},
+    )
+
+
+def order(number: int, what: str = "") -> str:
+    return f'{{"BusinessObject": "Order", "Id": "{number}", "What": "{what}"}}'
+
+
+def drain(deployment: Deployment, seconds: float = 30.0) -> Summary:
+    """Drains again and again, until no message is delayed."""
+    deadline = time.monotonic() + seconds
+    with deployment.running() as adapter:
+        while True:
+            adapter.drain()
+            connection = deployment.provider.existing()
+            left = sum(
+                one.delayed + one.waiting
+                for one in connection.destinations()
+                if "orders" in one.destination.name
+            )
+            connection.close()
+            if not left:
+                return adapter.summary
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def tries(bench: Bench, identity: str, who: str = "a") -> list[int]:
+    return [call["retries"] for call in bench.calls() if (call["id"], call["who"]) == (identity, who)]
+
+
+@pytest.mark.parametrize("what", ["temporary", "connection"])
+def test_an_event_that_failed_for_a_while_is_published_later(bench: Bench, what: str) -> None:
+    deployment = deploy(bench, SOON)
+    identity = deployment.send("queue://orders", order(1, f"{what} 3"))
+    summary = drain(deployment)
+    assert tries(bench, identity) == [0, 1, 2, 3]
+    assert {call["count"] for call in bench.calls()} == {1}, "its deliveries came to an end"
+    (copy,) = deployment.messages("queue://archive")
+    assert copy.message_id == identity
+    assert "connector_retries" not in copy.properties
+    assert deployment.messages("queue://error") == []
+    counts = summary.as_dict()
+    assert (counts["claimed"], counts["published"], counts["later"], counts["failed"]) == (4, 1, 3, 0)
+
+
+def test_the_waits_grow_up_to_the_longest(bench: Bench) -> None:
+    deployment = deploy(bench, {"first": "200ms", "factor": 2, "most": "500ms"})
+    deployment.send("queue://orders", order(1, "temporary 3"))
+    drain(deployment)
+    times = [call["time"] for call in bench.calls()]
+    waits = [later - before for before, later in itertools.pairwise(times)]
+    assert [wait >= least for wait, least in zip(waits, (0.2, 0.4, 0.5), strict=True)] == [True] * 3
+
+
+def test_an_event_that_has_used_its_tries_has_failed(bench: Bench) -> None:
+    deployment = deploy(bench, {**SOON, "attempts": 2})
+    identity = deployment.send("queue://orders", order(1, "temporary 9"))
+    summary = drain(deployment)
+    assert tries(bench, identity) == [0, 1, 2]
+    (copy,) = deployment.messages("queue://error")
+    assert copy.message_id == identity
+    assert str(copy.properties["connector_reason"]).startswith(
+        "a: TemporaryFailure: away (came again 2 times)"
+    )
+    assert "connector_retries" not in copy.properties
+    assert summary.as_dict()["later"] == 2
+
+
+@pytest.mark.parametrize("what", ["failed", "wrong"])
+def test_other_failures_fail_at_once(bench: Bench, what: str) -> None:
+    deployment = deploy(bench, SOON)
+    identity = deployment.send("queue://orders", order(1, what))
+    drain(deployment)
+    assert tries(bench, identity) == [0]
+    assert len(deployment.messages("queue://error")) == 1
+
+
+def test_any_failure_but_failed_comes_again_where_the_configuration_says_so(bench: Bench) -> None:
+    deployment = deploy(bench, {**SOON, "attempts": 1, "on": "any"})
+    wrong = deployment.send("queue://orders", order(1, "wrong"))
+    failed = deployment.send("queue://orders", order(2, "failed"))
+    drain(deployment)
+    assert (tries(bench, wrong), tries(bench, failed)) == ([0, 1], [0])
+    assert len(deployment.messages("queue://error")) == 2
+
+
+def test_a_subscription_that_has_confirmed_is_not_called_again(bench: Bench) -> None:
+    other = {"object": "*", "process": "processes:b", "name": "b"}
+    deployment = deploy(bench, SOON, other)
+    identity = deployment.send("queue://orders", order(1, "temporary 2"))
+    drain(deployment)
+    assert tries(bench, identity) == [0, 1, 2]
+    assert tries(bench, identity, "b") == [0]
+
+
+def test_one_subscription_that_has_failed_for_good_fails_the_event(bench: Bench) -> None:
+    other = {"object": "*", "process": "processes:a", "name": "second"}
+    deployment = deploy(bench, SOON, other)
+    identity = deployment.send("queue://orders", order(1, "temporary 2"))
+    drain(deployment)
+    assert tries(bench, identity) == [0, 0]
+    (copy,) = deployment.messages("queue://error")
+    assert "second: TemporaryFailure" in str(copy.properties["connector_reason"])
+
+
+def test_events_without_an_order_do_not_wait_for_each_other(bench: Bench) -> None:
+    deployment = deploy(bench, {"first": "1h"})
+    deployment.send("queue://orders", order(1, "temporary 1"))
+    for number in range(2, 5):
+        deployment.send("queue://orders", order(number))
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert [one.value for one in deployment.messages("queue://archive")] == [order(n) for n in (2, 3, 4)]
+    assert deployment.messages("queue://orders") == []
+
+
+def ids(bench: Bench) -> list[str]:
+    return [call["order"] for call in bench.calls()]
+
+
+def test_events_of_a_destination_stay_in_order(bench: Bench) -> None:
+    deployment = deploy(bench, SOON, order="destination")
+    for number, what in enumerate(["", "temporary 2", "", ""]):
+        deployment.send("queue://orders", order(number, what))
+    drain(deployment)
+    assert ids(bench) == ["0", "1", "1", "1", "2", "3"]
+
+
+def test_events_of_a_group_stay_in_order_and_others_go_on(bench: Bench) -> None:
+    deployment = deploy(bench, {"first": "300ms"}, order="group")
+    sent = [("x", "temporary 2"), ("x", ""), ("y", ""), ("x", ""), ("y", "")]
+    for number, (group, what) in enumerate(sent):
+        deployment.send("queue://orders", order(number, what), properties={"JMSXGroupID": group})
+    drain(deployment)
+    called = ids(bench)
+    assert [one for one in called if one in "013"] == ["0", "0", "0", "1", "3"]
+    assert [one for one in called if one in "24"] == ["2", "4"]
+    assert called.index("4") < called.index("1")
+
+
+@pytest.mark.parametrize("order_", ["destination", "group"])
+def test_the_order_holds_after_a_restart(bench: Bench, order_: str) -> None:
+    deployment = deploy(bench, {"first": "1s"}, order=order_)
+    for number, what in enumerate(["temporary 1", ""]):
+        deployment.send("queue://orders", order(number, what), properties={"JMSXGroupID": "x"})
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert ids(bench) == ["0"]
+    drain(deployment)
+    assert ids(bench) == ["0", "0", "1"]
+
+
+def test_a_copy_of_a_waiting_event_is_published_once(bench: Bench) -> None:
+    deployment = deploy(bench, SOON, DuplicateEventElimination="true")
+    deployment.drop("orders", order(1, "temporary 1"), "4.1.T")
+    drain(deployment)
+    deployment.drop("orders", order(1, "temporary 1"), "4.1.T")
+    summary = drain(deployment)
+    assert summary.as_dict()["duplicates"] == 1
+
+
+def test_it_is_refused_where_it_cannot_be(bench: Bench) -> None:
+    deployment = deploy(bench, SOON, ContainerManagedEvents="JMS")
+    with pytest.raises(ConfigurationError, match="retry_later under ContainerManagedEvents"):
+        load(deployment.directory / "adapter.yaml")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("attempts", 0, "from 1 up"),
+        ("factor", "0.5", "a number from 1 up"),
+        ("factor", "x", "a number from 1 up"),
+        ("on", "no name", "the name of an exception"),
+        ("first", "soon", "a duration"),
+        ("tries", 3, "attempts"),
+    ],
+)
+def test_a_mistake_is_named(bench: Bench, key: str, value: object, problem: str) -> None:
+    deployment = deploy(bench, {key: value})
+    with pytest.raises(ConfigurationError, match=problem):
+        load(deployment.directory / "adapter.yaml")
+
+
+class Invalidated(Exception):
+    connection_invalidated = True
+
+
+@pytest.mark.parametrize(
+    ("on", "error", "named"),
+    [
+        (("temporary",), TemporaryFailure(), True),
+        (("temporary",), TimeoutError(), True),
+        (("temporary",), ConnectionRefusedError(), True),
+        (("temporary",), OSError(113, "no route to host"), True),
+        (("temporary",), OSError(2, "no such file"), False),
+        (("temporary",), Invalidated(), True),
+        (("temporary",), Failed(), False),
+        (("any",), ValueError(), True),
+        (("any",), Failed(), False),
+        (("ConnectionError",), ConnectionResetError(), True),
+        (("OSError",), ConnectionResetError(), True),
+        (("ValueError",), KeyError(), False),
+        (("connector.errors.TemporaryFailure",), TemporaryFailure(), True),
+        (("temporary", "KeyError"), KeyError(), True),
+    ],
+)
+def test_what_it_names(on: Sequence[str], error: BaseException, *, named: bool) -> None:
+    assert RetryLater(on=tuple(on)).names(error) is named
+
+
+def test_tries_survive_any_name() -> None:
+    tried = {"a": 1, "b#3": 2, "x=;%y": 7}
+    assert split_retries(join_retries(tried)) == tried
+    assert split_retries("of another program;x;=;y=-1;z=99999999999") == {}
+
+
+def test_a_wait_never_overflows() -> None:
+    assert RetryLater(factor=10.0, most=5.0).seconds(100_000) == 5.0
+
+
+def test_the_key_on_needs_no_quotation_marks(bench: Bench) -> None:
+    """YAML 1.1 reads ``on`` as a boolean."""
+    deployment = deploy(bench, SOON)
+    text = (deployment.directory / "adapter.yaml").read_text()
+    deployment.write(
+        "adapter.yaml", text.replace("    first: 50ms", "    on: [KeyError, a.B]\n    first: 50ms")
+    )
+    (entry,) = load(deployment.directory / "adapter.yaml").subscriptions
+    assert entry.retry_later.on == ("KeyError", "a.B")
+    deployment.write("adapter.yaml", text.replace("    first: 50ms", "    on: any\n    first: 50ms"))
+    (entry,) = load(deployment.directory / "adapter.yaml").subscriptions
+    assert entry.retry_later.on == ("any",)
