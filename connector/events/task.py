@@ -241,9 +241,18 @@ class Task:
         # a managed event counts when it is rolled back
         begun = publication.begun or (publication.transacted and not self._task_settings.managed)
         outcome = _outcome(first.type, first.verb, attempts, publication, begun=begun)
+        if outcome.kind == OutcomeKind.LATER:
+            outcome = outcome._replace(due=self._now() + int(publication.wait * 1000))
         if outcome.kind == OutcomeKind.UNSUBSCRIBED:
             outcome = self._with_refusal(outcome, message, reference)
         return outcome, publication.begun or publication.transacted
+
+    def _now(self) -> int:
+        """Returns the time by the clock of the provider, or of this machine if the provider is away."""
+        try:
+            return self._access.now()
+        except ProviderError:
+            return time.time_ns() // 1_000_000
 
     def _convert(self, message: Message, destination: str) -> list[MatchedObject]:
         """Returns the objects of a message with their events and subscribers.
@@ -367,7 +376,6 @@ def _outcome(
             delivered,
             sends=replies,
             discards=prepared + _pack(publication.refusals),
-            due=time.time_ns() // 1_000_000 + int(publication.wait * 1000),
             retries=join_retries(publication.retries),
         )
     if not delivered and not prepared:

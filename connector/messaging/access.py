@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Protocol
 
 from connector.messaging.destination import Destination
@@ -65,6 +66,14 @@ class MessageAccess(Protocol):
 
     def discard(self, prepared: Prepared) -> None:
         """Removes a prepared message that will not be sent, or forgets one that a settlement has removed."""
+
+    def now(self) -> int:
+        """Returns the time by the clock of the provider, in milliseconds since 1970.
+
+        Raises:
+            ProviderError: the provider is out of reach.
+        """
+        return time.time_ns() // 1_000_000
 
     def write(self) -> None:
         """Writes all prepared messages, so that they outlive this process.

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.crash.conftest import Deploy
+from tests.crash.conftest import EVERY_PROVIDER, Deploy
 from tests.crash.harness import CrashDeployment
 from tests.waiting import wait_for
 
@@ -27,9 +27,10 @@ def delayed(deployment: CrashDeployment) -> int:
         connection.close()
 
 
-@pytest.mark.parametrize("order", ["none", "destination", "group"])
-@pytest.mark.parametrize("eliminates", [True, False])
-@pytest.mark.parametrize("provider_type", ["dropbox", "sqlite"])
+@pytest.mark.parametrize(
+    ("order", "eliminates"), [("none", True), ("none", False), ("destination", True), ("group", False)]
+)
+@pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
 def test_events_outlast_an_application_that_is_away(
     deploy: Deploy, provider_type: str, order: str, *, eliminates: bool
 ) -> None:

@@ -55,6 +55,9 @@ class LocalAccess(MessageAccess):
     def discard(self, prepared: Prepared) -> None:
         self._store.discard(prepared.handle)
 
+    def now(self) -> int:
+        return self._store.now()
+
     def write(self) -> None:
         self._store.write()
 

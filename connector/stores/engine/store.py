@@ -18,6 +18,7 @@ clients, too, if they can reach the store.
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
@@ -383,6 +384,10 @@ class TaskStore(Protocol):
     @abstractmethod
     def discard(self, handle: Any) -> None:
         """Removes a prepared message. A message that is gone is skipped."""
+
+    def now(self) -> int:
+        """As :meth:`connector.messaging.access.MessageAccess.now`. Override it for another clock."""
+        return time.time_ns() // 1_000_000
 
     @abstractmethod
     def write(self) -> None:

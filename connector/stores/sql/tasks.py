@@ -86,6 +86,9 @@ class SqlTaskStore(TaskStore):
             found = self._statements.find_prepared.rows(connection, self._statements.handles(handles))
             self._statements.remove(connection, [(row.id, row.version) for row in found])
 
+    def now(self) -> int:
+        return int(self._db.first(self._statements.now))
+
     def write(self) -> None:
         deadline = time.monotonic() + self._db.database.settings.lease
         while self._prepared:

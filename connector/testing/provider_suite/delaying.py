@@ -225,6 +225,14 @@ class DelayingTests(SuiteBase):
         found = self.rest_soon(heir, heir.poller(ORDERS), 3)
         assert sorted(found) == ["claimed", "given back", "sent"]
 
+    def test_a_task_knows_the_clock_that_decides_when_a_message_is_due(self, connection: Connection) -> None:
+        self.send(connection, ORDERS, "body")
+        poller, access = connection.poller(ORDERS), self.access(connection)
+        due = access.now() + SOON
+        connection.settle([Settlement(self.take(poller), give_back=True, due=due)])
+        self.take_soon(poller, cycle=2)
+        assert access.now() >= due
+
     # -- waiting -----------------------------------------------------------------------------------
 
     def test_a_wait_ends_when_a_message_is_due(self, connection: Connection) -> None:
