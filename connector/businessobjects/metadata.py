@@ -93,15 +93,20 @@ def read_timeout(value: SimpleValue) -> int:
     return max(number, -1)
 
 
+def _milliseconds(value: SimpleValue) -> int:
+    number = _integer(value)
+    if number is None or number < 0:
+        raise ValueError(f"found {describe(value)}, expected milliseconds: a whole number from 0")
+    return number
+
+
 def read_time_to_live(value: SimpleValue) -> int:
     """Returns TimeToLive in milliseconds. 0 = the message never expires.
 
     Raises:
         ValueError: the value is not a whole number from 0, or a message that is sent now cannot live so long.
     """
-    number = _integer(value)
-    if number is None or number < 0:
-        raise ValueError(f"found {describe(value)}, expected milliseconds: a whole number from 0")
+    number = _milliseconds(value)
     expiration_after(number)
     return number
 
@@ -112,9 +117,7 @@ def read_delivery_delay(value: SimpleValue) -> int:
     Raises:
         ValueError: the value is not a whole number from 0, or a message that is sent now cannot wait so long.
     """
-    number = _integer(value)
-    if number is None or number < 0:
-        raise ValueError(f"found {describe(value)}, expected milliseconds: a whole number from 0")
+    number = _milliseconds(value)
     delivery_time_after(number)
     return number
 
