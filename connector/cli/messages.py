@@ -45,7 +45,7 @@ def _number(value: Any) -> Any:
 
 
 def _time(milliseconds: int) -> str:
-    """Returns a time for people, and nothing for a time that no calendar has."""
+    """Returns a time for people, also where no calendar has the time."""
     try:
         found = datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
     except (ValueError, OverflowError, OSError):

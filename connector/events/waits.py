@@ -1,4 +1,4 @@
-"""The keys of ``order`` whose first event comes again later, so that what is behind it has to wait."""
+"""The keys of ``order`` whose first event comes again later. The events behind the first one wait, too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from connector.messaging.provider import Connection
 
 
 class OrderWaits:
-    """Until when each key waits. For one thread.
+    """Knows until when each key waits. For one thread.
 
     Args:
         order: ``destination``, ``group`` or ``none``. Nothing waits without an order.

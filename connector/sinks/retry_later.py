@@ -43,7 +43,7 @@ class RetryLater:
         """Whether an event that has failed by ``error`` gets another try.
 
         Args:
-            error: what the sink raised.
+            error: the exception of the sink.
             retries: tries before, without the first delivery.
         """
         return retries < self.attempts and self.names(error)
@@ -52,7 +52,7 @@ class RetryLater:
         """Whether an exception is one of ``on``, by its class or a base. Never :class:`.errors.Failed`."""
         if isinstance(error, Failed):
             return False
-        if self.on == (ANY,):
+        if ANY in self.on:
             return True
         return any(is_temporary(error) if name == TEMPORARY else _is(error, name) for name in self.on)
 
@@ -97,7 +97,7 @@ def join_retries(retries: Mapping[str, int]) -> str:
 
 
 def split_retries(text: str) -> dict[str, int]:
-    """Undoes :func:`join_retries`. Leaves out what another program has written."""
+    """Undoes :func:`join_retries`. Leaves out parts that another program has written."""
     found = {}
     for part in text.split(";"):
         label, _, number = part.rpartition("=")

@@ -193,9 +193,9 @@ class RetryLaterEntry(Section):
     most: Annotated[float, duration()] = Field(default=300.0, description="The longest wait.")
     on: Annotated[tuple[_ExceptionName, ...], BeforeValidator(one_or_list)] = Field(
         default=(TEMPORARY,),
-        description="`temporary`: `TemporaryFailure`, time-outs and lost connections. `any`: whatever the "
-        "sink raises. Or names of exceptions, `ConnectionError` or `package.Error`: each counts with those "
-        "that inherit from it. `connector.Failed` fails an event in any case.",
+        description="`temporary`: `TemporaryFailure`, time-outs and lost connections. `any`: every "
+        "exception. Or names of exceptions, `ConnectionError` or `package.Error`. A name also stands for the "
+        "exceptions that inherit from the named one. `connector.Failed` fails an event in any case.",
     )
 
     def rules(self) -> RetryLater:

@@ -271,6 +271,7 @@ class Invalidated(Exception):
         (("temporary",), Failed(), False),
         (("any",), ValueError(), True),
         (("any",), Failed(), False),
+        (("KeyError", "any"), ValueError(), True),
         (("ConnectionError",), ConnectionResetError(), True),
         (("OSError",), ConnectionResetError(), True),
         (("ValueError",), KeyError(), False),

@@ -17,7 +17,7 @@ class Part(Enum):
     MAIN = ""
     """Messages for delivery."""
     DELAYED = "DELAYED"
-    """Messages that wait for a time. A reader of the main part moves there what is due."""
+    """Messages that wait for a time. When a message is due, a reader moves the message to the main part."""
     EXPIRED = "EXPIRED"
     """Messages that were past their expiration when a client wanted to take them."""
     ERROR = "ERROR"

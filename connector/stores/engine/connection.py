@@ -43,7 +43,7 @@ _CLOCK_TICK = 0.001
 
 
 class _DueWaiter(Waiter):
-    """A waiter to which a delayed message that is due is one that has arrived.
+    """A waiter that also reports a delayed message when the message is due.
 
     Args:
         watch: of the client.

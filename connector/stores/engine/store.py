@@ -101,8 +101,9 @@ class Judge(Protocol):
 class Reader(Protocol):
     """Takes from one part of one channel: the highest priority first, then the oldest message.
 
-    A reader of the main part first moves there what is due in :attr:`.channel.Part.DELAYED`. The message then
-    has the place that it would have without the delay. Messages that wait for a later time cost nothing.
+    Before a claim, a reader of the main part moves each message there that is due in
+    :attr:`.channel.Part.DELAYED`. Such a message has the place that it would have without the delay. Messages
+    that wait for a later time cost nothing.
     """
 
     expired: int
@@ -315,7 +316,8 @@ class Store(Protocol):
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
         """As :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions.
 
-        If other programs take messages without the engine, it also moves there what is due, of all channels.
+        If other programs take messages without the engine, this method also moves the delayed messages of all
+        channels that are due to the main parts.
         """
 
     @abstractmethod
