@@ -93,7 +93,7 @@ class Inbound:
         self._journals = state.journals(connection.client_id, settings.instance)
         self._journals.make()
         self._transactions = (
-            Transactions(connection, state, settings.instance, pauses)
+            Transactions(connection, state, settings.instance, pauses, settings.order)
             if transactions and settings.in_progress is None
             else NoTransactions(self._journals)
         )

@@ -95,7 +95,7 @@ class Intake:
         held, self._held = self._held, []
         for claims in held:
             yield from self._ready(claims, report)
-        may_poll = self._may_poll if ahead or self._transactions.polls_alone else self._schedule.is_settled
+        may_poll = self._may_poll if ahead else self._is_settled
         for poller in self._pollers:
             poller.wakes = not self._has_pause(poller.destination)
         pollers = [
@@ -158,10 +158,19 @@ class Intake:
     def _may_poll(self, destination: Destination) -> bool:
         if self._has_pause(destination) or self._waits.has(destination):
             return False
-        if self._transactions.polls_alone:  # a transaction is open until its events are settled
-            held = any(claims[0].destination == destination for claims in self._held)
-            return not held and self._schedule.is_settled(destination)
-        return self._schedule.may_poll(destination, has_more=destination in self._full)
+        has_more = destination in self._full
+        if not self._transactions.polls_alone:
+            return self._schedule.may_poll(destination, has_more=has_more)
+        if has_more and self._transactions.may_overlap(destination):
+            return not self._is_held(destination)
+        return self._is_settled(destination)  # a transaction is open until its events are settled
+
+    def _is_settled(self, destination: Destination) -> bool:
+        """Whether an input has no claims."""
+        return not self._is_held(destination) and self._schedule.is_settled(destination)
+
+    def _is_held(self, destination: Destination) -> bool:
+        return any(claims[0].destination == destination for claims in self._held)
 
     def give_back_held(self) -> None:
         """Gives back the transactions that wait for another client.

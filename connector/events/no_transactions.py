@@ -39,6 +39,10 @@ class NoTransactions:
         """
         return most
 
+    def may_overlap(self, destination: Destination) -> bool:
+        """Whether another transaction of an input may begin while the events of one run."""
+        return False
+
     def hold(self, claims: Sequence[Claim]) -> bool:
         """Tells whether the provider holds these messages from now on, so that they do not run."""
         return False

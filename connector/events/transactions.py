@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
 from connector import faults
 from connector.events.no_transactions import NoTransactions
+from connector.events.order_groups import NONE
 from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
 from connector.events.redeliveries import Place, Redeliveries, Redelivery
@@ -48,6 +50,7 @@ class Transactions(NoTransactions):
         state: of the application.
         instance: name of this adapter.
         pauses: of the inputs.
+        order: ``destination``, ``group`` or ``none``.
 
     Raises:
         CapabilityError: another instance of the application uses another state.
@@ -56,8 +59,11 @@ class Transactions(NoTransactions):
 
     polls_alone = True
 
-    def __init__(self, connection: Connection, state: StateStore, instance: str, pauses: InputPauses) -> None:
+    def __init__(
+        self, connection: Connection, state: StateStore, instance: str, pauses: InputPauses, order: str
+    ) -> None:
         self._pauses = pauses
+        self._is_ordered = order != NONE
         self._state = cast(BrokerStateStore, state)
         self._instance = instance
         self._connection = cast(TransactionalConnection, connection)
@@ -66,9 +72,12 @@ class Transactions(NoTransactions):
         self._journals: BrokerJournals = self._state.journals(self._client_id, instance)
         self._connection.announce(self._state.identity())
         self._sizes: dict[int, int] = {}
+        self._open: Counter[Destination] = Counter()
+        """The number of open transactions of each input."""
         self._ended: dict[int, EndedClaims] = {}
-        self._gave_back: set[Destination] = set()
-        """Inputs whose last transaction was rolled back."""
+        self._gave_back: dict[Destination, int] = {}
+        """Inputs whose last transaction was rolled back, with the last cycle that had begun until then."""
+        self._last_cycle = 0
         self._used: dict[Place, Redelivery] = {}
         """The entries of redelivered messages in open transactions."""
 
@@ -83,6 +92,11 @@ class Transactions(NoTransactions):
         """
         destination = pollers[0].destination
         return 1 if destination in self._gave_back or self.redeliveries.has(destination) else most
+
+    def may_overlap(self, destination: Destination) -> bool:
+        """Whether a second transaction of an input may begin while the events of the first run."""
+        is_worth_it = destination.is_queue and not self._is_ordered
+        return is_worth_it and self._open[destination] == 1 and destination not in self._gave_back
 
     def must_wait(self, claims: Sequence[Claim]) -> bool:
         """Whether another client still has an event of these messages. Takes over from dead clients first.
@@ -120,6 +134,8 @@ class Transactions(NoTransactions):
         done: list[tuple[Claim, Outcome]] = []
         notes: dict[int, ClaimNote] = {}
         ours = cast(Sequence[BrokerClaim], claims)
+        self._open[claims[0].destination] += 1
+        self._last_cycle = max(self._last_cycle, claims[0].cycle)
         taken = self.redeliveries.take((_place(claim), claim.identity) for claim in ours)
         for claim in ours:
             self._sizes[claim.cycle] = self._sizes.get(claim.cycle, 0) + 1
@@ -168,11 +184,12 @@ class Transactions(NoTransactions):
             else:
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             del self._ended[cycle], self._sizes[cycle]
+            self._open[ended.claims[0].destination] -= 1
             found.append(ended)
         return found
 
     def _note_return(self, destination: Destination) -> None:
-        self._gave_back.add(destination)
+        self._gave_back[destination] = self._last_cycle
         self._pauses.gave_back(destination)
 
     def _entry(self, claim: Claim) -> Redelivery:
@@ -209,11 +226,15 @@ class Transactions(NoTransactions):
         return back
 
     def note_settled(self, ended: EndedClaims) -> Sequence[Claim]:
-        """Ends the care about an input after a whole transaction of it was settled, and nothing went back."""
+        """Ends the care about an input after a whole transaction of it was settled, and nothing went back.
+
+        A transaction that ran beside the one that went back says nothing about what comes again.
+        """
         if not ended.returned and not any(outcome.comes_again for _, outcome in ended.decided):
             for claim in ended.claims[:1]:
-                self._gave_back.discard(claim.destination)
-                self._pauses.end(claim.destination)
+                if claim.cycle > self._gave_back.get(claim.destination, 0):
+                    self._gave_back.pop(claim.destination, None)
+                    self._pauses.end(claim.destination)
         return [claim for claim, outcome in ended.decided if outcome.kind == OutcomeKind.PUBLISHED]
 
     def note_refusal(
@@ -240,7 +261,7 @@ class Transactions(NoTransactions):
         claim = ended.decided[0][0]
         self._journals.forget(claim.cycle)
         if may_repeat:
-            self._gave_back.add(claim.destination)
+            self._gave_back[claim.destination] = self._last_cycle
         else:
             self._note_return(claim.destination)
         return may_repeat

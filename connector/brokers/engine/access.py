@@ -99,14 +99,14 @@ def unpack(packed: Any) -> Message:
     return message
 
 
-def send_prepared(session: BrokerSession, prepared: Prepared) -> None:
-    """Sends a prepared message in a transaction. A message for a destination that has ended is dropped.
+def post_prepared(session: BrokerSession, prepared: Prepared) -> None:
+    """Posts a prepared message in a transaction. A message for a destination that has ended is dropped.
 
     Raises:
         ProviderError: the broker refuses the message. The transaction can only be rolled back.
     """
     try:
-        session.send(prepared.destination, unpack(prepared.handle))
+        session.post(prepared.destination, unpack(prepared.handle))
     except EndedDestination:
         _log.info(
             "a message is discarded because its temporary destination does not exist any more",

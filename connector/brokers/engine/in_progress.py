@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from connector import faults
-from connector.brokers.engine.access import send_prepared, sendable
+from connector.brokers.engine.access import post_prepared, sendable
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
 from connector.brokers.engine.claims import BEGUN, LentClaim
 from connector.brokers.engine.commits import CommitMarker, quote, remove_markers, settled_sessions
@@ -305,7 +305,7 @@ class InProgress:
         received: Mapping[str, Message],
     ) -> None:
         for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
-            send_prepared(session, prepared)
+            post_prepared(session, prepared)
         for settlement in settlements:
             claim = settlement.claim
             assert isinstance(claim, ProgressClaim)
@@ -316,9 +316,9 @@ class InProgress:
                 if settlement.stay:
                     marks |= {ORIGIN: str(claim.destination), TOKEN: secrets.token_hex(8), WAITS: True}
                 back = marked_copy(claim, settlement.delivery_count, marks, expires=not stays)
-                session.send(claim.queue if stays else claim.destination, back, copied=copied)
+                session.post(claim.queue if stays else claim.destination, back, copied=copied)
             elif settlement.copy_to is not None:
-                session.send(settlement.copy_to, copy_of(settlement), copied=copied)
+                session.post(settlement.copy_to, copy_of(settlement), copied=copied)
 
     # -- messages without a living owner -------------------------------------------------------------
 

@@ -49,18 +49,21 @@ class RemotePoller(Poller):
         self.destination = destination
         if held is None or not held.look():
             self._free_session()
+        self._last: LendingSession | None = None
+        """The session of the last claim."""
         self._closed = False
 
     @property
     def is_full(self) -> bool:
-        return any(session.is_full or (session.is_held and session.claims) for session in self.sessions)
+        last = self._last
+        return last is not None and (last.is_full or (last.is_held and bool(last.claims)))
 
-    @property
     def listening_session(self) -> LendingSession | None:
-        """The session that may receive a message while nobody polls. A later poll claims it at once."""
+        """Returns the session that may receive a message while nobody polls, for a later poll."""
         has_held = self._held is not None and self._held.has_some
         if not self.wakes or has_held or not self._own or any(one.claims for one in self.sessions):
             return None
+        self._leave_free(self._own[1:])  # the client library has fetched messages for them, too
         return self._own[0]
 
     @property
@@ -74,6 +77,13 @@ class RemotePoller(Poller):
             raise ProviderError(f"the poller of {self.destination} is closed")
         self._check()
         session, taken = self._claim(cycle, numbers)
+        if not taken and not session.is_full:
+            others = [one for one in self._own[1:] if one is not session]
+            if self._leave_free(others):  # what was fetched for them is in the source again
+                session, taken = self._claim(cycle, numbers)
+            if not taken:
+                self._leave_free(self._own[1:])
+        self._last = session
         if not taken or self._move is None:
             return taken
         if self._held is not None and self._held.must_move(taken):
@@ -88,16 +98,19 @@ class RemotePoller(Poller):
                 return session, session.claim(self._client_id, cycle, numbers)
         if self._held is not None and (taken := self._held.claim(self._client_id, cycle, numbers)):
             assert self._held.session is not None
-            self._leave_source()
+            self._leave_free(self._own)
             return self._held.session, taken
+        is_patient = not any(one.claims for one in self._own)
         session = self._free_session()
-        return session, session.claim(self._client_id, cycle, numbers)
+        return session, session.claim(self._client_id, cycle, numbers, is_patient=is_patient)
 
-    def _leave_source(self) -> None:
-        """Ends the sessions of the source that have no transaction."""
-        for session in [one for one in self._own if not one.claims]:
+    def _leave_free(self, sessions: Sequence[LendingSession]) -> bool:
+        """Ends those sessions of the source that have no transaction. Returns whether there are any."""
+        free = [one for one in sessions if not one.claims]
+        for session in free:
             session.leave()
             self._own.remove(session)
+        return bool(free)
 
     def _free_session(self) -> LendingSession:
         """Returns a session without a transaction."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from connector import faults
-from connector.brokers.engine.access import send_prepared
+from connector.brokers.engine.access import post_prepared
 from connector.brokers.engine.broker import (
     BrokerConnection,
     BrokerReceiver,
@@ -41,6 +41,9 @@ _MOST_PARKED: Final = 20
 
 _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
+
+_SHORT_LOOK: Final = 0.02
+"""Seconds of the only look while events of the same source run. Their end waits for the look."""
 
 
 class LendingSession:
@@ -104,6 +107,7 @@ class LendingSession:
         self._lock = threading.Lock()
         """Held while the session is used, because any thread may close the session."""
         self._takes_rest = True
+        self._is_patient = True
         self._closed = False
         self._leaves = False
         self._empty_since = 0.0
@@ -124,8 +128,16 @@ class LendingSession:
         """The cycle of the open transaction. None = there is none."""
         return self.claims[0].cycle if self.claims else None
 
-    def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
+    def claim(
+        self, client_id: str, cycle: int, numbers: range, *, is_patient: bool = True
+    ) -> list[LentClaim]:
         """Receives up to ``len(numbers)`` messages into the open transaction.
+
+        Args:
+            client_id: of the connection.
+            cycle: the cycle of the claims.
+            numbers: of the claims.
+            is_patient: whether the first message may take its time.
 
         Raises:
             ProviderError: the broker failed before the first message.
@@ -136,6 +148,7 @@ class LendingSession:
             self._lock.acquire()
         try:
             self._check()
+            self._is_patient = is_patient
             return self._claim(client_id, cycle, numbers)
         finally:
             self._lock.release()
@@ -246,9 +259,10 @@ class LendingSession:
         found, self._early = self._early, []
         room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
         if len(found) < most and room > 0:
-            seconds = 0.0 if found or self.claims else _FIRST_LOOK
+            first = _FIRST_LOOK if self._is_patient else _SHORT_LOOK
+            seconds = 0.0 if found or self.claims else first
             found += self._receiver.receive(seconds, most - len(found), room)
-        if not found and not self.claims:
+        if not found and not self.claims and self._is_patient:
             now = time.monotonic()
             self._empty_since = self._empty_since or now
             wait = self._empty_since + _SECOND_LOOK - now
@@ -305,7 +319,7 @@ class LendingSession:
 
         def send() -> None:
             for claim, copy in copies:
-                self._session.send(queue, copy, copied=claim.reference.message)
+                self._session.post(queue, copy, copied=claim.reference.message)
             self._mark()
 
         self._finish(send)
@@ -318,6 +332,7 @@ class LendingSession:
                 if self._spoilt:
                     raise ProviderError(self._spoilt)
                 send()
+                self._session.check_sends()
             except (ConnectorError, ValueError) as error:
                 self._roll_back()
                 raise refusal_of(self._connection, error) from error
@@ -337,11 +352,11 @@ class LendingSession:
     def _send(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Adds the messages of a settlement to the transaction."""
         for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
-            send_prepared(self._session, prepared)
+            post_prepared(self._session, prepared)
         for settlement in settlements:
             if settlement.copy_to is not None:
                 copied: Message = settlement.claim.reference.message
-                self._session.send(settlement.copy_to, copy_of(settlement), copied=copied)
+                self._session.post(settlement.copy_to, copy_of(settlement), copied=copied)
         self._mark()
 
     def _mark(self) -> None:

@@ -8,6 +8,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from connector.brokers.engine.broker import (
@@ -77,6 +78,25 @@ class SessionOwner(Protocol):
         """Turns Java's exceptions into errors of the connector."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A Java message that is ready to be sent.
+
+    Args:
+        destination: of the message.
+        producer: of the destination, in Java.
+        java: the message.
+        delivery_mode, priority, milliseconds: as :meth:`Sends.send` has them.
+    """
+
+    destination: Destination
+    producer: Any
+    java: Any
+    delivery_mode: int
+    priority: int
+    milliseconds: int
+
+
 class JmsSession(BrokerSession):
     def __init__(self, connection: SessionOwner, java: Any, *, individual: bool = False) -> None:
         self._connection = connection
@@ -86,6 +106,7 @@ class JmsSession(BrokerSession):
         self._producers: dict[Destination, Any] = {}
         self._sends: Sends | None = None
         """The messages that the open transaction has sent. None = none since the last rollback."""
+        self._posts: list[_Made] = []
         self._receivers: weakref.WeakSet[JmsReceiver] = weakref.WeakSet()
         self._received: dict[int, tuple[Message, Any]] = {}
         """Messages of the open transaction whose bodies cannot be made anew, with their Java messages. Or all
@@ -139,9 +160,24 @@ class JmsSession(BrokerSession):
         return Arrivals(connection.jpype, connection.jms, make, read, lambda: connection.failure)
 
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
-        is_foreign = self._connection.temporaries.is_foreign(destination)
-        unknown = EndedDestination if is_foreign else ProviderError
-        with self._connection.errors(f"{destination} does not take a message", unknown=unknown):
+        self._send_posts()
+        made = self._make(destination, message, copied)
+        with self._errors(destination):
+            self._send(made)
+            java = made.java
+            message.message_id = str(java.getJMSMessageID())
+            message.timestamp = int(java.getJMSTimestamp())
+            message.expiration = int(java.getJMSExpiration())
+
+    def post(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
+        if self._connection.temporaries.is_foreign(destination):
+            self.send(destination, message, copied=copied)  # the caller wants to know that it has ended
+        else:
+            self._posts.append(self._make(destination, message, copied))
+
+    def _make(self, destination: Destination, message: Message, copied: Message | None) -> _Made:
+        """Makes the Java message of a message to send."""
+        with self._errors(destination):
             producer = self._producers.get(destination)
             if producer is None:
                 producer = self._java.createProducer(self._writer.destination(destination))
@@ -151,13 +187,29 @@ class JmsSession(BrokerSession):
             left = 0
             if message.expiration:
                 left = min(max(1, message.expiration - self._now()), _MOST_MS)
-            elif is_foreign:
+            elif self._connection.temporaries.is_foreign(destination):
                 left = _FOREIGN_MS
-            sends = self._sends = self._sends or self._connection.sends()
-            sends.send(producer, java, message.delivery_mode, min(9, max(0, message.priority)), left)
-            message.message_id = str(java.getJMSMessageID())
-            message.timestamp = int(java.getJMSTimestamp())
-            message.expiration = int(java.getJMSExpiration())
+        priority = min(9, max(0, message.priority))
+        return _Made(destination, producer, java, message.delivery_mode, priority, left)
+
+    def _send(self, made: _Made) -> None:
+        sends = self._sends = self._sends or self._connection.sends()
+        sends.send(made.producer, made.java, made.delivery_mode, made.priority, made.milliseconds)
+
+    def _send_posts(self) -> None:
+        """Sends what :meth:`post` has kept."""
+        posts, self._posts = self._posts, []
+        for made in posts:
+            try:
+                self._send(made)
+            except self._connection.jpype.JException:
+                with self._errors(made.destination):
+                    raise
+
+    def _errors(self, destination: Destination) -> AbstractContextManager[None]:
+        is_foreign = self._connection.temporaries.is_foreign(destination)
+        unknown = EndedDestination if is_foreign else ProviderError
+        return self._connection.errors(f"{destination} does not take a message", unknown=unknown)
 
     def _now(self) -> int:
         return int(self._connection.jpype.JPackage("java").lang.System.currentTimeMillis())
@@ -172,6 +224,7 @@ class JmsSession(BrokerSession):
             self._received[id(message)] = message, java
 
     def check_sends(self) -> None:
+        self._send_posts()
         refusal = "" if self._sends is None else self._sends.refusal()
         if refusal:
             raise ProviderError(f"the broker refuses a message: {refusal}")
@@ -182,10 +235,11 @@ class JmsSession(BrokerSession):
             java.acknowledge()
 
     def commit(self) -> None:
-        refusal = "" if self._sends is None else self._sends.refusal()
-        if refusal:
+        try:
+            self.check_sends()
+        except ProviderError as error:
             self.rollback()
-            raise TransactionRolledBack(f"the broker refuses a message: {refusal}")
+            raise TransactionRolledBack(str(error)) from None
         self._received.clear()
         self._close_producers()
         try:
@@ -204,6 +258,7 @@ class JmsSession(BrokerSession):
 
     def rollback(self) -> None:
         self._sends = None
+        self._posts = []
         self._received.clear()
         with self._connection.errors("received messages cannot be given back"):
             if self._individual:

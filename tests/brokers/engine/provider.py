@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from connector.brokers.engine import broker as contract
 from connector.brokers.engine.broker import NO_LIMIT, CommitUnknown, Received, UnreadableMessage
 from connector.brokers.engine.provider import RemoteProvider
 from connector.errors import (
@@ -63,9 +64,7 @@ class ProviderForRequests(LentProvider):
     capabilities = replace(LentProvider.capabilities, temporary_destinations=True)
 
 
-class LentClient:
-    """See :class:`connector.brokers.engine.broker.BrokerClient`."""
-
+class LentClient(contract.BrokerClient):
     def __init__(self, broker: Broker, *, has_temporaries: bool) -> None:
         self._broker = broker
         self._has_temporaries = has_temporaries
@@ -80,9 +79,7 @@ class LentClient:
         return ClientConnection(connection, has_temporaries=self._has_temporaries)
 
 
-class ClientConnection:
-    """See :class:`connector.brokers.engine.broker.BrokerConnection`."""
-
+class ClientConnection(contract.BrokerConnection):
     def __init__(self, connection: BrokerConnection, *, has_temporaries: bool) -> None:
         self._connection = connection
         self._has_temporaries = has_temporaries
@@ -126,9 +123,7 @@ class ClientConnection:
         self._connection.close()
 
 
-class ClientSession:
-    """See :class:`connector.brokers.engine.broker.BrokerSession`."""
-
+class ClientSession(contract.BrokerSession):
     def __init__(self, broker: Broker, session: BrokerSession) -> None:
         self._broker = broker
         self._session = session
@@ -179,9 +174,7 @@ class ClientSession:
         self._session.close()
 
 
-class ClientReceiver:
-    """See :class:`connector.brokers.engine.broker.Receiver`."""
-
+class ClientReceiver(contract.BrokerReceiver):
     def __init__(
         self,
         broker: Broker,
@@ -233,9 +226,7 @@ class ClientReceiver:
         """Does nothing."""
 
 
-class ClientArrivals:
-    """See :class:`connector.brokers.engine.broker.BrokerArrivals`."""
-
+class ClientArrivals(contract.BrokerArrivals):
     def __init__(self, broker: Broker, make: Callable[[Destination, str], ClientReceiver]) -> None:
         self._broker = broker
         self._make = make
