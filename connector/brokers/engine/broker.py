@@ -175,7 +175,7 @@ class BrokerSession(Protocol):
     def post(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         """Sends a message as :meth:`send`, but sets no header of the message.
 
-        The message may leave with later ones, at :meth:`check_sends` or :meth:`commit` at the latest. Messages
+        The message leaves with later ones, in :meth:`check_sends` or :meth:`commit` at the latest. Messages
         that leave together cost a broker half as much as messages that come one by one.
         """
         self.send(destination, message, copied=copied)

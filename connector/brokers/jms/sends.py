@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from connector.brokers.jms.listeners import queue_listener
 from connector.brokers.jms.reasons import is_unsupported, reason_of
@@ -13,6 +13,22 @@ from connector.errors import ProviderError
 
 _SECONDS: Final = 30.0
 _LOOK_MS: Final = 100
+
+
+class Outgoing(NamedTuple):
+    """A Java message that is ready to be sent.
+
+    Args:
+        producer: of its destination, in Java.
+        java: the message.
+        delivery_mode, priority, milliseconds: the last is the time to live, 0 = without end, as JMS has them.
+    """
+
+    producer: Any
+    java: Any
+    delivery_mode: int
+    priority: int = 4
+    milliseconds: int = 0
 
 
 @dataclass(slots=True)
@@ -60,23 +76,20 @@ class Sends:
             except AttributeError:  # JMS 1.1
                 client.answers = False
 
-    def send(self, producer: Any, message: Any, mode: int, priority: int, milliseconds: int) -> None:
-        """Sends a Java message.
-
-        Args:
-            mode, priority, milliseconds: delivery mode, priority and time to live, as JMS has them.
-        """
+    def send(self, message: Outgoing) -> None:
+        """Sends a Java message."""
+        producer, java, *arguments = message
         if not self._client.answers:
-            producer.send(message, mode, priority, milliseconds)
+            producer.send(java, *arguments)
             return
         self._sent += 1
         try:
-            producer.send(message, mode, priority, milliseconds, self._listener)
+            producer.send(java, *arguments, self._listener)
         except (TypeError, self._jpype.JException) as error:
             if not is_unsupported(error):
                 raise
             self._sent -= 1
-            producer.send(message, mode, priority, milliseconds)
+            producer.send(java, *arguments)
             self._client.answers = False  # not because of an error that any send has
 
     def refusal(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from connector.brokers.engine.broker import (
@@ -21,9 +21,10 @@ from connector.brokers.engine.broker import (
     UnreadableMessage,
 )
 from connector.brokers.jms.arrivals import Arrivals
+from connector.brokers.jms.loops import receive_loop
 from connector.brokers.jms.messages import MessageReader, MessageWriter
 from connector.brokers.jms.reasons import is_unsupported, reason_of
-from connector.brokers.jms.sends import Sends
+from connector.brokers.jms.sends import Outgoing, Sends
 from connector.brokers.jms.temporaries import Temporaries
 from connector.errors import (
     CapabilityError,
@@ -39,7 +40,7 @@ from connector.messaging.subscription import TopicSubscription
 _log: Final = logging.getLogger("connector.jms")
 _NOT_MADE_ANEW: Final = "OPS"
 _FETCH_SECONDS: Final = 0.1
-_NEXT_SECONDS: Final = 0.002
+_NEXT_MS: Final = 2
 """A library that has given a message may be fetching the next one."""
 _MOST_PRODUCERS: Final = 64
 """Most producers of a session that are kept for its next transaction."""
@@ -78,25 +79,6 @@ class SessionOwner(Protocol):
         """Turns Java's exceptions into errors of the connector."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A Java message that is ready to be sent.
-
-    Args:
-        destination: of the message.
-        producer: of the destination, in Java.
-        java: the message.
-        delivery_mode, priority, milliseconds: as :meth:`Sends.send` has them.
-    """
-
-    destination: Destination
-    producer: Any
-    java: Any
-    delivery_mode: int
-    priority: int
-    milliseconds: int
-
-
 class JmsSession(BrokerSession):
     def __init__(self, connection: SessionOwner, java: Any, *, individual: bool = False) -> None:
         self._connection = connection
@@ -106,7 +88,7 @@ class JmsSession(BrokerSession):
         self._producers: dict[Destination, Any] = {}
         self._sends: Sends | None = None
         """The messages that the open transaction has sent. None = none since the last rollback."""
-        self._posts: list[_Made] = []
+        self._posts: list[tuple[Destination, Outgoing]] = []
         self._receivers: weakref.WeakSet[JmsReceiver] = weakref.WeakSet()
         self._received: dict[int, tuple[Message, Any]] = {}
         """Messages of the open transaction whose bodies cannot be made anew, with their Java messages. Or all
@@ -162,20 +144,19 @@ class JmsSession(BrokerSession):
     def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         self._send_posts()
         made = self._make(destination, message, copied)
+        self._send(destination, made)
         with self._errors(destination):
-            self._send(made)
-            java = made.java
-            message.message_id = str(java.getJMSMessageID())
-            message.timestamp = int(java.getJMSTimestamp())
-            message.expiration = int(java.getJMSExpiration())
+            message.message_id = str(made.java.getJMSMessageID())
+            message.timestamp = int(made.java.getJMSTimestamp())
+            message.expiration = int(made.java.getJMSExpiration())
 
     def post(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         if self._connection.temporaries.is_foreign(destination):
             self.send(destination, message, copied=copied)  # the caller wants to know that it has ended
         else:
-            self._posts.append(self._make(destination, message, copied))
+            self._posts.append((destination, self._make(destination, message, copied)))
 
-    def _make(self, destination: Destination, message: Message, copied: Message | None) -> _Made:
+    def _make(self, destination: Destination, message: Message, copied: Message | None) -> Outgoing:
         """Makes the Java message of a message to send."""
         with self._errors(destination):
             producer = self._producers.get(destination)
@@ -189,22 +170,21 @@ class JmsSession(BrokerSession):
                 left = min(max(1, message.expiration - self._now()), _MOST_MS)
             elif self._connection.temporaries.is_foreign(destination):
                 left = _FOREIGN_MS
-        priority = min(9, max(0, message.priority))
-        return _Made(destination, producer, java, message.delivery_mode, priority, left)
-
-    def _send(self, made: _Made) -> None:
-        sends = self._sends = self._sends or self._connection.sends()
-        sends.send(made.producer, made.java, made.delivery_mode, made.priority, made.milliseconds)
+        return Outgoing(producer, java, message.delivery_mode, min(9, max(0, message.priority)), left)
 
     def _send_posts(self) -> None:
         """Sends what :meth:`post` has kept."""
         posts, self._posts = self._posts, []
-        for made in posts:
-            try:
-                self._send(made)
-            except self._connection.jpype.JException:
-                with self._errors(made.destination):
-                    raise
+        for destination, made in posts:
+            self._send(destination, made)
+
+    def _send(self, destination: Destination, made: Outgoing) -> None:
+        self._sends = self._sends or self._connection.sends()
+        try:
+            self._sends.send(made)
+        except self._connection.jpype.JException:
+            with self._errors(destination):
+                raise
 
     def _errors(self, destination: Destination) -> AbstractContextManager[None]:
         is_foreign = self._connection.temporaries.is_foreign(destination)
@@ -286,6 +266,7 @@ class JmsReceiver(BrokerReceiver):
         self._keep = keep
         self._java = java
         self._limit = limit
+        self._receive_more: Callable[[int], Sequence[Any]] | None = None
         self._fetched_at = 0.0
         self.expect()
 
@@ -296,26 +277,46 @@ class JmsReceiver(BrokerReceiver):
     def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
         wait = seconds if seconds < 0 else max(seconds, self._fetched_at - time.monotonic())
         found: list[Received] = []
-        size = 0
+        size = largest = 0
         with self._connection.errors(f"no message can be received from {self._name}"):
-            while len(found) < most and size < most_bytes and (java := self._next(wait)) is not None:
-                received = self._connection.reader.read(java, self._limit)
-                self._keep(received, java)
-                found.append(received)
-                size += len(received.message.body)
-                wait = _NEXT_SECONDS
+            javas = self._next(wait)
+            while javas:
+                for java in javas:
+                    received = self._connection.reader.read(java, self._limit)
+                    self._keep(received, java)
+                    found.append(received)
+                    size += len(received.message.body)
+                    largest = max(largest, len(received.message.body), 1)
+                room = min(most - len(found), (most_bytes - size) // largest, len(found) * 4)
+                javas = self._more(room) if room > 0 else []
         if found:
             self._fetched_at = 0.0
         elif self._connection.failure is not None:  # a closed consumer returns no message either
             raise ProviderError(self._connection.failure)
         return found
 
-    def _next(self, seconds: float) -> Any:
-        """Returns what has been fetched, or is fetched within a time. None = nothing."""
+    def _next(self, seconds: float) -> Sequence[Any]:
+        """Returns the first message that has been fetched, or is fetched within a time."""
+        with self._reading():
+            found = (
+                self._java.receive(max(1, int(seconds * 1000))) if seconds > 0 else self._java.receiveNoWait()
+            )
+        return [] if found is None else [found]
+
+    def _more(self, most: int) -> Sequence[Any]:
+        """Returns messages that have been fetched."""
+        if self._receive_more is None:
+            self._receive_more = receive_loop(
+                self._connection.jpype, self._connection.jms, self._java, _NEXT_MS
+            )
+        with self._reading():
+            return self._receive_more(most)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Says which message the client library cannot read."""
         try:
-            if seconds <= 0:
-                return self._java.receiveNoWait()
-            return self._java.receive(max(1, int(seconds * 1000)))
+            yield
         except self._connection.jpype.JException as error:
             if self._connection.failure is not None:
                 raise

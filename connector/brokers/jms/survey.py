@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from connector.brokers.jms.reasons import reason_of
+from connector.brokers.jms.sends import Outgoing
 from connector.errors import ConnectorError
 from connector.messaging.destination import Destination
 from connector.messaging.provider_kind import Finding
@@ -123,8 +124,8 @@ class _Survey:
     def _send(self, session: Any, queue: Any, text: str) -> None:
         """Sends as for an event: the broker confirms each message before the commit."""
         sends = self._connection.sends()
-        producer, mode = session.createProducer(queue), self._jms.DeliveryMode.PERSISTENT
-        sends.send(producer, session.createTextMessage(text), mode, 4, 0)
+        producer, mode = session.createProducer(queue), int(self._jms.DeliveryMode.PERSISTENT)
+        sends.send(Outgoing(producer, session.createTextMessage(text), mode))
         refusal = sends.refusal()
         producer.close()
         if refusal:
