@@ -38,14 +38,38 @@ def test_a_signal_stops_the_service_in_order(broker: Broker, deploy: Deploy, num
     deployment.finish(12)
 
 
-def test_the_adapter_is_killed_with_all_its_processes(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
+@pytest.mark.parametrize("order", ["destination", "none"])
+def test_the_adapter_is_killed_with_all_its_processes(broker: Broker, deploy: Deploy, order: str) -> None:
+    deployment = deploy(broker, connector={"order": order})
     deployment.fill(60, name="sleep:0.05")
     for kill in range(3):
         service = deployment.start(java=kill == 0)
         deployment.wait_for_calls(len(deployment.calls()) + 10)
         service.kill_everything()
     deployment.finish(60, twice=3 * _WORKERS)
+
+
+def test_without_order_a_second_transaction_begins_while_the_first_runs(
+    broker: Broker, deploy: Deploy
+) -> None:
+    deployment = deploy(broker, connector={"order": "none"})
+    deployment.fill(1, name="gate:first")
+    deployment.fill(14, first=1)
+    service = deployment.start()
+    deployment.wait_for(lambda: {str(n) for n in range(10, 15)} <= set(deployment.calls()), "second poll")
+    deployment.write("open.first", "")
+    service.stop()
+    deployment.finish(15)
+
+
+def test_one_drain_takes_also_what_was_fetched_for_a_second_transaction(
+    broker: Broker, deploy: Deploy
+) -> None:
+    deployment = deploy(broker, connector={"order": "none", "PollQuantity": 20})
+    for count in (395, 120):
+        deployment.fill(count)
+        deployment.drain()
+        assert deployment.leftovers() == []
 
 
 @pytest.mark.parametrize("killed", ["process", "worker"])

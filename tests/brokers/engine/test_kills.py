@@ -31,11 +31,12 @@ COUNT = 12
 """Messages, more than a transaction holds."""
 
 
+@pytest.mark.parametrize("order", ["destination", "none"])
 @pytest.mark.parametrize("fault", STEPS)
 def test_nothing_is_lost_and_nothing_runs_twice_without_need(
-    root: Path, tmp_path: Path, provider: LentProvider, fault: str
+    root: Path, tmp_path: Path, provider: LentProvider, fault: str, order: str
 ) -> None:
-    deployment = deploy(tmp_path)
+    deployment = deploy(tmp_path, order=order)  # without order two transactions are open
     sent = send(provider, *[""] * COUNT)
     with serving(provider.broker, root / "socket"):
         assert run(root, tmp_path, fault) == -9
