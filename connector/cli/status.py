@@ -41,6 +41,7 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
             "instances": [],
             "batches": [],
             "workers": [],
+            "resting": [],
             "inputs": _inputs(configuration, provider, looks=False),
         }
     state = provider.existing_state(application)
@@ -57,6 +58,7 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
         "instances": _instances(clients, state.instances()),
         "batches": [_batch(one, names[one.client_id]) for one in _running(batches, workers)],
         "workers": workers,
+        "resting": list(_resting(state.instances())),
         "inputs": _inputs(configuration, provider, looks=True),
     }
 
@@ -147,6 +149,13 @@ def _workers(
             }
 
 
+def _resting(notes: Sequence[InstanceNote]) -> Iterable[StatusRow]:
+    """Yields the subscriptions that rest in a running instance."""
+    for note in notes:
+        for row in note.note.get("resting", []) if note.runs else []:
+            yield {"instance": note.name, **row}
+
+
 def _inputs(configuration: Configuration, provider: AdapterProvider, *, looks: bool) -> list[StatusRow]:
     rows = []
     for entry in make_event_settings(configuration, provider, "").inputs:
@@ -156,6 +165,7 @@ def _inputs(configuration: Configuration, provider: AdapterProvider, *, looks: b
             {
                 "destination": str(entry.destination),
                 "waiting": waiting.number if waiting is not None else 0,
+                "delayed": waiting.delayed if waiting is not None else 0,
                 "oldest": oldest,
                 "age": round(max(0.0, time.time() - oldest), 3) if oldest is not None else None,
             }
@@ -231,13 +241,23 @@ def _text(document: Mapping[str, Any], now: float) -> Iterable[str]:
         ],
     )
     yield from _part(
+        "resting subscriptions",
+        "none",
+        ("subscription", "instance", "since", "last failure"),
+        [
+            (row["subscription"], row["instance"], ago(row["since"], now), row["reason"])
+            for row in document["resting"]
+        ],
+    )
+    yield from _part(
         "inputs",
         "none",
-        ("destination", "waiting", "age of the oldest"),
+        ("destination", "waiting", "delayed", "age of the oldest"),
         [
             (
                 row["destination"],
                 f"{row['waiting']:,}",
+                f"{row['delayed']:,}",
                 span(row["age"]) if row["age"] is not None else "-",
             )
             for row in document["inputs"]

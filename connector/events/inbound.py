@@ -27,6 +27,7 @@ from connector.events.pauses import InputPauses
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
+from connector.events.rests import Rests
 from connector.events.schedule import DUPLICATE, Batch, EndedClaims, Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules, Settler
@@ -62,6 +63,7 @@ class Inbound:
         numbers: of polls, over all connections.
         pauses: of the inputs, over all connections.
         early_ends: logs why polls ended early, over all connections.
+        rests: of subscriptions, over all connections.
         transactions: whether the claims of one poll of one input are a transaction of a broker.
 
     Raises:
@@ -81,6 +83,7 @@ class Inbound:
         numbers: Iterator[int],
         pauses: InputPauses,
         early_ends: EarlyEnds,
+        rests: Rests,
         *,
         transactions: bool = False,
     ) -> None:
@@ -107,7 +110,7 @@ class Inbound:
         self._rules = rules = SettlementRules(
             settings.copies, remember=self._window is not None, refusals=refusals
         )
-        self.jobs = EventJobs(pipeline, task_settings, self._journals, settings.stop_timeout + 5.0)
+        self.jobs = EventJobs(pipeline, task_settings, self._journals, settings.stop_timeout + 5.0, rests)
         waiting = None
         if settings.in_progress is not None:
             inputs = [one.destination for one in settings.inputs]

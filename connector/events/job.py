@@ -18,11 +18,13 @@ import itertools
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final, Protocol
 
 from connector.errors import PipelineError, SparkLost
 from connector.events.order_groups import spread, work_items
 from connector.events.outcome import Outcome
+from connector.events.rests import Rests
 from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import Assignment, TaskSettings, WorkItem
@@ -135,16 +137,23 @@ class EventJobs:
         task_settings: of the adapter.
         journals: of this client.
         timeout: seconds to wait for a task that still writes its journal after its job has failed.
+        rests: of the subscriptions.
     """
 
     def __init__(
-        self, pipeline: Pipeline, task_settings: TaskSettings, journals: ClientJournals, timeout: float
+        self,
+        pipeline: Pipeline,
+        task_settings: TaskSettings,
+        journals: ClientJournals,
+        timeout: float,
+        rests: Rests,
     ) -> None:
         self._pipeline = pipeline
         self._task_settings = task_settings
         self.plan_bytes: Final = pickle.dumps(task_settings, protocol=5)
         self._journals = journals
         self._journal_timeout = timeout
+        self._rests = rests
         self._cancelled = False
         self._numbers = itertools.count()
         self._running: dict[int, list[JournalHandle]] = {}
@@ -225,16 +234,22 @@ class EventJobs:
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]
     ) -> tuple[PipelineError | None, list[TaskAnswer]]:
         error: PipelineError | None = None
+        told = self._rests.tell(len(parts))
         payloads = [
-            pickle.dumps(Assignment(handle, part, batch.cycle), protocol=5)
-            for handle, part in zip(handles, parts, strict=True)
+            pickle.dumps(Assignment(handle, part, batch.cycle, failing), protocol=5)
+            for handle, part, failing in zip(handles, parts, told, strict=True)
         ]
-        if not self._cancelled:
-            try:
-                answers = self._pipeline.run(FUNCTION, self.plan_bytes, payloads, _description(batch))
-                return None, [unpack_answer(answer) for answer in answers]
-            except PipelineError as failed:
-                error = failed
+        answers: list[TaskAnswer] = []
+        try:
+            if not self._cancelled:
+                found = self._pipeline.run(FUNCTION, self.plan_bytes, payloads, _description(batch))
+                answers = [unpack_answer(answer) for answer in found]
+                return None, answers
+        except PipelineError as failed:
+            error = failed
+        finally:
+            for failing, answer in zip_longest(told, answers, fillvalue=None):
+                self._rests.note(failing or {}, answer.calls if answer is not None else {})
         if self._cancelled:
             error = PipelineError("it was not done within stop_timeout")
         # Nobody has seen how the workers ended. With databases it may have been in transactions.

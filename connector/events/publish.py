@@ -23,6 +23,7 @@ from connector.errors import (
 from connector.events.conversion_limit import ConversionLimit
 from connector.events.convert import Converter
 from connector.events.prepared_replies import ProcessReplies
+from connector.events.rests import TaskRests
 from connector.events.task_settings import TaskSettings
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
@@ -92,7 +93,7 @@ class Publication:
         replies: replies of sinks that have confirmed. They are sent with any outcome of the event.
         refusals: replies that say why a sink has failed. They are sent if the event has failed.
         failures: error texts by subscription.
-        later: error texts of the subscriptions that have failed for a while.
+        later: error texts of the subscriptions that have failed for a while. Empty for one that rests.
         retries: the tries of each of these deliveries, this one included.
         wait: seconds until the next try of all of them.
         unsubscribed: subscriptions that do not want the object after all.
@@ -165,6 +166,8 @@ class Publisher:
         self.batch = 0
         """Number of the batch of the next events."""
         self._databases: dict[str, Database] = {}
+        self.rests = TaskRests(task_settings.subscriptions)
+        """The subscriptions that have failed in a row."""
         self._called: dict[str, _Called] = {}
         self._prepared: dict[str, PreparedSink] = {}
         try:
@@ -286,6 +289,12 @@ class Publisher:
                 if result.provider_failed:
                     break
                 continue
+            wait = self.rests.wait(name)
+            if wait is not None:
+                result.later += ("",)  # nothing is logged
+                result.retries[label] = retries.get(label, 0)
+                result.wait = max(result.wait, wait)
+                continue
             if not (result.begun or result.transacted) and result.prepared and not self._write(name, result):
                 break
             if called.transactions is not None:
@@ -370,13 +379,17 @@ class Publisher:
                         destination=str(answer.prepared.destination),
                         subscription=name,
                     )
+        rules = subscription.retry_later
+        if rules is not None and not isinstance(failure, NotActive):
+            is_named = failure is not None and rules.names(failure)
+            self.rests.note(name, error_text(failure) if is_named and failure is not None else None)
         if failure is None:
             result.delivered += (label,)
         elif isinstance(failure, Unsubscribed):
             result.unsubscribed += (f"{place}{_reason(name, failure)}",)
         elif isinstance(failure, NotActive):
             result.inactive = f"{place}{_reason(name, failure)}"
-        elif (rules := subscription.retry_later) is not None and rules.allows(failure, retries):
+        elif rules is not None and rules.allows(failure, retries):
             result.later += (f"{place}{_reason(name, failure)}",)
             result.retries[label] = retries + 1
             result.wait = max(result.wait, rules.seconds(retries))

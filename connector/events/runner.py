@@ -110,11 +110,13 @@ class _RunnerTask:
             if assignment.journal is None:
                 return b"O\n" + pack_answer({})
             began = time.monotonic()
-            outcomes = self._task.run(assignment.journal, assignment.order_groups, assignment.batch)
+            outcomes = self._task.run(assignment.journal, *assignment[1:])
             full = self._task.is_full
             if full:
                 self._tell_full(self._task)
-            return (b"F\n" if full else b"O\n") + pack_answer(outcomes, time.monotonic() - began, full=full)
+            seconds = time.monotonic() - began
+            answer = pack_answer(outcomes, seconds, full=full, calls=self._task.calls)
+            return (b"F\n" if full else b"O\n") + answer
         except FileExistsError:
             return b"O\n" + pack_answer({}, ended=_TWICE)
         except ConnectorError as error:

@@ -11,7 +11,7 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count, islice
 from typing import Any, Final, Protocol
@@ -24,7 +24,8 @@ from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of
 from connector.events.publish import MatchedObject, Publication, Publisher
-from connector.events.task_settings import TaskSettings, WorkItem
+from connector.events.rests import Calls, Failing
+from connector.events.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.messaging.message import Message
@@ -99,7 +100,11 @@ class Task:
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
     def run(
-        self, handle: JournalHandle, order_groups: list[list[WorkItem]], batch: int = 0
+        self,
+        handle: JournalHandle,
+        order_groups: list[list[WorkItem]],
+        batch: int = 0,
+        failing: Mapping[str, Failing] = NOTHING,
     ) -> dict[bytes, list[int]]:
         """Runs all order groups. Returns the sequences by outcome, as JSON, without untouched events.
 
@@ -113,6 +118,7 @@ class Task:
         """
         journal = handle.open()
         self._publisher.batch = batch
+        self._publisher.rests.begin(failing)
         outcomes: dict[bytes, list[int]] = {}
         try:
             self._run(order_groups, journal, outcomes)
@@ -122,6 +128,11 @@ class Task:
             finally:
                 journal.close()
         return outcomes
+
+    @property
+    def calls(self) -> Mapping[str, Calls]:
+        """The calls of subscriptions that have failed, in the last :meth:`run`."""
+        return self._publisher.rests.calls
 
     @property
     def is_full(self) -> bool:
@@ -361,7 +372,7 @@ def _outcome(
             must_repeat=publication.must_repeat,
         )
     if publication.failures:
-        reason = shorten("; ".join(publication.failures + publication.later))
+        reason = shorten("; ".join(filter(None, publication.failures + publication.later)))
         sends = replies + _pack(publication.refusals)
         return Outcome(
             OutcomeKind.FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared
@@ -371,7 +382,7 @@ def _outcome(
             OutcomeKind.LATER,
             object_name,
             verb,
-            shorten("; ".join(publication.later)),
+            shorten("; ".join(filter(None, publication.later))),
             before,
             delivered,
             sends=replies,

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import orjson
 
 from connector.events.outcome import Outcome
+from connector.events.rests import Calls
+from connector.events.task_settings import NOTHING
 
 
 class TaskAnswer(NamedTuple):
@@ -27,6 +29,7 @@ class TaskAnswer(NamedTuple):
         converting: whether the worker ended in a conversion, as far as known. False = in a transaction
             of a database, or in work of the connector.
         full: whether the task has ended between two events because its worker keeps much memory.
+        calls: of subscriptions that have failed.
     """
 
     outcomes: dict[int, Outcome]
@@ -35,6 +38,7 @@ class TaskAnswer(NamedTuple):
     exceeded: bool = False
     converting: bool = True
     full: bool = False
+    calls: Mapping[str, Calls] = NOTHING
 
 
 def pack_answer(
@@ -45,15 +49,18 @@ def pack_answer(
     exceeded: bool = False,
     converting: bool = True,
     full: bool = False,
+    calls: Mapping[str, Calls] = NOTHING,
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, converting, full: as in :class:`TaskAnswer`.
+        seconds, ended, exceeded, converting, full, calls: as in :class:`TaskAnswer`.
     """
     fields = {"ended": ended, "exceeded": exceeded, "converting": converting, "full": full}
-    head = orjson.dumps({"seconds": seconds, **fields})
+    head = orjson.dumps(
+        {"seconds": seconds, **fields, "calls": {name: [*one] for name, one in calls.items()}}
+    )
     told = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
     return b'%b,"outcomes":[%b]}' % (head[:-1], b",".join(told))
 
@@ -68,6 +75,13 @@ def unpack_answer(data: bytes) -> TaskAnswer:
     outcomes: dict[int, Outcome] = {}
     for outcome, sequences in values["outcomes"]:
         outcomes.update(dict.fromkeys(sequences, Outcome.from_list(outcome)))
+    calls = {name: Calls(*one) for name, one in values["calls"].items()}
     return TaskAnswer(
-        outcomes, values["seconds"], values["ended"], values["exceeded"], values["converting"], values["full"]
+        outcomes,
+        values["seconds"],
+        values["ended"],
+        values["exceeded"],
+        values["converting"],
+        values["full"],
+        calls,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.rules import StaticMetaObject
 from connector.databases.settings import DatabaseSettings
+from connector.events.rests import Failing
 from connector.formats.handlers import HandlerSpec
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
@@ -17,6 +19,7 @@ from connector.sinks.subscriptions import Subscription
 from connector.trace import OFF, Trace
 
 _LOGGING: Final = LogSettings()
+NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +104,5 @@ class Assignment(NamedTuple):
     order_groups: list[list[WorkItem]]
     batch: int = 0
     """Number of the batch, unique for the client."""
+    failing: Mapping[str, Failing] = NOTHING
+    """The subscriptions that have failed, by name."""

@@ -64,7 +64,9 @@ class WaitingNote:
     Args:
         number: of the messages.
         oldest: time at which the oldest message was sent, in seconds since 1970. None = nothing waits.
+        delayed: number of further messages, which wait for their time.
     """
 
     number: int
     oldest: float | None
+    delayed: int = 0

@@ -202,6 +202,11 @@ class Adapter:
         return self._stop.is_made
 
     @property
+    def resting(self) -> list[dict[str, Any]]:
+        """The subscriptions that rest: ``subscription``, ``since`` (seconds since 1970), ``reason``."""
+        return self._connection.rests.rows()
+
+    @property
     def working_for(self) -> float:
         """Seconds since the oldest running work of a service began: the start, a poll, a recovery or a batch.
 
@@ -364,7 +369,8 @@ class Adapter:
         is_over = report.settled or (self._is_idle() and not report.claimed)
         if report.code is ReturnCode.SUCCEED and is_over and now - self._noted_at >= _NOTE_INTERVAL:
             self._noted_at = now
-            self._connection.note({"last_good_poll": round(time.time(), 3)})
+            facts = {"last_good_poll": round(time.time(), 3), "resting": self.resting}
+            self._connection.note(facts)
         return report
 
     def _recover_if_due(self, inbound: Inbound) -> CycleReport:

@@ -17,6 +17,7 @@ from connector.events.job import CHECK, Workers
 from connector.events.pauses import InputPauses
 from connector.events.probe import differences
 from connector.events.report import CycleReport
+from connector.events.rests import Rests
 from connector.events.summary import Summary
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import HeldInstance, StateStore
@@ -87,6 +88,8 @@ class InboundConnection:
         self._polls = itertools.count(1)
         self._pauses = InputPauses((configuration.connector.poll_frequency or 0) / 1000)
         self._early_ends = EarlyEnds()
+        self.rests = Rests(entry.subscription() for entry in configuration.subscriptions)
+        """The subscriptions that have failed in a row."""
         self._began: float | None = None
         self._is_checked = False
 
@@ -227,6 +230,7 @@ class InboundConnection:
                 self._polls,
                 self._pauses,
                 self._early_ends,
+                self.rests,
                 transactions=self._provider.capabilities.transactions,
             )
         except BaseException:

@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
@@ -203,6 +203,10 @@ class RetryLaterEntry(Section):
         return RetryLater(self.attempts, self.first, self.factor, self.most, self.on)
 
 
+_REST_AFTER: Final = 20
+"""Failures in a row."""
+
+
 class CalledEntry(SinkEntry):
     """A sink that the worker calls. Its class inherits from :class:`ExternalEntry`, for example."""
 
@@ -218,6 +222,19 @@ class CalledEntry(SinkEntry):
         default=None,
         description="An event whose delivery failed for a while comes again, after `retries` in place.",
     )
+    rest_after: Annotated[int | None, integer(1, "failures")] = Field(
+        default=None,
+        description="Default: 20. After so many failures in a row that `retry_later` names, the "
+        "subscription rests: its events come again later without a call, and every `first` one of them is "
+        "tried. Any other end of a call ends the rest.",
+    )
+
+    def check(self, check: EntryCheck) -> None:
+        """Checks ``rest_after``. A class that overrides this method calls this method."""
+        if self.retry_later is None and check.is_written("rest_after"):
+            check.add(
+                "rest_after", "rest_after without retry_later", "it with retry_later, which names failures"
+            )
 
     def subscription(self) -> Subscription:
         return Subscription(
@@ -228,6 +245,7 @@ class CalledEntry(SinkEntry):
             timeout=self.timeout,
             retries=self.retries,
             retry_later=self.retry_later.rules() if self.retry_later is not None else None,
+            rest_after=self.rest_after or _REST_AFTER,
         )
 
 
@@ -263,6 +281,7 @@ class ExternalEntry(CalledEntry):
 
     def check(self, check: EntryCheck) -> None:
         """Checks the reply. A class that overrides this method calls this method."""
+        super().check(check)
         for key in () if self.reply else ("mime_type", "format"):
             if check.is_written(key):
                 check.add(key, f"{key} of a {check.key}", "it with reply: true")

@@ -23,6 +23,7 @@ class Subscription:
         timeout: seconds that one delivery may take. None = no limit.
         retries: how often the sink is called again, in place, after a TemporaryFailure.
         retry_later: when an event that has failed comes again. None = never.
+        rest_after: failures in a row, by what ``retry_later`` names, after which the subscription rests.
         reply: whether the return value of the sink answers the message (:mod:`connector.sinks.replying`).
         mime_type: format of the reply. None = the format of the request.
         format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
@@ -36,6 +37,7 @@ class Subscription:
     timeout: float | None = None
     retries: int = 0
     retry_later: RetryLater | None = None
+    rest_after: int = 1
     reply: bool = False
     mime_type: str | None = None
     format: str | None = None

@@ -138,8 +138,8 @@ class InProcessPipeline:
         assignment: Assignment = pickle.loads(payload)  # from our own driver
         assert assignment.journal is not None
         began = time.monotonic()
-        outcomes = self._task[1].run(assignment.journal, assignment.order_groups)
-        return pack_answer(outcomes, time.monotonic() - began)
+        outcomes = self._task[1].run(assignment.journal, *assignment[1:])
+        return pack_answer(outcomes, time.monotonic() - began, calls=self._task[1].calls)
 
     def _close_task(self) -> None:
         if self._task is not None:

@@ -85,6 +85,7 @@ subscriptions:
     name: store
     timeout: 60s
     retries: 2
+    rest_after: 30
     retry_later: {attempts: 3, first: 1s, factor: 1.5, most: 1m, "on": [temporary, package.Error]}
     reply: true
   - object: Order

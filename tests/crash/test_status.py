@@ -40,7 +40,7 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     run = deployment.start()
     (worker,) = wait_for(lambda: deployment.reached("hold"), 120, "an event at work")
     document = status(deployment)
-    assert list(document) == ["application", "instances", "batches", "workers", "inputs"]
+    assert list(document) == ["application", "instances", "batches", "workers", "resting", "inputs"]
     assert document["application"] == "crash"
 
     (instance,) = document["instances"]
@@ -79,8 +79,9 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     (waits, empty) = document["inputs"]
     assert abs(datetime.fromisoformat(waits.pop("oldest")).timestamp() - sent) < 5
     assert 0 <= waits.pop("age") < time.time() - sent + 1
-    assert waits == {"destination": "queue://in", "waiting": 4}
-    assert empty == {"destination": "queue://other", "waiting": 0, "oldest": None, "age": None}
+    assert waits == {"destination": "queue://in", "waiting": 4, "delayed": 0}
+    nothing = {"waiting": 0, "delayed": 0, "oldest": None, "age": None}
+    assert empty == {"destination": "queue://other", **nothing}
 
     text = call(deployment).stdout
     for part in ("instances of crash", "host-a", str(run.pid), "alive", client, "running batches", first):

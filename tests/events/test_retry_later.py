@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +14,9 @@ import pytest
 from connector.config.loading import load
 from connector.errors import ConfigurationError, Failed, TemporaryFailure
 from connector.events.summary import Summary
+from connector.messaging.destination import Destination
 from connector.sinks.retry_later import RetryLater, join_retries, split_retries
-from connector.testing.deployment import Deployment
+from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.events.conftest import Bench
 
 PROCESSES = """\
@@ -41,6 +44,8 @@ def a(bo, event):
     if what == "wrong":
         raise ValueError("wrong")
     if what == "temporary" and event.retries < int(number):
+        raise connector.TemporaryFailure("away")
+    if what == "flag" and (HERE / "away").exists():
         raise connector.TemporaryFailure("away")
     if what == "connection" and event.retries < int(number):
         raise Away("refused")
@@ -80,21 +85,24 @@ def order(number: int, what: str = "") -> str:
 
 def drain(deployment: Deployment, seconds: float = 30.0) -> Summary:
     """Drains again and again, until no message is delayed."""
-    deadline = time.monotonic() + seconds
     with deployment.running() as adapter:
-        while True:
-            adapter.drain()
-            connection = deployment.provider.existing()
-            left = sum(
-                one.delayed + one.waiting
-                for one in connection.destinations()
-                if "orders" in one.destination.name
-            )
-            connection.close()
-            if not left:
-                return adapter.summary
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        return drain_with(adapter, deployment, seconds)
+
+
+def drain_with(adapter: InProcessAdapter, deployment: Deployment, seconds: float = 30.0) -> Summary:
+    """Drains with a running adapter until no message is delayed."""
+    deadline = time.monotonic() + seconds
+    while True:
+        adapter.drain()
+        connection = deployment.provider.existing()
+        left = sum(
+            one.delayed + one.waiting for one in connection.destinations() if "orders" in one.destination.name
+        )
+        connection.close()
+        if not left:
+            return adapter.summary
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def tries(bench: Bench, identity: str, who: str = "a") -> list[int]:
@@ -185,6 +193,82 @@ def test_events_without_an_order_do_not_wait_for_each_other(bench: Bench) -> Non
         adapter.drain()
     assert [one.value for one in deployment.messages("queue://archive")] == [order(n) for n in (2, 3, 4)]
     assert deployment.messages("queue://orders") == []
+
+
+RESTS = {"retry_later": {"first": "100ms", "most": "100ms"}, "rest_after": 5}
+
+
+def deploy_resting(bench: Bench, **connector: Any) -> Deployment:
+    """A deployment whose process fails while there is a file, and rests after 5 failures."""
+    deployment = bench.deploy(
+        subscriptions=[{"object": "*", "process": "processes:a", "name": "a", **RESTS}],
+        objects=OBJECTS,
+        processes=PROCESSES,
+        **{"InputDestination": "queue://orders", "order": "none", **connector},
+    )
+    deployment.write("away", "")
+    return deployment
+
+
+def test_a_subscription_that_fails_in_a_row_rests_and_one_event_is_tried(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = deploy_resting(bench)
+    sent = [deployment.send("queue://orders", order(number, "flag")) for number in range(30)]
+    with caplog.at_level(logging.INFO), deployment.running() as adapter:
+        adapter.drain()
+        assert len(bench.calls()) == 5
+        assert adapter.summary.as_dict()["later"] == 30
+        (row,) = adapter.resting
+        assert (row["subscription"], row["reason"]) == ("a", "TemporaryFailure: away")
+        for tried in range(1, 5):
+            time.sleep(0.12)
+            adapter.drain()
+            assert len(bench.calls()) == 5 + tried
+        (deployment.directory / "away").unlink()
+        time.sleep(0.12)
+        drain_with(adapter, deployment)
+        assert adapter.resting == []
+        counts = adapter.summary.as_dict()
+    assert (counts["published"], counts["failed"]) == (30, 0)
+    assert sorted(one.message_id or "" for one in deployment.messages("queue://archive")) == sorted(sent)
+    assert deployment.messages("queue://error") == []
+    found = [one.getMessage() for one in caplog.records if "rests" in one.getMessage()]
+    assert found == ["a subscription rests", "a subscription rests no more"]
+
+
+def test_events_that_are_not_tried_keep_their_count(bench: Bench) -> None:
+    deployment = deploy_resting(bench)
+    for number in range(12):
+        deployment.send("queue://orders", order(number, "flag"))
+    with deployment.running() as adapter:
+        adapter.drain()
+        connection = deployment.provider.existing()
+        delayed = list(connection.browse(Destination("queue", "orders"), delayed=True))
+        connection.close()
+    retries = [str(one.properties["connector_retries"]) for one in delayed]
+    assert Counter(retries) == {"a=1": 5, "a=0": 7}
+    reasons = {str(one.properties.get("connector_reason")) for one in delayed}
+    assert reasons == {"None"}
+
+
+def test_another_end_of_a_call_ends_the_row(bench: Bench) -> None:
+    deployment = deploy_resting(bench)
+    for number, what in enumerate(["flag", "flag", "flag", "wrong", *["flag"] * 4, "", *["flag"] * 4]):
+        deployment.send("queue://orders", order(number, what))
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert (len(bench.calls()), adapter.resting) == (13, [])
+
+
+def test_rest_after_needs_retry_later(bench: Bench) -> None:
+    deployment = bench.deploy(
+        subscriptions=[{"object": "*", "process": "processes:a", "name": "a", "rest_after": 3}],
+        objects=OBJECTS,
+        processes=PROCESSES,
+    )
+    with pytest.raises(ConfigurationError, match="rest_after without retry_later"):
+        load(deployment.directory / "adapter.yaml")
 
 
 def ids(bench: Bench) -> list[str]:

@@ -86,6 +86,7 @@ class TableEntry(TransactionalEntry):
 
     def check(self, check: EntryCheck) -> None:
         """Reports attributes, expressions, children and verbs that cannot be right, without the database."""
+        super().check(check)
         if any(letter in self.object for letter in "*?"):
             check.add("object", f"the pattern {self.object} with a table", "the name of one business object")
             return

@@ -53,12 +53,13 @@ def look_at_waiting(layout: RootLayout, source: Destination | TopicSubscription)
         ProviderError: this user may not look.
     """
     if isinstance(source, TopicSubscription):
-        folder = layout.subscription(source.topic, directory_name(source)).target
+        folders = layout.subscription(source.topic, directory_name(source))
     else:
-        folder = layout.queue(source).target
+        folders = layout.queue(source)
+    folder, delayed = folders.target, folders.delayed
     names = [name for name in names_in(folder) if name[0] != "."]
     ages = [age for name in names if (age := _sent_at(folder, name)) is not None]
-    return WaitingNote(len(names), min(ages) / 1e6 if ages else None)
+    return WaitingNote(len(names), min(ages) / 1e6 if ages else None, len(names_in(delayed)))
 
 
 def _sent_at(folder: str, name: str) -> int | None:

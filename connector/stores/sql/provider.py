@@ -176,15 +176,19 @@ class SqlProvider(AdapterProvider):
             channel = Channel(source.topic, key)
         else:
             channel = Channel(source.base, part=_PARTS.get(source.view, Part.MAIN))
-        here = (reference.c.channel == channel_name(channel), reference.c.part == channel.part.value, IS_NEW)
+        in_channel = reference.c.channel == channel_name(channel), IS_NEW
+        here = (*in_channel, reference.c.part == channel.part.value)
         db = self._observer()
+        late = select(func.count()).where(*in_channel, reference.c.part == Part.DELAYED.value)
+        ((delayed,),) = db.rows(late)
         number, oldest = db.rows(select(func.count(), func.min(reference.c.id)).where(*here))[0]
         if not number:
-            return WaitingNote(0, None)
+            return WaitingNote(0, None, delayed)
         of_oldest = reference.c.message == message.c.id, reference.c.id == oldest
         headers = db.first(select(message.c.headers).where(*of_oldest))
         sent = headers.get("JMSTimestamp") if isinstance(headers, dict) else None
-        return WaitingNote(number, sent / 1000 if isinstance(sent, int | float) and sent > 0 else None)
+        sent = sent / 1000 if isinstance(sent, int | float) and sent > 0 else None
+        return WaitingNote(number, sent, delayed)
 
     def declare_dead(self, client_id: str) -> ClientState | None:
         # The client that takes over gives the claims a new version. So the late client settles none of them.

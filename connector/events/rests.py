@@ -1,0 +1,213 @@
+"""Rest: a subscription that failed ``rest_after`` times in a row is left alone.
+
+Only failures count that ``retry_later`` names. The events of a resting subscription come again later, without
+a call and without a count. Every ``first`` seconds one of them is tried. A call with any other end ends the
+rest. The driver of an instance keeps all of this in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from connector.sinks.retry_later import RetryLater
+from connector.sinks.subscriptions import Subscription
+
+_log: Final = logging.getLogger("connector.events")
+
+
+class Failing(NamedTuple):
+    """What a task is told of a subscription that has failed.
+
+    Args:
+        failures: in a row until now.
+        wait: seconds until an event comes again that is not tried.
+        may_try: whether the task may try one event although the subscription rests.
+    """
+
+    failures: int
+    wait: float
+    may_try: bool = False
+
+
+class Calls(NamedTuple):
+    """What a task tells of the calls of a subscription.
+
+    Args:
+        number: of calls.
+        failures: in a row at the end, those before the task left out.
+        has_other: whether a call has ended otherwise.
+        reason: of the last failure.
+    """
+
+    number: int = 0
+    failures: int = 0
+    has_other: bool = False
+    reason: str = ""
+
+
+def _rules(subscriptions: Iterable[Subscription]) -> dict[str, tuple[int, RetryLater]]:
+    return {
+        one.name: (one.rest_after, one.retry_later) for one in subscriptions if one.retry_later is not None
+    }
+
+
+class TaskRests:
+    """The failures of the subscriptions, as a task sees them. For one thread.
+
+    Args:
+        subscriptions: of the adapter.
+    """
+
+    def __init__(self, subscriptions: Iterable[Subscription]) -> None:
+        self._rules = _rules(subscriptions)
+        self._told: dict[str, Failing] = {}
+        self._calls: dict[str, Calls] = {}
+
+    def begin(self, told: Mapping[str, Failing]) -> None:
+        """Begins an assignment."""
+        self._told, self._calls = dict(told), {}
+
+    def wait(self, name: str) -> float | None:
+        """Returns the seconds until an event comes again without a call. None = the sink is to be called."""
+        if name not in self._rules or not (self._told or self._calls):
+            return None
+        rest_after, retry_later = self._rules[name]
+        told = self._told.get(name)
+        if self._failures(name) < rest_after:
+            return None
+        if told is not None and told.may_try:
+            self._told[name] = told._replace(may_try=False)
+            return None
+        return retry_later.first if told is None else told.wait
+
+    def _failures(self, name: str) -> int:
+        calls, told = self._calls.get(name, Calls()), self._told.get(name)
+        return calls.failures + (0 if calls.has_other or told is None else told.failures)
+
+    def note(self, name: str, failure: str | None) -> None:
+        """Notes the end of a call.
+
+        Args:
+            name: of the subscription.
+            failure: the reason of a failure that ``retry_later`` names. None = any other end.
+        """
+        if name not in self._rules:
+            return
+        calls = self._calls.get(name, Calls())
+        if failure is not None:
+            self._calls[name] = calls._replace(
+                number=calls.number + 1, failures=calls.failures + 1, reason=failure
+            )
+        elif calls.failures or name in self._told:
+            self._calls[name] = Calls(calls.number + 1, has_other=True)
+
+    @property
+    def calls(self) -> Mapping[str, Calls]:
+        """The calls of the subscriptions that have failed, in this assignment or before."""
+        return self._calls
+
+
+@dataclass(slots=True)
+class _Row:
+    """The failures of a subscription in a row.
+
+    Args:
+        failures: their number.
+        reason: of the last one.
+        since: start of the rest in monotonic seconds. None = the subscription does not rest.
+        began: the same in seconds since 1970.
+        tried: the last try, in monotonic seconds.
+        is_tried: whether a task may try one event now.
+    """
+
+    failures: int = 0
+    reason: str = ""
+    since: float | None = None
+    began: float = 0.0
+    tried: float = 0.0
+    is_tried: bool = False
+
+
+class Rests:
+    """The failures of the subscriptions, over all connections of an instance. For any thread.
+
+    Args:
+        subscriptions: of the adapter.
+        clock: returns monotonic seconds.
+    """
+
+    def __init__(
+        self, subscriptions: Iterable[Subscription], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rules = _rules(subscriptions)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rows: dict[str, _Row] = {}
+        self._turn = 0
+
+    def tell(self, tasks: int) -> Sequence[Mapping[str, Failing]]:
+        """Returns what each of the tasks of a batch is told. Each has to be given back to :meth:`note`."""
+        told: list[dict[str, Failing]] = [{} for _ in range(tasks)]
+        if not self._rows:
+            return told
+        with self._lock:
+            now = self._clock()
+            for name, row in self._rows.items():
+                _, rules = self._rules[name]
+                rested = 0.0 if row.since is None else now - row.since
+                wait = max(rules.first, min(rules.most, rested))
+                for one in told:
+                    one[name] = Failing(row.failures, wait)
+                if row.since is not None and not row.is_tried and now - row.tried >= rules.first:
+                    self._turn += 1
+                    row.is_tried = True
+                    one = told[self._turn % tasks]
+                    one[name] = one[name]._replace(may_try=True)
+        return told
+
+    def note(self, told: Mapping[str, Failing], calls: Mapping[str, Calls]) -> None:
+        """Takes the answer of a task.
+
+        Args:
+            told: what the task was told.
+            calls: what the task tells. Empty if its worker has ended.
+        """
+        if not told and not calls:
+            return
+        with self._lock:
+            for name, failing in told.items():
+                if failing.may_try and (row := self._rows.get(name)) is not None:
+                    row.is_tried = False
+                    row.tried = self._clock() if name in calls else row.tried
+            for name, found in calls.items():
+                self._count(name, found)
+
+    def _count(self, name: str, calls: Calls) -> None:
+        rest_after, _ = self._rules[name]
+        row = self._rows.setdefault(name, _Row())
+        row.failures = calls.failures + (0 if calls.has_other else row.failures)
+        row.reason = calls.reason or row.reason
+        if row.failures >= rest_after and row.since is None:
+            row.since = row.tried = self._clock()
+            row.began = time.time()
+            fields = {"subscription": name, "failures": row.failures, "reason": row.reason}
+            _log.warning("a subscription rests", extra=fields)
+        elif row.failures < rest_after and row.since is not None:
+            row.since = None
+            _log.info("a subscription rests no more", extra={"subscription": name})
+        if not row.failures:
+            del self._rows[name]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns the resting subscriptions, each with the start of its rest and the last reason."""
+        with self._lock:
+            return [
+                {"subscription": name, "since": round(row.began, 3), "reason": row.reason}
+                for name, row in sorted(self._rows.items())
+                if row.since is not None
+            ]
