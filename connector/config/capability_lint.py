@@ -34,7 +34,7 @@ def check_capabilities(
     if file.connector.in_progress_destination is not None and not capabilities.in_progress:
         location = ("connector", "InProgressDestination")
         reporter.add(location, f"the provider {name} has no messages in progress", "it left out")
-    for one in entries if not capabilities.delays else ():
+    for one in entries if not capabilities.retries_later else ():
         if isinstance(one.entry, CalledEntry) and one.entry.retry_later is not None:
             location = ("subscriptions", one.index, "retry_later")
             reporter.add(

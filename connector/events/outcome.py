@@ -57,6 +57,11 @@ class Outcome(NamedTuple):
         return self.kind in _COMES_AGAIN
 
     @property
+    def rolls_back(self) -> bool:
+        """Whether the whole transaction of a broker is rolled back for this outcome."""
+        return self.kind in _ROLLS_BACK
+
+    @property
     def is_plain(self) -> bool:
         """Whether the message was published without any message to send or discard."""
         return self.kind == OutcomeKind.PUBLISHED and not (self.sends or self.discards or self.not_read)
@@ -121,7 +126,8 @@ def retries_of(message: Message) -> dict[str, int]:
     return split_retries(text)
 
 
-_COMES_AGAIN: Final = (OutcomeKind.GIVEN_BACK, OutcomeKind.ROLLED_BACK, OutcomeKind.LATER)
+_ROLLS_BACK: Final = (OutcomeKind.GIVEN_BACK, OutcomeKind.ROLLED_BACK)
+_COMES_AGAIN: Final = (*_ROLLS_BACK, OutcomeKind.LATER)
 
 
 _RECORDS: Final = re.compile(r"(.+#)([0-9]{1,9})(?:-([0-9]{1,9}))?", re.DOTALL)

@@ -58,7 +58,7 @@ class Redelivery(NamedTuple):
     def after(self, outcome: Outcome, begun: int) -> Redelivery:
         """Returns the entry after another delivery, begun ``begun`` times, which ended with ``outcome``."""
         sends = (*self.sends, *outcome.sends)
-        if not outcome.comes_again:
+        if not outcome.rolls_back:
             return Redelivery(self.destination, outcome._replace(sends=sends), expiration=self.expiration)
         properties = dict(self.properties)
         if outcome.delivered:

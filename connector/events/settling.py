@@ -90,7 +90,7 @@ class SettlementRules:
 
     def destinations(self, claim: Claim, outcome: Outcome) -> list[Destination]:
         """Returns the destinations that settle a claim, without that of a reply to its sender."""
-        copy_to = self._copies[outcome.kind]
+        copy_to = self._copies.get(outcome.kind)  # an event that comes again has no copy
         found = [] if copy_to is None else [copy_to]
         reply_to = claim.headers().reply_to
         sent = [unpack_prepared(packed).destination for packed in outcome.sends]

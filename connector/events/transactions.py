@@ -14,12 +14,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, cast
 
 from connector import faults
 from connector.events.no_transactions import NoTransactions
-from connector.events.order_groups import NONE
+from connector.events.order_groups import NONE, order_group_key
 from connector.events.outcome import Outcome
 from connector.events.pauses import InputPauses
 from connector.events.redeliveries import Place, Redeliveries, Redelivery
@@ -63,7 +63,7 @@ class Transactions(NoTransactions):
         self, connection: Connection, state: StateStore, instance: str, pauses: InputPauses, order: str
     ) -> None:
         self._pauses = pauses
-        self._is_ordered = order != NONE
+        self._order = order
         self._state = cast(BrokerStateStore, state)
         self._instance = instance
         self._connection = cast(TransactionalConnection, connection)
@@ -95,7 +95,7 @@ class Transactions(NoTransactions):
 
     def may_overlap(self, destination: Destination) -> bool:
         """Whether a second transaction of an input may begin while the events of the first run."""
-        is_worth_it = destination.is_queue and not self._is_ordered
+        is_worth_it = destination.is_queue and self._order == NONE
         return is_worth_it and self._open[destination] == 1 and destination not in self._gave_back
 
     def must_wait(self, claims: Sequence[Claim]) -> bool:
@@ -178,7 +178,8 @@ class Transactions(NoTransactions):
         for cycle, ended in list(self._ended.items()):
             if len(ended.decided) + len(ended.returned) < self._sizes[cycle]:
                 continue
-            if ended.returned or any(outcome.comes_again for _, outcome in ended.decided):
+            self._delay_others(ended)
+            if ended.returned or any(outcome.rolls_back for _, outcome in ended.decided):
                 self._note_return(ended.claims[0].destination)
                 ended = self._roll_back(cycle, ended)
             else:
@@ -187,6 +188,26 @@ class Transactions(NoTransactions):
             self._open[ended.claims[0].destination] -= 1
             found.append(ended)
         return found
+
+    def _delay_others(self, ended: EndedClaims) -> None:
+        """Lets events come again later that have not begun because an earlier event of their key does.
+
+        A rollback would give back the whole transaction, and count as a delivery.
+        """
+        due: dict[Hashable, int] = {}
+        for claim, outcome in ended.decided:
+            if outcome.kind == OutcomeKind.LATER:
+                key = order_group_key(self._order, claim)
+                due[key] = max(outcome.due, due.get(key, 0))
+        due.pop(None, None)
+        behind = [one for one in ended.returned if not one[1] and order_group_key(self._order, one[0]) in due]
+        if not behind:
+            return
+        ended.returned = [one for one in ended.returned if one not in behind]
+        for claim, _ in behind:
+            later = Outcome(OutcomeKind.LATER, not_read=True, due=due[order_group_key(self._order, claim)])
+            ended.decided.append((claim, later))
+        ended.decided.sort(key=lambda one: one[0].sequence)  # their copies keep the order
 
     def _note_return(self, destination: Destination) -> None:
         self._gave_back[destination] = self._last_cycle
@@ -208,7 +229,7 @@ class Transactions(NoTransactions):
         entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             entry = self._entry(claim)
-            if outcome.comes_again:
+            if outcome.rolls_back:
                 begun = give_back_settlement(claim, outcome).delivery_count - entry.begun
                 entry = entry.after(outcome, 0)._replace(begun=entry.begun + max(0, begun))
                 back.decided.append((claim, outcome))
@@ -230,7 +251,7 @@ class Transactions(NoTransactions):
 
         A transaction that ran beside the one that went back says nothing about what comes again.
         """
-        if not ended.returned and not any(outcome.comes_again for _, outcome in ended.decided):
+        if not ended.returned and not any(outcome.rolls_back for _, outcome in ended.decided):
             for claim in ended.claims[:1]:
                 if claim.cycle > self._gave_back.get(claim.destination, 0):
                     self._gave_back.pop(claim.destination, None)

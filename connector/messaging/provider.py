@@ -67,8 +67,9 @@ class Capabilities:
         shares_subscriptions: several connections can use one subscription.
         chooses_ids: the ids of one client have a pattern (:attr:`Connection.sent_ids`). Otherwise the client
             library of a broker chooses them when it sends.
-        delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`, and a
-            message that is given back until :attr:`~connector.messaging.settlement.Settlement.due`.
+        delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`.
+        retries_later: a message that is given back waits until
+            :attr:`~connector.messaging.settlement.Settlement.due`.
     """
 
     topics: bool = False
@@ -84,6 +85,7 @@ class Capabilities:
     shares_subscriptions: bool = True
     chooses_ids: bool = True
     delays: bool = False
+    retries_later: bool = False
 
 
 class Connection(Protocol):

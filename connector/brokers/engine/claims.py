@@ -25,6 +25,8 @@ DIGEST: Final = "connector_digest"
 HELD_FOR: Final = "connector_held_for"
 ORIGIN: Final = "connector_origin_destination"
 """Properties of a held message: what names the message, its input, and the destination of that input."""
+DUE: Final = "connector_due"
+"""Property of a message whose event comes again later: its time, in milliseconds since 1970."""
 
 
 def original(message: Message) -> int:
@@ -87,7 +89,7 @@ class LentClaim(BrokerClaim):
         source: the input destination.
         received: from the source.
         subscription: name of the subscription of the source. Empty for a queue.
-        is_held: whether the message comes from the queue of held messages.
+        is_held: whether the message comes from a queue of the adapter, which keeps it for the source.
     """
 
     __slots__ = (
@@ -122,7 +124,7 @@ class LentClaim(BrokerClaim):
         self.broker_count = message.delivery_count
         """Deliveries that the broker has counted, with this one."""
         begun = original(message)
-        digest = remove(message, (DIGEST, HELD_FOR, ORIGIN)).get(DIGEST) if is_held else None
+        digest = remove(message, (DIGEST, HELD_FOR, ORIGIN, DUE)).get(DIGEST) if is_held else None
         self.identity = identity_of(message, digest)
         """Text that is equal for two deliveries of one message."""
         self.delivery_count = self.carried = begun

@@ -7,15 +7,16 @@ all claims of the transactions that it names.
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from connector import faults
 from connector.brokers.engine.access import RemoteAccess, post_prepared
 from connector.brokers.engine.arrivals import RemoteArrivals
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
 from connector.brokers.engine.broker_client import BrokerClientConnection
-from connector.brokers.engine.claims import LentClaim
+from connector.brokers.engine.claims import LentClaim, input_name
 from connector.brokers.engine.commits import (
     CommitMarker,
     announce,
@@ -25,6 +26,7 @@ from connector.brokers.engine.commits import (
 )
 from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
+from connector.brokers.engine.later import LaterInput, LaterMessages
 from connector.brokers.engine.poller import RemotePoller
 from connector.brokers.engine.probe import takes
 from connector.brokers.engine.progress_claim import ProgressClaim
@@ -41,6 +43,7 @@ from connector.errors import (
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.message import Message
 from connector.messaging.provider import Leftover, TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import selector_text
@@ -84,7 +87,9 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         """The messages in progress. None = this client is no adapter."""
         self.held: HeldMessages | None = None
         """The held messages. None = this client is no adapter, or the broker has no limit of deliveries."""
-        self._waiter = RemoteWaiter(self._listening_sessions)
+        self.later: LaterMessages | None = None
+        """The messages that come again later. None = this client is no adapter."""
+        self._waiter = RemoteWaiter(self._listening_sessions, self._until_due)
         self._pruner = CopyPruner(broker)
 
     @property
@@ -120,6 +125,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
                 marker=self._marker if in_progress is None else self._progress_marker,
                 held_for=None if queue is source else source,
                 parks=self.state is not None,
+                later=self.later,
             )
 
         def move(session: LendingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
@@ -134,6 +140,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             self._leave,
             None if in_progress is None else move,
             None if self.held is None else HeldInput(self.held, source, make),
+            None if self.later is None else LaterInput(self.later, source, make),
         )
         self._pollers.add(poller)
         return poller
@@ -151,6 +158,13 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _listening_sessions(self) -> list[LendingSession]:
         found = [poller.listening_session() for poller in list(self._pollers)]
         return [session for session in found if session is not None]
+
+    def _until_due(self) -> float:
+        """Returns the seconds until a poller has a message that comes again later."""
+        if self.later is None:
+            return math.inf
+        self.later.look()
+        return min((poller.until_due for poller in list(self._pollers)), default=math.inf)
 
     def _leave(self, poller: RemotePoller) -> None:
         """Forgets a closed poller. Its open transactions can still be settled."""
@@ -187,7 +201,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         if sends and not transactions:
             self._send_alone(sends)
         for number, (session, ours) in enumerate(transactions):
-            back = [one for one in ours if one.give_back]
+            back = [one for one in ours if one.give_back and not one.due]
             if len(back) == len(ours):
                 self._give_back(session)
                 continue
@@ -259,7 +273,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
                     f"nothing was settled: {settlement.claim.message_id} is with the broker again"
                 )
         for session, ours in found.values():
-            back = sum(one.give_back for one in ours)
+            back = sum(one.give_back and not one.due for one in ours)
             if len(ours) != len(session.claims) or back not in (0, len(ours)):
                 raise SettlementError(
                     f"nothing was settled: a broker settles all {len(session.claims)} messages of a "
@@ -299,6 +313,18 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.check()
         if self._commit_queue is not None:
             remove_markers(self.broker, self._commit_queue, client_id)
+
+    def browse(
+        self,
+        destination: Destination,
+        unreadable: Callable[[Message, str], object] | None = None,
+        *,
+        delayed: bool = False,
+    ) -> Iterator[Message]:
+        if delayed and self.later is not None:
+            self.check()
+            return self.later.browse(input_name(destination))
+        return super().browse(destination, unreadable, delayed=delayed)
 
     # -- copies --------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from connector.brokers.engine.broker import BrokerConnection, BrokerSession, Com
 from connector.brokers.engine.claims import BEGUN, LentClaim
 from connector.brokers.engine.commits import CommitMarker, quote, remove_markers, settled_sessions
 from connector.brokers.engine.copies import copy_of
+from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.probe import refusal_of, takes
 from connector.brokers.engine.progress_claim import (
     LEFT,
@@ -69,6 +70,7 @@ class InProgress:
         instance: name of the adapter.
         commit_queue: shows which transactions have ended. None = transactions are not marked.
         redelivery_limit: deliveries after which the broker puts a message aside. None = it never does.
+        later: the messages that come again later.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class InProgress:
         instance: str,
         commit_queue: Destination | None,
         redelivery_limit: int | None = None,
+        later: LaterMessages | None = None,
     ) -> None:
+        self._later = later
         self._redelivery_limit = redelivery_limit
         self._connection = connection
         self._state = state
@@ -310,7 +314,11 @@ class InProgress:
             claim = settlement.claim
             assert isinstance(claim, ProgressClaim)
             copied = received[claim.token]
-            if settlement.give_back:
+            if settlement.due and self._later is not None:
+                again = self._later.copy(settlement, str(claim.destination))
+                session.post(self._later.queue, again, copied=copied)
+                self._later.note(str(claim.destination), settlement.due)
+            elif settlement.give_back:
                 stays = settlement.stay or claim.destination == claim.queue
                 marks: dict[str, PropertyValue] = dict(settlement.properties)
                 if settlement.stay:

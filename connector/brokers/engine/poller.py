@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from connector.brokers.engine.claims import LentClaim
 from connector.brokers.engine.held import HeldInput
+from connector.brokers.engine.later import LaterInput
 from connector.brokers.engine.session import LendingSession
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
@@ -23,6 +25,7 @@ class RemotePoller(Poller):
         ended: called when the poller is closed.
         move: moves claimed messages to an in-progress destination. None = they stay in the transaction.
         held: the held messages of the source. None = this client is no adapter.
+        later: the messages of the source that come again later. None = this client is no adapter.
     """
 
     expired = 0
@@ -36,8 +39,10 @@ class RemotePoller(Poller):
         ended: Callable[[RemotePoller], None],
         move: Callable[[LendingSession, Sequence[LentClaim]], Sequence[LentClaim]] | None = None,
         held: HeldInput | None = None,
+        later: LaterInput | None = None,
     ) -> None:
         self._move = move
+        self._later = later
         self._held = held
         self._client_id = client_id
         self._check = check
@@ -60,17 +65,30 @@ class RemotePoller(Poller):
 
     def listening_session(self) -> LendingSession | None:
         """Returns the session that may receive a message while nobody polls, for a later poll."""
-        has_held = self._held is not None and self._held.has_some
-        if not self.wakes or has_held or not self._own or any(one.claims for one in self.sessions):
+        has_held = (self._held is not None and self._held.has_some) or not self.until_due
+        if (
+            not self.wakes
+            or has_held
+            or not self.until_due
+            or not self._own
+            or any(one.claims for one in self.sessions)
+        ):
             return None
         self._leave_free(self._own[1:])  # the client library has fetched messages for them, too
         return self._own[0]
 
     @property
+    def until_due(self) -> float:
+        """Seconds until the next message comes again later. Infinity while a transaction is open."""
+        if self._later is None or not self.wakes or any(one.claims for one in self.sessions):
+            return math.inf
+        return self._later.seconds
+
+    @property
     def sessions(self) -> list[LendingSession]:
         """All sessions."""
-        held = None if self._held is None else self._held.session
-        return self._own if held is None else [*self._own, held]
+        others = [one.session for one in (self._held, self._later) if one is not None]
+        return [*self._own, *(one for one in others if one is not None)]
 
     def claim(self, cycle: int, numbers: range) -> Sequence[LentClaim]:
         if self._closed:
@@ -100,6 +118,9 @@ class RemotePoller(Poller):
             assert self._held.session is not None
             self._leave_free(self._own)
             return self._held.session, taken
+        if self._later is not None and (taken := self._later.claim(self._client_id, cycle, numbers)):
+            assert self._later.session is not None
+            return self._later.session, taken
         is_patient = not any(one.claims for one in self._own)
         session = self._free_session()
         return session, session.claim(self._client_id, cycle, numbers, is_patient=is_patient)

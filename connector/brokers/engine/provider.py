@@ -10,6 +10,7 @@ from connector.brokers.engine.broker import ASSUMED_DELIVERIES, BrokerClient
 from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.held import HeldMessages
 from connector.brokers.engine.in_progress import InProgress
+from connector.brokers.engine.later import LaterMessages
 from connector.brokers.engine.state import RemoteState
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities
@@ -17,6 +18,7 @@ from connector.messaging.provider_kind import AdapterProvider
 
 COMMIT_QUEUE: Final = "connector.{application}.commits"
 HELD_QUEUE: Final = "connector.{application}.held"
+LATER_QUEUE: Final = "connector.{application}.later"
 DEFAULT_BATCH: Final = 250
 DEFAULT_BATCH_BYTES: Final = 16 << 20
 DEFAULT_MAX_BODY: Final = 64 << 20
@@ -45,6 +47,7 @@ class RemoteProvider(AdapterProvider):
         shows_all=False,
         shares_client_ids=False,
         chooses_ids=False,
+        retries_later=True,
     )
 
     def __init__(
@@ -88,6 +91,7 @@ class RemoteProvider(AdapterProvider):
         )
         if application:
             connection.state = state = self.state(application)
+            connection.later = LaterMessages(connection.broker, _queue(LATER_QUEUE, application))
             connection.in_progress = InProgress(
                 connection.broker,
                 state,
@@ -95,9 +99,10 @@ class RemoteProvider(AdapterProvider):
                 instance,
                 commit_queue,
                 self._redelivery_limit,
+                connection.later,
             )
             if self._redelivery_limit is not None:
-                queue = Destination("queue", HELD_QUEUE.replace("{application}", application))
+                queue = _queue(HELD_QUEUE, application)
                 connection.held = HeldMessages(connection.broker, queue, self._redelivery_limit)
         return connection
 
@@ -105,4 +110,8 @@ class RemoteProvider(AdapterProvider):
         """Returns the commit queue of an application. None = commits are not marked."""
         if self._commit_queue_name is None:
             return None
-        return Destination("queue", self._commit_queue_name.replace("{application}", application))
+        return _queue(self._commit_queue_name, application)
+
+
+def _queue(name: str, application: str) -> Destination:
+    return Destination("queue", name.replace("{application}", application))

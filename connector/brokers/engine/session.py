@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from connector import faults
 from connector.brokers.engine.access import post_prepared
@@ -46,6 +46,18 @@ _SHORT_LOOK: Final = 0.02
 """Seconds of the only look while events of the same source run. Their end waits for the look."""
 
 
+class LaterCopies(Protocol):
+    """Makes the copies of messages that come again later."""
+
+    queue: Destination
+
+    def copy(self, settlement: Settlement, name: str) -> Message:
+        """Returns the copy of a message of an input, for the queue."""
+
+    def note(self, name: str, due: int) -> None:
+        """Notes the time at which a message of an input comes again, in milliseconds since 1970."""
+
+
 class LendingSession:
     """Receives messages as claims, and settles all claims of its open transaction together.
 
@@ -61,6 +73,7 @@ class LendingSession:
         marker: makes the marker of the commits of a session, or None if commits are not marked.
         held_for: the input, if ``source`` is the queue of its held messages.
         parks: whether a message that nobody can read is passed. Otherwise it is an error.
+        later: makes the copies of messages that come again later. None = this client is no adapter.
 
     Raises:
         ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
@@ -79,6 +92,7 @@ class LendingSession:
         marker: Callable[[BrokerSession], CommitMarker | None],
         held_for: Destination | TopicSubscription | None = None,
         parks: bool = True,
+        later: LaterCopies | None = None,
     ) -> None:
         wanted = source if held_for is None else held_for
         self.is_held = held_for is not None
@@ -88,6 +102,7 @@ class LendingSession:
         self._subscription = "" if isinstance(wanted, Destination) else wanted.name
         self._batch = batch
         self._batch_bytes = batch_bytes
+        self._later = later
         self._connection = connection
         self._make_marker = marker
         self._source = source, selector, limit
@@ -354,8 +369,12 @@ class LendingSession:
         for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
             post_prepared(self._session, prepared)
         for settlement in settlements:
-            if settlement.copy_to is not None:
-                copied: Message = settlement.claim.reference.message
+            copied: Message = settlement.claim.reference.message
+            if settlement.due and self._later is not None:
+                copy = self._later.copy(settlement, self.input_name)
+                self._session.post(self._later.queue, copy, copied=copied)
+                self._later.note(self.input_name, settlement.due)
+            elif settlement.copy_to is not None:
                 self._session.post(settlement.copy_to, copy_of(settlement), copied=copied)
         self._mark()
 

@@ -14,6 +14,12 @@ from connector.errors import ProviderError
 from connector.messaging.polling import Waiter
 
 _STOP: Final = -1
+_LOOK_SECONDS: Final = 10.0
+"""Seconds between two looks for messages that come again later."""
+
+
+_DUE_PAUSE: Final = 0.05
+"""Seconds before the same message is reported again."""
 
 
 class RemoteWaiter(Waiter):
@@ -24,14 +30,20 @@ class RemoteWaiter(Waiter):
 
     Args:
         sessions: returns the sessions that receive.
+        until_due: returns the seconds until a message comes again later.
     """
 
-    def __init__(self, sessions: Callable[[], Iterable[LendingSession]]) -> None:
+    def __init__(
+        self, sessions: Callable[[], Iterable[LendingSession]], until_due: Callable[[], float]
+    ) -> None:
         self._sessions = sessions
+        self._until_due = until_due
         self._threads: dict[LendingSession, SimpleQueue[int]] = {}
         self._wait_number = 0
         self._woken = threading.Event()
         self._has_arrived = False
+        self._has_told = False
+        """Whether the last wait ended because a message came again later."""
         self._is_closed = False
 
     def begin(self) -> bool:
@@ -45,10 +57,26 @@ class RemoteWaiter(Waiter):
             for session in self._sessions():
                 if not session.claims:
                     self._thread(session).put(self._wait_number)
-            self._woken.wait(max(0.0, deadline - time.monotonic()))
+            self._wait_until(deadline)
             self._wait_number += 1
         self._woken.clear()
         return self._has_arrived
+
+    def _wait_until(self, deadline: float) -> None:
+        """Waits until a thread has received, somebody wakes the wait, or a message comes again later."""
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                due = self._until_due()
+            except ProviderError:  # the next claim raises the error
+                due = 0.0
+            if not due:
+                if self._has_told:  # the poll could not take it
+                    self._woken.wait(min(left, _DUE_PAUSE))
+                self._has_told = self._has_arrived = True
+                return
+            self._has_told = False
+            if self._woken.wait(min(left, due, _LOOK_SECONDS)):
+                return
 
     def wake(self) -> None:
         """Ends the current wait, or the next wait. For any thread."""

@@ -54,6 +54,7 @@ class DropboxProvider(AdapterProvider):
         temporary_destinations=True,
         virtual_destinations=True,
         delays=True,
+        retries_later=True,
     )
 
     def __init__(

@@ -53,6 +53,7 @@ class MemoryProvider(AdapterProvider):
         reliable=False,
         virtual_destinations=True,
         delays=True,
+        retries_later=True,
     )
 
     def __init__(

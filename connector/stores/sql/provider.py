@@ -57,6 +57,7 @@ class SqlProvider(AdapterProvider):
         temporary_destinations=True,
         virtual_destinations=True,
         delays=True,
+        retries_later=True,
     )
 
     def __init__(

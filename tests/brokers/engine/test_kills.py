@@ -62,6 +62,28 @@ def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
     assert [line.split()[0] for line in stored(deployment)] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.parametrize("fault", STEPS)
+def test_an_event_that_comes_again_later_is_neither_lost_nor_published_twice(
+    root: Path, tmp_path: Path, provider: LentProvider, fault: str
+) -> None:
+    deployment = deploy(tmp_path, store={"retry_later": {"first": "50ms", "most": "50ms", "attempts": 99}})
+    deployment.write("away", "")
+    sent = send(provider, *["away", ""] * (COUNT // 2))
+    with serving(provider.broker, root / "socket"):
+        assert run(root, tmp_path, fault) == -9
+        run(root, tmp_path, fault)
+        (tmp_path / "away").unlink()
+        for _ in range(COUNT):  # the order of the destination lets one of them through
+            assert run(root, tmp_path) == 0
+            if len(ids(provider, "archive")) == COUNT:
+                break
+    check(provider, sent)
+    assert ids(provider, "connector.lent.later") == []
+    counts = Counter(line.split()[0] for line in stored(deployment))
+    assert len(counts) == COUNT
+    assert sum(counts.values()) - COUNT <= 2 * runs_again(fault), counts
+
+
 @pytest.mark.parametrize("fault", STEPS_IN_PROGRESS)
 def test_messages_in_progress_are_taken_over(
     root: Path, tmp_path: Path, provider: LentProvider, fault: str

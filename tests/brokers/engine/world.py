@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -61,6 +63,8 @@ def store(customer, event):
     wish = customer["Wish"]
     if wish == "fail":
         raise ValueError("as you wish")
+    if wish == "away" and os.path.exists(HERE + "/away"):
+        raise ConnectionError("away")
     if wish == "sleep" and not os.path.exists(HERE + "/awake"):
         raise connector.NotActive("asleep")
     if wish == "end" and not os.path.exists(HERE + "/ended"):
@@ -75,9 +79,16 @@ def store(customer, event):
 """
 
 
-def deploy(directory: Path, **connector: Any) -> Deployment:
-    """A deployment; a keyword is a key of ``connector:``."""
-    document = {**ADAPTER, "connector": {**ADAPTER["connector"], **connector}}
+def deploy(
+    directory: Path, *, store: Mapping[str, Any] = MappingProxyType({}), **connector: Any
+) -> Deployment:
+    """A deployment. ``store`` has further keys of that subscription; a keyword is a key of ``connector:``."""
+    first, *others = ADAPTER["subscriptions"]
+    document = {
+        **ADAPTER,
+        "connector": {**ADAPTER["connector"], **connector},
+        "subscriptions": [{**first, **store}, *others],
+    }
     return Deployment(directory, adapter=yaml.safe_dump(document), metaobjects=OBJECTS, processes=PROCESSES)
 
 

@@ -1,0 +1,179 @@
+"""Messages at a broker whose events come again later: each waits in a queue of the adapter until its time.
+
+A rollback would count as a delivery, and give back the other messages of the transaction. So the transaction
+acknowledges the message, and sends a copy to this queue. The copy names its input and its time. When the time
+has come, the input takes the copy before other messages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from connector.brokers.engine.broker import BrokerConnection
+from connector.brokers.engine.claims import (
+    BEGUN,
+    DIGEST,
+    DUE,
+    HELD_FOR,
+    ORIGIN,
+    LentClaim,
+    input_name,
+    original,
+    remove,
+)
+from connector.brokers.engine.commits import quote
+from connector.brokers.engine.copies import moved_copy
+from connector.brokers.engine.session import LendingSession
+from connector.errors import UnknownDestination
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
+
+_LOOK_MS: Final = 10_000
+_RARE_LOOK_MS: Final = 60_000
+"""Milliseconds between two looks for messages that other instances have left, or that are due much later.
+
+The second where no such message was ever seen.
+"""
+
+
+class LaterMessages:
+    """The messages of an application that come again later, as one connection sees them.
+
+    Args:
+        connection: to the broker.
+        queue: of the messages.
+    """
+
+    def __init__(self, connection: BrokerConnection, queue: Destination) -> None:
+        self.queue = queue
+        self._connection = connection
+        self._due: dict[str, int] = {}
+        """By input: the time of the earliest message that is known, in milliseconds since 1970."""
+        self._look_at = 0
+        self._has_seen = False
+
+    def copy(self, settlement: Settlement, name: str) -> Message:
+        """Returns the copy of a message whose event comes again later.
+
+        Args:
+            settlement: with the time.
+            name: of the input.
+        """
+        claim = settlement.claim
+        assert isinstance(claim, LentClaim)
+        marks = {
+            DIGEST: claim.identity.rpartition(" ")[2],
+            HELD_FOR: name,
+            ORIGIN: str(claim.destination),
+            BEGUN: max(0, settlement.delivery_count),
+            **settlement.properties,
+        }
+        copy = moved_copy(claim.reference.message, marks, expires=True)
+        copy.set_property(DUE, settlement.due, "long")
+        return copy
+
+    def note(self, name: str, due: int) -> None:
+        """Notes a message of an input and its time."""
+        self._has_seen = True
+        self._due[name] = min(due, self._due.get(name, due))
+
+    def seconds(self, name: str) -> float:
+        """Returns the seconds until the next message of an input is due, as far as is known."""
+        due = self._due.get(name)
+        return float("inf") if due is None else max(0.0, (due - _now()) / 1000)
+
+    def look(self) -> None:
+        """Looks now and then for messages that are due soon.
+
+        Raises:
+            ProviderError: the queue cannot be browsed.
+        """
+        now = _now()
+        if now >= self._look_at:
+            for message in self._browse(f"{DUE} <= {now + _LOOK_MS}"):
+                self._note_message(message)
+            self._look_at = now + (_LOOK_MS if self._has_seen else _RARE_LOOK_MS)
+
+    def look_again(self, name: str) -> None:
+        """Looks for the next message of an input, none of which is due."""
+        self._due.pop(name, None)
+        for message in self._browse(f"{HELD_FOR} = {quote(name)} AND {DUE} <= {_now() + _LOOK_MS}"):
+            self._note_message(message)
+
+    def _note_message(self, message: Message) -> None:
+        due = message.properties.get(DUE)
+        if isinstance(due, int):  # any client may send to the queue
+            self.note(str(message.properties.get(HELD_FOR)), due)
+
+    def browse(self, name: str) -> Iterator[Message]:
+        """Yields the messages of an input, as their senders made them, with their ``delivery_time``."""
+        for message in self._browse(f"{HELD_FOR} = {quote(name)}"):
+            original(message)
+            due = remove(message, (DIGEST, HELD_FOR, ORIGIN, DUE)).get(DUE)
+            message.delivery_time = due if isinstance(due, int) else 0
+            yield message
+
+    def _browse(self, selector: str) -> Iterator[Message]:
+        try:
+            yield from self._connection.browse(self.queue, selector)
+        except UnknownDestination:
+            return
+
+
+class LaterInput:
+    """The messages of one input that come again later.
+
+    Args:
+        later: of the connection.
+        source: the input.
+        make: makes a session that receives from a queue by a selector.
+    """
+
+    def __init__(
+        self,
+        later: LaterMessages,
+        source: Destination | TopicSubscription,
+        make: Callable[[Destination, str], LendingSession],
+    ) -> None:
+        self._later = later
+        self._name = input_name(source)
+        self._make = make
+        self.session: LendingSession | None = None
+        """Receives what was due when it was made. None while nothing is known to be due."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds until the next message is due, as far as is known."""
+        return self._later.seconds(self._name)
+
+    def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
+        """Receives messages that are due into a transaction of :attr:`session`.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        self._later.look()
+        if self.session is not None and self.session.claims:
+            return []  # its transaction is open
+        while not self.seconds:
+            is_new = self.session is None
+            if self.session is None:
+                selector = f"{HELD_FOR} = {quote(self._name)} AND {DUE} <= {_now()}"
+                self.session = self._make(self._later.queue, selector)
+            taken = self.session.claim(client_id, cycle, numbers)
+            if taken:
+                return taken
+            self.session.leave()
+            self.session = None
+            self._later.look_again(self._name)
+            if is_new:
+                break
+        return []
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

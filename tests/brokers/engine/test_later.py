@@ -1,0 +1,109 @@
+"""Events whose delivery failed for a while wait in a queue of the adapter, and come again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.messaging.destination import Destination
+from connector.service.loop import Service
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.brokers.engine.provider import LentProvider
+from tests.brokers.engine.world import deploy, ids, seen, send, stored
+from tests.waiting import wait_for
+
+LATER = "connector.lent.later"
+SOON = {"first": "500ms", "most": "500ms", "attempts": 1000}
+
+
+def running(directory: Path, provider: LentProvider, **connector: Any) -> tuple[Deployment, InProcessAdapter]:
+    deployment = deploy(directory, store={"retry_later": SOON}, **connector)
+    deployment.write("away", "")
+    return deployment, InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2)
+
+
+def come_back(deployment: Deployment, adapter: InProcessAdapter, provider: LentProvider) -> None:
+    """Drains until nothing waits any more, now that the application is there."""
+    (deployment.directory / "away").unlink()
+
+    def is_done() -> bool:
+        adapter.drain()
+        return not ids(provider, LATER) + ids(provider, "customers")
+
+    wait_for(is_done, 20, "events that come again")
+
+
+@pytest.mark.parametrize("in_progress", ["", "queue://progress"])
+@pytest.mark.parametrize("order", ["none", "destination", "group"])
+def test_an_event_outlasts_an_application_that_is_away(
+    tmp_path: Path, provider: LentProvider, order: str, in_progress: str
+) -> None:
+    more = {"InProgressDestination": in_progress, "InDoubtEvents": "Reprocess"} if in_progress else {}
+    provider.broker.limit = 3
+    deployment, adapter = running(tmp_path, provider, order=order, **more)
+    with adapter:
+        sent = send(provider, "away", "", "away", "")
+        for _ in range(5):  # more often than the broker would deliver
+            adapter.drain()
+            time.sleep(0.51)
+        waiting = ids(provider, LATER)
+        behind = order == "destination" and not in_progress  # the transaction is never rolled back
+        assert waiting == (sent if behind else sent[:1] if order == "destination" else [sent[0], sent[2]])
+        assert ids(provider, "error") == []
+        come_back(deployment, adapter, provider)
+        counts = adapter.summary.as_dict()
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 4
+    assert sorted(stored(deployment)) == ["0 1", "1 1", "2 1", "3 1"]
+    assert (counts["published"], counts["failed"]) == (4, 0)
+    for copy in seen(provider, "archive"):
+        assert not {"connector_due", "connector_held_for", "connector_retries"} & set(copy.properties)
+    assert ids(provider, "DLQ") == []
+    if order == "destination":
+        assert [str(one) for one in ids(provider, "archive")] == sent
+
+
+def test_the_adapter_shows_what_waits_with_its_time(tmp_path: Path, provider: LentProvider) -> None:
+    _, adapter = running(tmp_path, provider)
+    with adapter:
+        (sent,) = send(provider, "away")
+        before = time.time() * 1000
+        adapter.drain()
+        connection = provider.connect("lent", "other")
+        (shown,) = connection.browse(Destination("queue", "customers"), delayed=True)
+        connection.close()
+    assert shown.message_id == sent
+    assert before < shown.delivery_time < before + 5000
+    assert shown.properties["connector_retries"] == "store=1"
+
+
+def test_another_instance_takes_what_a_stopped_one_has_left(tmp_path: Path, provider: LentProvider) -> None:
+    deployment, adapter = running(tmp_path, provider)
+    with adapter:
+        (sent,) = send(provider, "away")
+        adapter.drain()
+    (deployment.directory / "away").unlink()
+    time.sleep(0.51)
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as other:
+        other.drain()
+    assert ids(provider, "archive") == [sent]
+
+
+def test_a_service_takes_a_message_when_its_time_has_come(tmp_path: Path, provider: LentProvider) -> None:
+    deployment, adapter = running(tmp_path, provider, PollFrequency=60_000)
+    with adapter:
+        (sent,) = send(provider, "away")
+        service = Service(adapter)
+        thread = threading.Thread(target=service.run)
+        thread.start()
+        try:
+            wait_for(lambda: ids(provider, LATER), 20, "the event comes again later")
+            (deployment.directory / "away").unlink()
+            wait_for(lambda: ids(provider, "archive") == [sent], 10, "the event is published")
+        finally:
+            service.stop()
+            thread.join()
