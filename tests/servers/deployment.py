@@ -44,6 +44,8 @@ def store(customer, event):
         raise ValueError(value)
     elif word == "inactive" and os.path.exists(os.path.join(HERE, value)):
         raise NotActive("the flag is up")
+    elif word == "away" and os.path.exists(os.path.join(HERE, value)):
+        raise ConnectionError("the flag is up")
     elif word == "gate":
         open(os.path.join(HERE, f"reached.{value}"), "w").close()
         while not os.path.exists(os.path.join(HERE, f"open.{value}")):
@@ -72,6 +74,7 @@ class BrokerDeployment(ServiceDeployment):
         port: instead of the broker's, for a proxy.
         options: of the URL.
         ends: end of the name of the input.
+        store: further keys of the subscription with the process.
         provider, connector: further keys of these sections. None removes a key, and NAME stands for ``name``.
     """
 
@@ -87,6 +90,7 @@ class BrokerDeployment(ServiceDeployment):
         ends: str = ".orders",
         provider: dict[str, Any] | None = None,
         connector: dict[str, Any] | None = None,
+        store: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(directory, _METAOBJECTS, _PROCESSES)
         self.name = name
@@ -124,7 +128,7 @@ class BrokerDeployment(ServiceDeployment):
                 if value is not None
             },
             "subscriptions": [
-                {"object": "Customer", "process": "processes:store"},
+                {"object": "Customer", "process": "processes:store", **(store or {})},
                 {"object": "Customer", "destination": f"queue://{self.sink}", "name": "crm"},
             ],
             "metaobjects": "./metaobjects",
@@ -198,7 +202,7 @@ class BrokerDeployment(ServiceDeployment):
 
     def leftovers(self) -> list[str]:
         """Returns what an adapter that has settled everything does not leave: in the broker, in the state."""
-        queues = self.input, self.in_progress, "DLQ"
+        queues = self.input, self.in_progress, "DLQ", f"connector.{self.name}.later"
         found = [f"{queue}: {body}" for queue in queues for body in self.bodies(queue)]
         found += [name for name in self.commit_queue() if name != "connector_directory"]
         return found + leftovers(RemoteState(str(self.directory / ".connector" / "state"), self.name))
@@ -258,6 +262,11 @@ class BrokerDeployment(ServiceDeployment):
         self.wait_for(
             lambda: len({customer for customer, _ in self.calls()}) >= count, f"{count} calls", seconds
         )
+
+    def wait_for_more_calls(self, count: int) -> None:
+        """Waits until the process was called so often again."""
+        before = len(self.calls())
+        self.wait_for(lambda: len(self.calls()) >= before + count, f"{count} more calls")
 
     def wait_for_log(self, text: str, count: int = 1) -> None:
         """Waits until the log has a text so often."""

@@ -54,12 +54,13 @@ def test_without_order_a_second_transaction_begins_while_the_first_runs(
 ) -> None:
     deployment = deploy(broker, connector={"order": "none"})
     deployment.fill(1, name="gate:first")
-    deployment.fill(14, first=1)
+    deployment.fill(34, first=1)
     service = deployment.start()
-    deployment.wait_for(lambda: {str(n) for n in range(10, 15)} <= set(deployment.calls()), "second poll")
+    second = set(map(str, range(20, 30)))  # the client library has fetched the others for the first
+    deployment.wait_for(lambda: second <= {one for one, _ in deployment.calls()}, "a second transaction")
     deployment.write("open.first", "")
     service.stop()
-    deployment.finish(15)
+    deployment.finish(35)
 
 
 def test_one_drain_takes_also_what_was_fetched_for_a_second_transaction(
@@ -70,6 +71,38 @@ def test_one_drain_takes_also_what_was_fetched_for_a_second_transaction(
         deployment.fill(count)
         deployment.drain()
         assert deployment.leftovers() == []
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+@pytest.mark.parametrize("order", ["none", "destination"])
+def test_events_outlast_an_application_that_is_away_and_kills_of_everything(
+    broker: Broker, deploy: Deploy, order: str, *, in_progress: bool
+) -> None:
+    deployment = deploy(
+        broker,
+        in_progress=in_progress,
+        connector={"order": order, "RestartRetryCount": 20, "RestartRetryInterval": 0.02},
+        store={"retry_later": {"first": "300ms", "most": "300ms", "attempts": 1000}},
+    )
+    (deployment.directory / "away").touch()
+    deployment.fill(12, name="away:away")
+    for kill in range(4):
+        service, beside = deployment.start(), deployment.start()
+        deployment.wait_for_more_calls(4)
+        if kill == 1:
+            broker.kill()
+            broker.start()
+            deployment.wait_for_more_calls(4)
+        service.kill_everything()
+        if kill == 2:
+            deployment.wait_for_more_calls(4)
+        beside.kill_everything()
+    (deployment.directory / "away").unlink()
+    (deployment.directory / "calls").unlink()
+    service = deployment.start()
+    deployment.wait_for_calls(12)
+    service.stop()
+    deployment.finish(12, twice=2)
 
 
 @pytest.mark.parametrize("killed", ["process", "worker"])

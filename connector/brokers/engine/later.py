@@ -33,11 +33,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 
 _LOOK_MS: Final = 10_000
-_RARE_LOOK_MS: Final = 60_000
-"""Milliseconds between two looks for messages that other instances have left, or that are due much later.
-
-The second where no such message was ever seen.
-"""
+"""Milliseconds between two looks for messages that other instances have left, or that are due much later."""
 
 
 class LaterMessages:
@@ -54,7 +50,6 @@ class LaterMessages:
         self._due: dict[str, int] = {}
         """By input: the time of the earliest message that is known, in milliseconds since 1970."""
         self._look_at = 0
-        self._has_seen = False
 
     def copy(self, settlement: Settlement, name: str) -> Message:
         """Returns the copy of a message whose event comes again later.
@@ -78,7 +73,6 @@ class LaterMessages:
 
     def note(self, name: str, due: int) -> None:
         """Notes a message of an input and its time."""
-        self._has_seen = True
         self._due[name] = min(due, self._due.get(name, due))
 
     def seconds(self, name: str) -> float:
@@ -96,7 +90,7 @@ class LaterMessages:
         if now >= self._look_at:
             for message in self._browse(f"{DUE} <= {now + _LOOK_MS}"):
                 self._note_message(message)
-            self._look_at = now + (_LOOK_MS if self._has_seen else _RARE_LOOK_MS)
+            self._look_at = now + _LOOK_MS
 
     def look_again(self, name: str) -> None:
         """Looks for the next message of an input, none of which is due."""
