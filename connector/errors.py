@@ -218,7 +218,18 @@ class TemporaryFailure(ProcessAnswer):
     """A new attempt may succeed. The process is called again in place, with back-off, ``retries`` times.
 
     With ``retry_later`` the event then comes again after a while.
+
+    Args:
+        args: the text.
+        after: the shortest wait before the next try with ``retry_later``, in seconds, at most a year. A try
+            in place waits so long too, but at most 10 s.
     """
+
+    after: float = 0.0
+
+    def __init__(self, *args: object, after: float = 0.0) -> None:
+        super().__init__(*args)
+        self.after = min(max(0.0, after), 31_536_000.0)
 
 
 class Failed(ProcessAnswer):

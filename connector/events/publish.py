@@ -392,12 +392,13 @@ class Publisher:
         elif rules is not None and rules.allows(failure, retries):
             result.later += (f"{place}{_reason(name, failure)}",)
             result.retries[label] = retries + 1
-            result.wait = max(result.wait, rules.seconds(retries))
+            after = failure.after if isinstance(failure, TemporaryFailure) else 0.0
+            result.wait = max(result.wait, rules.seconds(retries), after)
         else:
             times = subscription.retries + 1
             tried = f" (tried {times} times)" * (isinstance(failure, TemporaryFailure) and times > 1)
             tried += f" (came again {retries} times)" * (retries > 0)
-            sink = called.sink if raised is not None else None
+            sink = None if raised is None or isinstance(raised, HandlerFailed) else called.sink
             where = self._log_failure(failure, sink, name, bo, event)
             result.failures += (f"{place}{_reason(name, failure)}{tried}{where}",)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import TemporaryFailure
 from connector.sinks.contract import CallTimer, Event
+
+_LONGEST: Final = 10.0
+"""Seconds of the longest wait between two calls in place."""
 
 Deliver = Callable[[BusinessObject, Event], object]
 """A call with the arguments of :meth:`connector.sinks.contract.ExternalSink.deliver`."""
@@ -21,7 +25,7 @@ def guard(
         deliver: calls the sink. Returned unchanged without retries and timeout.
         subscription: the name of the subscription.
         retries: calls after the first call, for TemporaryFailure only. The wait between two calls doubles
-            from 0.1 s to 10 s at most.
+            from 0.1 s to 10 s at most. ``TemporaryFailure.after`` may ask for a longer wait of up to 10 s.
         timeout: seconds that one call may take. None = no limit.
         timer: ends this worker when a call takes longer.
     """
@@ -44,10 +48,17 @@ def _limit_time(deliver: Deliver, subscription: str, timeout: float, timer: Call
 def _retry(deliver: Deliver, retries: int) -> Deliver:
     import tenacity  # most subscriptions have no retries
 
+    backoff = tenacity.wait_exponential(multiplier=0.1, max=_LONGEST) + tenacity.wait_random(0.0, 0.1)
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        after = error.after if isinstance(error, TemporaryFailure) else 0.0
+        return max(backoff(state), min(after, _LONGEST))
+
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TemporaryFailure),
         stop=tenacity.stop_after_attempt(retries + 1),
-        wait=tenacity.wait_exponential(multiplier=0.1, max=10.0) + tenacity.wait_random(0.0, 0.1),
+        wait=wait,
         reraise=True,
     )
 

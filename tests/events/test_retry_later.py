@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import pickle
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,8 @@ def a(bo, event):
         raise connector.TemporaryFailure("away")
     if what == "flag" and (HERE / "away").exists():
         raise connector.TemporaryFailure("away")
+    if what == "busy" and event.retries < 1:
+        raise connector.TemporaryFailure("busy", after=int(number))
     if what == "connection" and event.retries < int(number):
         raise Away("refused")
 
@@ -122,6 +125,21 @@ def test_an_event_that_failed_for_a_while_is_published_later(bench: Bench, what:
     assert deployment.messages("queue://error") == []
     counts = summary.as_dict()
     assert (counts["claimed"], counts["published"], counts["later"], counts["failed"]) == (4, 1, 3, 0)
+
+
+def test_a_failure_may_ask_for_a_longer_wait(bench: Bench) -> None:
+    deployment = deploy(bench, SOON)
+    deployment.send("queue://orders", order(1, "busy 1"))
+    drain(deployment)
+    first, second = (call["time"] for call in bench.calls())
+    assert second - first >= 1
+
+
+@pytest.mark.parametrize(("after", "kept"), [(2, 2), (-1, 0), (float("nan"), 0), (float("inf"), 31_536_000)])
+def test_the_wait_that_a_failure_asks_for_has_limits(after: float, kept: float) -> None:
+    failure = TemporaryFailure("away", after=after)
+    assert pickle.loads(pickle.dumps(failure)).after == kept
+    assert str(failure) == "away"
 
 
 def test_the_waits_grow_up_to_the_longest(bench: Bench) -> None:
