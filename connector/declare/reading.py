@@ -143,15 +143,15 @@ def report_missing(
 ) -> None:
     """Reports a needed key that a section lacks.
 
-    An unset variable is reported already, and a misspelt key is reported as unknown.
+    An unset variable and a wrong value are reported already, and a misspelt key is reported as unknown.
 
     Args:
         known: the keys that the section takes.
         path, position: the place of the mistake.
     """
     given = section.entries.get(key)
-    is_unset = isinstance(given, Leaf) and given.from_environment
-    if not is_unset and not is_misspelt(key, section, known):
+    is_reported = not is_absent(given) or (isinstance(given, Leaf) and given.from_environment)
+    if not is_reported and not is_misspelt(key, section, known):
         problems.add(position, path, f"{key} is missing", f"{key}: ...")
 
 
