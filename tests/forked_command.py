@@ -42,6 +42,7 @@ _INSTALLED: Final = tuple(sys.path[2:])
 _PACKAGES: Final = (
     "connector.sinks.destination",
     "connector.sinks.process",
+    "connector.sinks.webhook",
     "connector.cli",
     "connector.core",
     "connector.stores.engine",
@@ -61,6 +62,7 @@ _MODULES: Final = (
     "connector.testing.pipeline",
     "connector.events.runner",
     "connector.datahandlers.json_handler",
+    "httpx",
     "psycopg",
     "pydantic.type_adapter",
     "pyspark.sql",

@@ -46,7 +46,6 @@ from connector.config.model import (
 )
 from connector.config.provider_section import provider_sections
 from connector.config.sinks import SINKS
-from connector.config.subscription_reading import UNSUPPORTED
 from connector.declare.pipeline_section import Pipeline
 from connector.declare.section import DEFAULT_PROVIDER
 from connector.declare.value_types import ValueType
@@ -228,10 +227,6 @@ def _lines() -> Iterator[str]:
     yield from _section("#### `Default`, and every rule", DefaultEntry)
     yield from _section("### Data-handler meta-object", HandlerDocument)
     yield from Pipeline.appendix()
-    yield ""
-    yield "## Not in this version"
-    yield ""
-    yield "These are refused by name: " + ", ".join(f"`subscriptions.{key}`" for key in UNSUPPORTED) + "."
 
 
 def _sinks() -> Iterator[str]:
@@ -250,7 +245,7 @@ def _sinks() -> Iterator[str]:
 def _named_sections(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
     """Yields the sections that a key of a model holds by name."""
     for key, field in model.model_fields.items():
-        for argument in get_args(field.annotation):
+        for argument in (field.annotation, *get_args(field.annotation)):
             if isinstance(argument, type) and issubclass(argument, BaseModel):
                 yield key, argument
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from connector.config.sinks import SINKS
-from connector.declare.problems import Problems, not_yet
+from connector.declare.problems import Problems
 from connector.declare.reading import SectionReader, expected_key, field_names, join
 from connector.declare.tree import Items, Leaf, Node, Table, is_absent
 from connector.declare.value_types import words
 from connector.plugins import PlugInError
 from connector.sinks.subscription_model import CommonEntry, SinkEntry
-
-UNSUPPORTED: Final = {
-    "http": (not_yet("HTTP sinks"), "it left out"),
-}
-"""Sinks of later versions, with the found and the expected text of the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ class SubscriptionReader:
         if model is None:
             return "", None
         node = self._without_foreign(node, path, key, named)
-        read = self.reader.read(model, node, path, refused=UNSUPPORTED)
+        read = self.reader.read(model, node, path)
         return key, read.section or self._common(node, path, Problems())
 
     def _without_foreign(self, node: Table, path: str, key: str, named: list[str]) -> Table:
@@ -110,9 +104,6 @@ class SubscriptionReader:
             position = node.keys[key].position
             if key in SINKS.names:  # a variable without a value, reported already if it is not set
                 is_explained |= self.problems.is_reported(value.position)
-            elif key in UNSUPPORTED:
-                self.problems.add(position, join(path, key), *UNSUPPORTED[key])
-                is_explained = True
             elif key not in known:
                 expected, near = expected_key(key, [*known], self.reader.home_of)
                 self.problems.add(position, join(path, key), "unknown key", expected, near)

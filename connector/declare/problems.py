@@ -91,8 +91,3 @@ class Problems:
     @property
     def errors(self) -> int:
         return sum(not item.problem.warning for item in self._collected)
-
-
-def not_yet(what: str) -> str:
-    """Returns the text of the mistake for a key or value of a later version."""
-    return f"this version does not have {what} yet"

@@ -199,6 +199,7 @@ class Publisher:
                 format_property=task_settings.format_property,
                 persistent=task_settings.persistent,
                 definitions=task_settings.definitions,
+                mime_type=None if ":" in task_settings.default_handler else task_settings.default_handler,
             )
         )
         if sink.kind == "prepared":

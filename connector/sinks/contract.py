@@ -125,6 +125,7 @@ class SinkContext:
         format_property: MessageFormatProperty: the header or property that holds the format of a message.
         persistent: whether messages are persistent by default. True when the provider keeps such messages.
         definitions: the business objects.
+        mime_type: of the connector's default data handler. None = that handler is named by its class.
     """
 
     subscription: str
@@ -134,6 +135,7 @@ class SinkContext:
     format_property: str
     persistent: bool
     definitions: Definitions = field(default_factory=Definitions, repr=False)
+    mime_type: str | None = None
 
 
 class Sink(Protocol):

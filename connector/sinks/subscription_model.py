@@ -98,7 +98,8 @@ class EntryCheck:
     def check_mime_type(self, key: str, mime_type: str | None) -> None:
         """Reports a MIME type under ``key`` that no data handler serves. None is valid."""
         if mime_type is not None:
-            check_mime_type(mime_type, (*self.location, key), self.catalogue, self.reporter)
+            location = (*self.location, *key.split("."))
+            check_mime_type(mime_type, location, self.catalogue, self.reporter)
 
 
 class CommonEntry(Section):

@@ -33,7 +33,8 @@ WINGS = ("brokers", "sinks", "spark", "stores")
 """Folders of plug-ins with their engines. A wing imports no other wing."""
 
 FOUND_BY_ENTRY_POINT = (
-    *("brokers.jms", "sinks.destination", "sinks.process", "stores.dropbox", "stores.memory", "stores.sql"),
+    *("brokers.jms", "sinks.destination", "sinks.process", "sinks.webhook"),
+    *("stores.dropbox", "stores.memory", "stores.sql"),
 )
 """Folders that nobody imports."""
 

@@ -99,6 +99,13 @@ subscriptions:
     operation: insert
     children: {Address: {table: shop.public.addresses, key: {customer_id: CustomerId}, columns: {city: City}}}
   - {object: Order, process: "processes:store_customer", transaction: shop}
+  - object: Order
+    webhook:
+      url: https://books.example/orders/{Id}
+      method: PUT
+      headers: {Authorization: "Bearer ${TOKEN:0123456789abcdef}"}
+      mime_type: text/xml
+      timeout: 10s
 databases:
   shop: {url: "sqlite:///./shop.db"}
 metaobjects: [./metaobjects]
@@ -253,6 +260,8 @@ def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
         "Http",
         "TableEntry",
         "ChildTable",
+        "WebhookEntry",
+        "Webhook",
         "DatabaseSection",
     )
     for section in (schema, *(schema["$defs"][name] for name in sections)):

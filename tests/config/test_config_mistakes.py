@@ -220,7 +220,7 @@ CASES = [
     case("process and destination", A, "    process: processes:store_customer", "    process: processes:store_customer\n    destination: §queue://x", "subscriptions[0].destination", "a process and a destination", "a subscription for each"),
     case("no sink", A, "    process: processes:store_customer\n", "", "subscriptions[0]", "neither destination nor process"),
     case("format of a process", A, "    process: processes:store_customer", "    process: processes:store_customer\n    mime_type: §text/xml", "subscriptions[0].mime_type", "expected it with reply: true"),
-    case("timeout of a destination", A, "    mime_type: text/xml", "    timeout: §5s", "subscriptions[1].timeout", "with a process or a table only"),
+    case("timeout of a destination", A, "    mime_type: text/xml", "    timeout: §5s", "subscriptions[1].timeout", "with a process, a table or a webhook only"),
     case("handler of a subscription", A, "mime_type: text/xml", "mime_type: §text/html", "subscriptions[1].mime_type", "no data handler", nearest="text/xml"),
     case("same name", A, "    mime_type: text/xml", "    name: §Customer processes:store_customer", "subscriptions[1].name", "first in line 20"),
     # databases
@@ -269,7 +269,7 @@ CASES = [
     case("property that no selector can ask for", A, "PollQuantity: 25", "reply_matching: {reply: §a b}", "connector.reply_matching.reply", "'a b': it has ' ', expected JMSCorrelationID, or the name of a property: letters, digits, '_' and '$'"),
     case("property without a name", A, "PollQuantity: 25", "MessageResponseResultProperty: §''", "connector.MessageResponseResultProperty", "Property: '', expected the name of a property"),
     case("key of the matching", A, "PollQuantity: 25", "reply_matching: {§replies: x}", "connector.reply_matching.replies", "unknown key", nearest="reply"),
-    case("reply of a destination", A, "    mime_type: text/xml", "    reply: §true", "subscriptions[1].reply", "with a process only"),
+    case("reply of a destination", A, "    mime_type: text/xml", "    reply: §true", "subscriptions[1].reply", "with a process or a webhook only"),
     case("reply that is no boolean", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: §yes", "subscriptions[0].reply", "true or false"),
     case("handler of a reply", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: true\n    mime_type: §text/html", "subscriptions[0].mime_type", "no data handler", nearest="text/xml"),
     # Spark

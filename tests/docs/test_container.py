@@ -64,7 +64,11 @@ def test_the_first_stage_makes_the_wheel_and_the_versions_from_what_it_copies(tm
     locked = {line.partition("==")[0] for line in (wheel / "constraints.txt").read_text().splitlines()}
     wanted = [
         *PROJECT["dependencies"],
-        *(one for extra in ("jms", "postgresql") for one in PROJECT["optional-dependencies"][extra]),
+        *(
+            one
+            for extra in ("jms", "postgresql", "webhook")
+            for one in PROJECT["optional-dependencies"][extra]
+        ),
     ]
     assert {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in wanted} <= locked
 

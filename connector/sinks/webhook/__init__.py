@@ -1,0 +1,1 @@
+"""The sink ``webhook``: a request over HTTP to a server of somebody else."""

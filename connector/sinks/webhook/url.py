@@ -1,0 +1,106 @@
+"""The URL of a webhook: a template whose values change neither the host nor the structure of the URL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl, quote
+
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import text_of
+from connector.errors import ObjectRefused
+
+URL_EXPECTED: Final = "https://HOST/PATH, with {Attribute} in the path or the query"
+_URL: Final = re.compile(r"https?://([^/?#]*)(.*)", re.DOTALL)
+_HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?\Z")
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_]+)\}")
+_AFTER_HOST: Final = re.compile(
+    rf"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{{2}}|{_PLACEHOLDER.pattern})*\Z"
+)
+
+
+class WrongUrl(ValueError):
+    """The text is no template of a URL. The error never shows the text, which may hold a secret.
+
+    Attributes:
+        found, expected: as in :class:`connector.errors.Problem`.
+    """
+
+    def __init__(self, found: str, expected: str = URL_EXPECTED) -> None:
+        super().__init__(f"{found}, expected {expected}")
+        self.found, self.expected = found, expected
+
+
+@dataclass(frozen=True, slots=True)
+class UrlTemplate:
+    """A URL with placeholders in its path and its query.
+
+    Args:
+        text: the template. Raises :class:`WrongUrl`.
+    """
+
+    text: str = field(repr=False)
+    origin: str = field(init=False)
+    """Scheme, host and port: the part for texts. A path or a query may hold a secret."""
+
+    def __post_init__(self) -> None:
+        match = _URL.match(self.text)
+        if match is None:
+            raise WrongUrl("a text that begins neither with https:// nor with http://")
+        authority, rest = match.groups()
+        if "{" in authority or "}" in authority:
+            raise WrongUrl("a placeholder before the path", "a host without placeholders")
+        if "@" in authority:
+            raise WrongUrl("a URL with a user", "a URL without one, and headers: {Authorization: ...}")
+        host = _HOST.match(authority)
+        if host is None or not 0 < int(host[2] or 1) < 65536:
+            raise WrongUrl("a URL without a valid host and port")
+        if "#" in rest:
+            raise WrongUrl("a URL with a fragment, which no server gets", "a URL without '#'")
+        if not _AFTER_HOST.match(rest):
+            raise WrongUrl("a character or a brace that a URL cannot have", "%XX, or {Attribute}")
+        if has_dot_segment(_PLACEHOLDER.sub("x", rest)):
+            raise WrongUrl("a path with the segment '.' or '..'", "a path without them")
+        object.__setattr__(self, "origin", self.text.removesuffix(rest))
+
+    @property
+    def names(self) -> list[str]:
+        """The attributes of the placeholders."""
+        return _PLACEHOLDER.findall(self.text)
+
+    @property
+    def constants(self) -> Iterator[str]:
+        """The values in the query that no attribute gives. They may be secrets."""
+        for _, value in parse_qsl(self.text.partition("?")[2]):
+            yield from () if "{" in value else (value,)
+
+    def fill(self, bo: BusinessObject) -> str:
+        """Returns the URL for an object. Every value is percent-encoded.
+
+        Raises:
+            ObjectRefused: an attribute has no single value, or the value makes a segment ``.`` or ``..``.
+        """
+        url = _PLACEHOLDER.sub(lambda match: _encode(bo, match[1]), self.text)
+        if has_dot_segment(url.removeprefix(self.origin)):
+            raise ObjectRefused(f"{', '.join(self.names)} would make a segment '.' or '..' in the URL")
+        return url
+
+
+def has_dot_segment(rest: str) -> bool:
+    """Whether the path before the query has a segment that means another path, also as %2E."""
+    segments = rest.partition("?")[0].lower().replace("%2e", ".").split("/")
+    return "." in segments or ".." in segments
+
+
+def _encode(bo: BusinessObject, name: str) -> str:
+    value = bo.get(name)
+    if value is None or value == "":
+        raise ObjectRefused(f"the URL needs {name}, which has no value")
+    if isinstance(value, list | BusinessObject):
+        raise ObjectRefused(f"the URL needs {name}, which is not a single value")
+    try:
+        return quote(text_of(value), safe="")
+    except UnicodeEncodeError:
+        raise ObjectRefused(f"the URL needs {name}, which holds half a surrogate pair") from None

@@ -1,0 +1,401 @@
+"""The sink ``webhook``: the requests that it makes, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from email.utils import formatdate
+from typing import Any, ClassVar
+
+import pytest
+
+from connector.config.resolved import as_document, as_yaml
+from connector.errors import ConnectorError, ObjectRefused, TemporaryFailure
+from connector.messaging.message import Message
+from connector.sinks.contract import Event, SinkContext
+from connector.sinks.webhook.sink import WebhookSink, WebhookSpec, WebhookUnavailable, retry_after
+from connector.sinks.webhook.url import UrlTemplate, WrongUrl
+from connector.testing.deployment import Deployment
+from connector.testing.sinks import ExternalSinkSuite, sample_context, sample_event, sample_object
+from tests.sinks.web_server import Asked, WebServer, answer, drip, hang_up, serving
+
+SECRET = "Bearer s3cr3t-t0ken"
+
+
+class TestWebhook(ExternalSinkSuite):
+    key = "webhook"
+    entry: ClassVar[str] = ""
+
+    @pytest.fixture(autouse=True)
+    def server(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+        with serving() as server:
+            monkeypatch.setattr(type(self), "entry", f"{{webhook: {{url: '{server.url}/notes/{{Text}}'}}}}")
+            monkeypatch.setattr(type(self), "asked", server.asked, raising=False)
+            yield server
+
+    @pytest.fixture
+    def deployment(
+        self, server: WebServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> Deployment:  # after the server
+        made: Deployment = ExternalSinkSuite.deployment.__wrapped__(self, tmp_path, monkeypatch)  # type: ignore[attr-defined]
+        return made
+
+    def arrived(self, deployment: Deployment) -> Sequence[str]:
+        asked: list[Asked] = self.asked  # type: ignore[attr-defined]
+        return [json.loads(one.body)["Text"] for one in asked]
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with serving() as made:
+        yield made
+
+
+def sink(url: str, context: SinkContext | None = None, **more: Any) -> WebhookSink:
+    return WebhookSpec(UrlTemplate(url), **more).open(context or sample_context())
+
+
+def deliver(url: str, text: str = "one", event: Event | None = None, **more: Any) -> None:
+    made = sink(url, **more)
+    try:
+        made.deliver(sample_object(text), event or sample_event())
+    finally:
+        made.close()
+
+
+# --- the request -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "GET"])
+def test_the_method_decides_about_the_body(server: WebServer, method: str) -> None:
+    deliver(f"{server.url}/x", method=method, mime_type="application/json")
+    (asked,) = server.asked
+    assert asked.method == method
+    has_body = method not in ("DELETE", "GET")
+    assert json.loads(asked.body or "null") == ({"Text": "one"} if has_body else None)
+    assert asked.headers.get("content-type") == ("application/json" if has_body else None)
+
+
+def test_the_type_of_the_body_is_that_of_the_connector_unless_said(server: WebServer) -> None:
+    context = SinkContext("s", ".", sample_context().writer, sample_context().properties, "JMSType", True)
+    for made in (
+        sink(server.url, context),
+        sink(server.url, SinkContext(*_values(context), mime_type="text/xml")),
+        sink(server.url, SinkContext(*_values(context), mime_type="text/xml"), mime_type="text/csv"),
+        sink(server.url, mime_type="text/csv", headers=(("content-TYPE", "application/vnd.x"),)),
+    ):
+        made.deliver(sample_object(), sample_event())
+        made.close()
+    types = [one.headers["content-type"] for one in server.asked]
+    assert types == ["application/octet-stream", "text/xml", "text/csv", "application/vnd.x"]
+
+
+def _values(context: SinkContext) -> tuple[Any, ...]:
+    return (
+        *(context.subscription, context.deployment, context.writer, context.properties),
+        *(context.format_property, context.persistent),
+    )
+
+
+def test_headers_go_out_and_nothing_that_the_server_sets_comes_back(server: WebServer) -> None:
+    server.answers = [answer(200, Set_Cookie="session=1; Path=/")]
+    made = sink(server.url, headers=(("Authorization", SECRET), ("X-Source", "a b")))
+    for _ in range(2):
+        made.deliver(sample_object(), sample_event())
+    made.close()
+    first, second = server.asked
+    assert first.headers["authorization"] == SECRET
+    assert first.headers["x-source"] == "a b"
+    assert first.headers["user-agent"].startswith("event-connector/")
+    assert "cookie" not in second.headers
+    assert first.connection == second.connection, "the connection is kept"
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ("../x", "..%2Fx"),
+        ("//evil", "%2F%2Fevil"),
+        ("@evil.example", "%40evil.example"),
+        ("?a=b", "%3Fa%3Db"),
+        ("#", "%23"),
+        ("a&b=c;d", "a%26b%3Dc%3Bd"),
+        ("Käse 中", "K%C3%A4se%20%E4%B8%AD"),
+        ("a\r\nX: y", "a%0D%0AX%3A%20y"),
+        ("\x00\\", "%00%5C"),
+        ("%2e%2e", "%252e%252e"),
+        ("{Text}", "%7BText%7D"),
+        ("...", "..."),
+    ],
+)
+def test_no_value_leaves_its_place(server: WebServer, value: str, path: str) -> None:
+    deliver(f"{server.url}/a/{{Text}}/b?q={{Text}}&r=1", value)
+    (asked,) = server.asked
+    assert asked.target == f"/a/{path}/b?q={path}&r=1"
+    assert asked.headers["host"] == server.url.removeprefix("http://")
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "reason"),
+    [
+        ("/a/{Text}/b", "..", "would make a segment '.' or '..'"),
+        ("/a/{Text}", ".", "would make a segment '.' or '..'"),
+        ("/a/.{Text}", ".", "would make a segment '.' or '..'"),
+        ("/a/%2e{Text}", ".", "would make a segment '.' or '..'"),
+        ("/a/{Text}", "", "needs Text, which has no value"),
+        ("/a?q={Text}", "", "needs Text, which has no value"),
+        ("/a/{Text}", "\ud800", "half a surrogate pair"),
+    ],
+)
+def test_a_value_that_would_change_the_path_fails_the_event(
+    server: WebServer, template: str, value: str, reason: str
+) -> None:
+    bo = sample_object()
+    bo["Text"] = value or None
+    made = sink(f"{server.url}{template}", method="GET")
+    with pytest.raises(ObjectRefused, match=reason):
+        made.deliver(bo, sample_event())
+    made.close()
+    assert server.asked == []
+
+
+def test_dots_in_the_query_are_no_path(server: WebServer) -> None:
+    deliver(f"{server.url}/a?q={{Text}}", "..")
+    assert server.asked[0].target == "/a?q=.."
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("https://{Host}/x", "a placeholder before the path"),
+        ("https://h.example:{Port}/x", "a placeholder before the path"),
+        ("https://h{X}?q=1", "a placeholder before the path"),
+        ("https://user:pa55word@h.example/x", "a URL with a user"),
+        ("https://{User}@h.example/x", "a placeholder before the path"),
+        ("ftp://h.example/x", "begins neither"),
+        ("//h.example/x", "begins neither"),
+        ("{Url}", "begins neither"),
+        ("https:///x", "without a valid host"),
+        ("https://h.example:70000/x", "without a valid host"),
+        ("https://h example/x", "without a valid host"),
+        ("https://h.example\\@evil/x", "with a user"),
+        ("https://h.example/x#{Text}", "with a fragment"),
+        ("https://h.example/{Text", "a character or a brace"),
+        ("https://h.example/{}", "a character or a brace"),
+        ("https://h.example/{a b}", "a character or a brace"),
+        ("https://h.example/ä", "a character or a brace"),
+        ("https://h.example/a\nb", "a character or a brace"),
+        ("https://h.example/%zz", "a character or a brace"),
+        ("https://h.example/a/../{Text}", "the segment '.' or '..'"),
+        ("https://h.example/%2E./{Text}", "the segment '.' or '..'"),
+    ],
+)
+def test_a_template_has_its_values_behind_the_host(url: str, found: str) -> None:
+    with pytest.raises(WrongUrl, match=found) as refused:
+        UrlTemplate(url)
+    assert "pa55word" not in str(refused.value)
+
+
+# --- the key ---------------------------------------------------------------------------------
+
+
+def test_the_key_is_the_same_at_every_try_and_another_for_every_delivery(server: WebServer) -> None:
+    events = [
+        sample_event(),
+        sample_event(delivery_count=3),
+        Event("ID:1#1", "queue://in", 1, Message(message_id="ID:1"), "suite"),
+        Event("ID:1#2", "queue://in", 1, Message(message_id="ID:1"), "suite"),
+        Event("orders.json", "queue://in", 1, Message(message_id="orders.json", timestamp=1), "suite"),
+        Event("orders.json", "queue://in", 1, Message(message_id="orders.json", timestamp=2), "suite"),
+    ]
+    for event in events:
+        deliver(server.url, event=event)
+    other = sink(server.url, SinkContext("other", *_values(sample_context())[1:]))
+    other.deliver(sample_object(), sample_event())
+    other.close()
+    keys = [one.headers["idempotency-key"] for one in server.asked]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 6
+    assert all(key.isascii() and key.isalnum() for key in keys)
+
+
+def test_an_event_without_an_id_has_no_key(server: WebServer) -> None:
+    deliver(server.url, event=Event("", "queue://in", 1, Message(), "suite"))
+    assert "idempotency-key" not in server.asked[0].headers
+
+
+# --- the answer ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_a_status_below_300_confirms(server: WebServer, status: int) -> None:
+    server.answers = [answer(status)]
+    deliver(server.url)
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+def test_a_server_that_cannot_now_is_a_temporary_failure(server: WebServer, status: int) -> None:
+    server.answers = [answer(status, b"come again", Retry_After="17")]
+    with pytest.raises(
+        TemporaryFailure, match=rf"{server.url}: the answer is {status}.*: come again"
+    ) as failed:
+        deliver(server.url)
+    assert failed.value.after == 17
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 410, 413, 422, 451])
+def test_another_4xx_fails_for_good_with_the_words_of_the_server(server: WebServer, status: int) -> None:
+    server.answers = [answer(status, b"no such\r\nledger", Retry_After="17")]
+    with pytest.raises(ObjectRefused, match=rf"the answer is {status} .*: no such  ledger") as failed:
+        deliver(server.url)
+    assert not isinstance(failed.value, TemporaryFailure)
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+def test_a_redirect_is_not_followed(server: WebServer, status: int) -> None:
+    server.answers = [answer(status, Location=f"{server.url}/other")]
+    with pytest.raises(
+        ObjectRefused, match=rf"the answer is {status} .*a webhook follows no redirect"
+    ) as failed:
+        deliver(server.url)
+    assert not isinstance(failed.value, TemporaryFailure)
+    assert len(server.asked) == 1
+
+
+def test_only_the_start_of_an_answer_is_read(server: WebServer) -> None:
+    sent = []
+
+    def pour(handler: Any) -> None:
+        handler.send_response(400)
+        handler.end_headers()
+        for _ in range(10_000):
+            handler.wfile.write(b"x" * 65536)
+            sent.append(65536)
+
+    server.answers = [pour]
+    with pytest.raises(ObjectRefused) as failed:
+        deliver(server.url)
+    assert len(str(failed.value)) < 400
+    assert sum(sent) < 100 << 20
+    deliver(server.url)
+
+
+def test_an_answer_that_breaks_off_after_its_status_has_confirmed(server: WebServer) -> None:
+    def break_off(handler: Any) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"x")
+        handler.close_connection = True
+
+    server.answers = [break_off]
+    deliver(server.url)
+
+
+def test_no_connection_is_a_temporary_failure() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(WebhookUnavailable, match=rf"{url}: .*refused"):
+            deliver(url)
+
+
+def test_a_name_that_nobody_knows_is_a_temporary_failure() -> None:
+    with pytest.raises(WebhookUnavailable, match=r"http://no-such-host\.invalid: "):
+        deliver("http://no-such-host.invalid/x")
+
+
+@pytest.mark.parametrize("what", [hang_up, drip(b"nonsense\r\n\r\n", 0)])
+def test_no_answer_or_nonsense_is_a_temporary_failure(server: WebServer, what: Any) -> None:
+    server.answers = [what]
+    with pytest.raises(WebhookUnavailable, match=server.url):
+        deliver(server.url)
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX: "])
+def test_the_time_limits_the_whole_exchange(server: WebServer, start: bytes) -> None:
+    """A server that sends a byte now and then never keeps a client of HTTP waiting for long."""
+    server.answers = [drip(start + b"x" * 100, 0.1)] if start else [lambda handler: time.sleep(5)]
+    made, began = sink(server.url, timeout=0.5), time.monotonic()
+    with pytest.raises(WebhookUnavailable, match=r"no answer within 0\.5 s"):
+        made.deliver(sample_object(), sample_event())
+    assert time.monotonic() - began < 3
+    made.deliver(sample_object(), sample_event())
+    made.close()
+
+
+def test_a_slow_answer_after_its_status_has_confirmed(server: WebServer) -> None:
+    server.answers = [drip(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + b"x" * 1000, 0.01)]
+    began = time.monotonic()
+    deliver(server.url, timeout=1.5)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("0", 0, 0),
+        ("120", 120, 120),
+        (" 5 ", 5, 5),
+        ("9" * 50, 86400, 86400),
+        (formatdate(time.time() + 3600, usegmt=True), 3000, 3601),
+        (formatdate(time.time() - 100, usegmt=True), 0, 0),
+        (formatdate(time.time() + 10**8, usegmt=True), 86400, 86400),
+        *((text, 0, 0) for text in ("", "-1", "1.5", "soon", "nan", "٣", "Fri, 99 Foo 2020 00:00:00 GMT")),
+    ],
+)
+def test_the_wait_that_a_server_asks_for(text: str, least: float, most: float) -> None:
+    assert least <= retry_after(text) <= most
+
+
+# --- secrets and mistakes --------------------------------------------------------------------
+
+
+def test_no_text_shows_a_secret(server: WebServer, caplog: pytest.LogCaptureFixture) -> None:
+    echo = answer(400, f"you said {SECRET}, or s3cr3t-t0ken, with key=k3y-of-mine".encode())
+    url = f"{server.url}/hook-4711?key=k3y-of-mine&id={{Text}}"
+    server.answers = [echo, answer(500, SECRET.encode()), hang_up]
+    spec = WebhookSpec(UrlTemplate(url), headers=(("Authorization", SECRET), ("X-Key", "k")))
+    texts = [repr(spec), repr(spec.url), repr(pickle.loads(pickle.dumps(spec)))]
+    made = spec.open(sample_context())
+    with caplog.at_level(logging.DEBUG):
+        for _ in range(3):
+            with pytest.raises(ConnectorError) as failed:
+                made.deliver(sample_object(), sample_event())
+            texts += [str(failed.value), repr(failed.value), str(failed.value.__cause__)]
+    made.close()
+    texts += [record.getMessage() for record in caplog.records]
+    assert any("you said ********" in text for text in texts)
+    for text in texts:
+        assert not any(secret in text for secret in ("s3cr3t", "k3y-of-mine", "hook-4711")), text
+
+
+def test_a_worker_without_httpx_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(ConnectorError, match=r"pip install 'event-connector\[webhook\]'"):
+        sink("https://h.example/x")
+
+
+def test_the_resolved_configuration_shows_no_header(tmp_path: Any) -> None:
+    deployment = Deployment(
+        tmp_path,
+        adapter=(
+            "provider: {type: dropbox, root: ./data, create: true}\n"
+            "connector: {ApplicationName: a, InputDestination: 'queue://in'}\nmetaobjects: ./metaobjects\n"
+            "subscriptions:\n- object: Note\n  webhook:\n    url: 'https://h.example/{Text}?token=${T}'\n"
+            f"    headers: {{Authorization: '{SECRET}', X-Trace: '${{T}}'}}\n"
+        ),
+        metaobjects="business_object: Note\nverbs: {Create: }\nattributes: {Text: {type: String}}\n",
+        environment={"T": "s3cr3t-t0ken"},
+    )
+    configuration = deployment.configuration
+    text = as_yaml(as_document(configuration))
+    assert "Authorization: '********'" in text
+    assert "https://h.example/{Text}?token=********" in text
+    assert configuration.subscriptions[0].name == "Note https://h.example"
+    assert "s3cr3t" not in text + repr(configuration.subscriptions)
