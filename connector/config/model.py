@@ -33,6 +33,7 @@ from connector.declare.section import ProviderSection, Section
 from connector.declare.tree import Leaf
 from connector.declare.value_types import (
     CONTAINER_MANAGED,
+    RATE,
     Boolean,
     DirectoryName,
     Minutes,
@@ -99,6 +100,11 @@ class InputEntry(Section):
     no_local: Boolean = Field(
         default=False,
         description="Topics only: leaves out messages that this adapter sends. At a broker for one instance.",
+    )
+    rate: Annotated[float | None, RATE] = Field(
+        default=None,
+        description="Most messages that each instance claims, on the average: `50/s`, `50/m` or `50/h`. At "
+        "once it claims the messages of a second at most. Left out: no limit.",
     )
 
     @model_validator(mode="before")

@@ -245,6 +245,30 @@ def duration(*, none: str | None = None, zero: bool = False) -> ValueType:
     return ValueType(read, write, schema, "duration" + "".join(f" | {word}" for word in words))
 
 
+_RATE_EXPECTED: Final = "messages a second, minute or hour, such as 50/s, 50/m or 50/h"
+_RATE_UNITS: Final = {"h": 3600, "m": 60, "s": 1}
+
+
+def _read_rate(value: object) -> float:
+    written = leaf(value, _RATE_EXPECTED)
+    match = re.match(r"([1-9][0-9]{0,8})/([smh])\Z", written)
+    if not match:
+        raise refuse(as_found(written), _RATE_EXPECTED)
+    return int(match[1]) / _RATE_UNITS[match[2]]
+
+
+def _write_rate(rate: float | None) -> str | None:
+    if rate is None:
+        return None
+    numbers = {unit: rate * seconds for unit, seconds in _RATE_UNITS.items()}
+    unit = [one for one, number in numbers.items() if abs(number - round(number)) < 1e-6][-1]
+    return f"{round(numbers[unit])}/{unit}"
+
+
+RATE: Final = ValueType(
+    _read_rate, _write_rate, {"type": "string", "pattern": r"^[1-9][0-9]*/[smh]$|\$\{"}, "rate"
+)
+
 _BYTES: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 

@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Final
 
 from connector.errors import ProviderError
+from connector.events.rates import UNLIMITED, RateLimit
 from connector.events.settling import untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -95,6 +96,7 @@ def claim_round_robin(
     cycle: int,
     first: int = 0,
     waiting: WaitingMessages | None = None,
+    rates: Sequence[RateLimit] = (),
 ) -> PollClaims:
     """Claims the waiting messages, then at most ``quantity`` messages of each poller.
 
@@ -106,6 +108,7 @@ def claim_round_robin(
         cycle: the cycle of all claims.
         first: the lowest number of a claim.
         waiting: messages whose process was not active. None without InProgressDestination.
+        rates: of the pollers. Empty = no limits.
     """
     taken = PollClaims()
     claims = taken.claims
@@ -115,9 +118,11 @@ def claim_round_robin(
             claims.append(claim)
             first += 1
         for position, poller in enumerate(pollers):
-            numbers = range(first + position, first + count * quantity, count)
+            rate = rates[position] if rates else UNLIMITED
+            numbers = range(first + position, first + count * quantity, count)[: rate.allowed()]
             while numbers and (found := poller.claim(cycle, numbers)):
                 claims += found
+                rate.note(len(found))
                 numbers = numbers[len(found) :]  # a short list does not mean an empty destination
             if not numbers or poller.is_full:
                 taken.full.add(poller.destination)

@@ -12,6 +12,8 @@ from connector.status import ReturnCode
 
 _NEIGHBOUR_SECONDS: Final = 30.0
 _NEIGHBOUR_PAUSE: Final = (0.01, 0.05)
+_RATE_PAUSE: Final = 0.1
+"""Seconds between two polls while only the rate of an input keeps its messages back."""
 
 
 def drain(inbound: Inbound, after_batch: AfterBatch | None = None) -> CycleReport:
@@ -39,8 +41,11 @@ def drain(inbound: Inbound, after_batch: AfterBatch | None = None) -> CycleRepor
             progress_at = time.monotonic()
         if inbound.is_running:
             continue
-        if not claimed:  # nothing waits, and no batch ran meanwhile
-            return total
+        if not claimed:  # no batch ran meanwhile
+            if not report.more_in:  # and nothing waits
+                return total
+            time.sleep(min(report.more_in, _RATE_PAUSE))
+            continue
         if not progress and total.code is ReturnCode.SUCCEED:
             if not report.busy or time.monotonic() - progress_at > _NEIGHBOUR_SECONDS:
                 total.code, total.reason = ReturnCode.FAIL, "a poll claimed messages and settled none"

@@ -25,6 +25,7 @@ from connector.events.outcome import Outcome
 from connector.events.outcome_rows import OutcomeRows
 from connector.events.pauses import InputPauses
 from connector.events.prepared_replies import RefusalReplies
+from connector.events.rates import RateLimit
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
 from connector.events.rests import Rests
@@ -64,6 +65,7 @@ class Inbound:
         pauses: of the inputs, over all connections.
         early_ends: logs why polls ended early, over all connections.
         rests: of subscriptions, over all connections.
+        rates: of the inputs, over all connections.
         transactions: whether the claims of one poll of one input are a transaction of a broker.
 
     Raises:
@@ -84,6 +86,7 @@ class Inbound:
         pauses: InputPauses,
         early_ends: EarlyEnds,
         rests: Rests,
+        rates: Sequence[RateLimit],
         *,
         transactions: bool = False,
     ) -> None:
@@ -151,6 +154,7 @@ class Inbound:
             waiting,
             pauses,
             self._waits,
+            rates,
         )
 
     @property
@@ -196,11 +200,12 @@ class Inbound:
         for claims in self._intake.poll(report, ahead=ahead, patient=patient):
             report.add(self._take_in(claims))
         self._start()
-        report.more = self._has_more()
+        self._note_more(report)
         return report
 
-    def _has_more(self) -> bool:
-        return not self.stopping and self._intake.has_more()
+    def _note_more(self, report: CycleReport) -> None:
+        report.more_in = None if self.stopping else self._intake.more_in()
+        report.more = report.more_in == 0
 
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
         """Hands claims to the schedule. Claims that need no task are settled at once.
@@ -288,7 +293,7 @@ class Inbound:
         if closings:
             self._start()
             total.idle = not self._schedule.running
-        total.more = self._has_more()
+        self._note_more(total)
         return total
 
     def _end(self, batch: Batch, result: Result) -> EndedClaims:
@@ -448,7 +453,7 @@ class Inbound:
 
         Returns whether all are removed.
         """
-        if not (self._schedule.unsettled or self._intake.has_more()):
+        if not (self._schedule.unsettled or self._intake.more_in() == 0):
             self._rows.prune()
         pruned = self.connection.prune(self._settings.retentions)
         for destination, number in pruned.copies.items():

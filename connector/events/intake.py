@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.no_transactions import NoTransactions
 from connector.events.pauses import InputPauses
+from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
 from connector.events.schedule import Schedule
 from connector.events.settings import EventSettings
@@ -40,6 +41,7 @@ class Intake:
         waiting: messages whose process was not active. None without InProgressDestination.
         pauses: of inputs whose events went back.
         waits: of inputs whose next event comes again later.
+        rates: of the inputs, in their order.
 
     Raises:
         CapabilityError: the provider cannot poll an input.
@@ -58,6 +60,7 @@ class Intake:
         waiting: WaitingMessages | None,
         pauses: InputPauses,
         waits: OrderWaits,
+        rates: Sequence[RateLimit],
     ) -> None:
         self.cycle = 0
         """Of the last poll."""
@@ -75,10 +78,11 @@ class Intake:
         self._pollers = [
             one.poller(connection, settings.in_progress, settings.order) for one in settings.inputs
         ]
+        self._rates = {id(poller): rate for poller, rate in zip(self._pollers, rates, strict=True)}
         self._full: set[Destination] = set()
         """Inputs of which the last poll took all that it may take."""
-        self._skipped: set[Destination] = set()
-        """Inputs that the last poll left out."""
+        self._skipped: list[Poller] = []
+        """Pollers that the last poll left out."""
         self._expired: dict[int, int] = {}
         self._held: list[Sequence[Claim]] = []
         """Transactions with an event that another client still has."""
@@ -97,13 +101,14 @@ class Intake:
             yield from self._ready(claims, report)
         may_poll = self._may_poll if ahead else self._is_settled
         for poller in self._pollers:
-            poller.wakes = not self._has_pause(poller.destination)
+            has_room = self._rates[id(poller)].allowed() > 0
+            poller.wakes = has_room and not self._has_pause(poller.destination)
         pollers = [
             poller
             for poller in self._pollers
             if poller.wakes and may_poll(poller.destination) and not self._waits.has(poller.destination)
         ]
-        self._skipped = {poller.destination for poller in self._pollers if poller not in pollers}
+        self._skipped = [poller for poller in self._pollers if poller not in pollers]
         for group in self._transactions.groups(pollers):
             yield from self._ready(self._claim(group, report), report)
 
@@ -125,7 +130,10 @@ class Intake:
         if first is None:
             self.cycle, first = next(self._numbers), 0
         quantity = self._transactions.quantity(pollers, self._quantity)
-        taken = claim_round_robin(pollers, quantity, self.cycle, first, self._waiting)
+        rates = [self._rates[id(poller)] for poller in pollers]
+        taken = claim_round_robin(pollers, quantity, self.cycle, first, self._waiting, rates)
+        for poller, rate in zip(pollers, rates, strict=True):
+            poller.wakes = rate.allowed() > 0
         self._full = (self._full - {poller.destination for poller in pollers}) | taken.full
         for number, poller in enumerate(self._pollers):
             seen = self._expired.get(number, 0)
@@ -148,9 +156,14 @@ class Intake:
                 )
         return taken.claims
 
-    def has_more(self) -> bool:
-        """Whether more may wait in an input that may be polled now."""
-        return any(self._may_poll(one) for one in self._full | self._skipped)
+    def more_in(self) -> float | None:
+        """Returns the seconds until an input may be polled in which more may wait.
+
+        0 = now. None = an input with more has to wait for another reason than its rate, or there is none.
+        """
+        found = [one for one in self._pollers if one.destination in self._full or one in self._skipped]
+        ready = [one for one in found if self._may_poll(one.destination)]
+        return min([self._rates[id(one)].seconds() for one in ready], default=None)
 
     def _has_pause(self, destination: Destination) -> bool:
         return self._is_patient and self._pauses.has(destination)

@@ -22,6 +22,7 @@ class CycleReport:
         busy: returned events of which another instance has a copy in flight.
         held: events that come again from the queue of held messages.
         more: whether more may wait in a destination that may be polled now.
+        more_in: seconds until more may be claimed. None = nothing waits because of the ``rate`` of an input.
         idle: whether a batch has ended, and no batch runs any more.
     """
 
@@ -35,6 +36,7 @@ class CycleReport:
     busy: int = 0
     held: int = 0
     more: bool = False
+    more_in: float | None = None
     idle: bool = False
 
     def add(self, other: CycleReport) -> None:
@@ -48,7 +50,7 @@ class CycleReport:
         self.rolled_back += other.rolled_back
         self.busy += other.busy
         self.held += other.held
-        self.more, self.idle = other.more, other.idle
+        self.more, self.more_in, self.idle = other.more, other.more_in, other.idle
 
     def fail(self, reason: str, *, provider_failed: bool) -> None:
         """Ends the poll with a reason. The first reason counts."""

@@ -16,6 +16,7 @@ from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
 from connector.events.pauses import InputPauses
 from connector.events.probe import differences
+from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
 from connector.events.rests import Rests
 from connector.events.summary import Summary
@@ -90,6 +91,7 @@ class InboundConnection:
         self._early_ends = EarlyEnds()
         self.rests = Rests(entry.subscription() for entry in configuration.subscriptions)
         """The subscriptions that have failed in a row."""
+        self._rates = [RateLimit(one.rate) for one in configuration.connector.inputs]
         self._began: float | None = None
         self._is_checked = False
 
@@ -231,6 +233,7 @@ class InboundConnection:
                 self._pauses,
                 self._early_ends,
                 self.rests,
+                self._rates,
                 transactions=self._provider.capabilities.transactions,
             )
         except BaseException:

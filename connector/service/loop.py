@@ -10,8 +10,8 @@ of PollStartTime and PollEndTime goes by local time.
 
 With ``wake``, ``PollFrequency`` is the longest wait: a new message begins a poll. A poll may take all that
 ``PollQuantity`` allows of a destination. Then the next poll follows as soon as that destination may be polled
-again. The next poll always waits after a failed poll, and after a message went back to its queue. The
-obstacle would still be there.
+again, and as soon as the ``rate`` of the input allows. The next poll always waits after a failed poll, and
+after a message went back to its queue. The obstacle would still be there.
 """
 
 from __future__ import annotations
@@ -157,8 +157,9 @@ class Service:
                     self._adapter.wait_to_stop(_BURST)
                     poll_at, ahead = self._clock.monotonic(), True
             report = self._work(self._adapter.settle_ended)
-            if listens and report.more and _is_good(report):
-                poll_at, ahead = self._clock.monotonic(), True
+            more_in = 0.0 if report.more else report.more_in
+            if listens and more_in is not None and _is_good(report):
+                poll_at, ahead = min(poll_at, self._clock.monotonic() + more_in), True
             elif not _is_good(report) or (report.idle and not ahead):
                 listens = listens and _is_good(report)
                 ahead = ahead and listens

@@ -245,6 +245,28 @@ def test_only_a_message_or_a_full_poll_lets_a_poll_be_ahead() -> None:
     assert adapter.aheads == [False, True, False, True, False]
 
 
+def test_a_rate_lets_the_next_poll_come_when_more_may_be_claimed() -> None:
+    """Also when the last batch ends meanwhile."""
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    idle = CycleReport(ReturnCode.SUCCEED, settled=3, idle=True, more_in=4)
+    adapter.ended = [CycleReport(more_in=5)]
+    serve(clock, adapter, 20, (1, lambda: adapter.batch_ends(idle)))
+    assert adapter.polls == [0, 5]
+    assert adapter.aheads == [False, True]
+
+
+@pytest.mark.parametrize("wake", [False, True])
+def test_a_rate_hastens_no_poll_without_wake_or_after_a_failure(wake: bool) -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=10_000, wake=wake)
+    more_in = 5
+    adapter.reports = [NOT_ACTIVE, GOOD] if wake else [GOOD, GOOD]
+    adapter.ended = [CycleReport(more_in=more_in)]
+    serve(clock, adapter, 15)
+    assert adapter.polls == [0, 10]
+
+
 def test_a_service_that_is_stopped_finishes_what_runs() -> None:
     clock = SimulatedClock()
     adapter = RecordingAdapter(clock)
