@@ -10,6 +10,7 @@ from typing import Any
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json
 from connector.cli.tables import ago, span, table
 from connector.config.loading import Configuration, load
+from connector.events.free_disk import shortage_of
 from connector.messaging.notes import BatchNote, ClientNote, ClientState
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
@@ -34,7 +35,8 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
 
 def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, Any]:
     application = configuration.connector.application_name
-    document: dict[str, Any] = {"application": application}
+    shortage = shortage_of(provider.disk(), configuration.min_free) or None
+    document: dict[str, Any] = {"application": application, "disk_shortage": shortage}
     if not provider.check():  # no adapter has run yet
         return {
             **document,
@@ -191,6 +193,8 @@ def _iso(seconds: float | None) -> str | None:
 
 
 def _text(document: Mapping[str, Any], now: float) -> Iterable[str]:
+    if document["disk_shortage"]:
+        yield f"nothing is claimed: {document['disk_shortage']}"
     yield from _part(
         f"instances of {document['application']}",
         "none runs",

@@ -32,6 +32,7 @@ from connector.declare.value_types import resolve
 from connector.errors import ConfigurationError, PipelineError, Problem
 from connector.formats.catalogue import Catalogue, discover
 from connector.java import find_java
+from connector.limits.free_space import MinFree
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
@@ -50,6 +51,7 @@ class Configuration:
         metaobject_paths: the files and directories that the meta-objects were read from.
         datahandlers: plug-ins of the deployment. None = no plug-ins.
         state: the place of journals, published ids and locks. None = the provider decides.
+        min_free: of the disk of a local provider.
         http: the HTTP server. None = no server.
         databases: for transactional sinks, with absolute paths.
     """
@@ -64,6 +66,7 @@ class Configuration:
     datahandlers: Path | None
     spark: PipelineSection
     logging: Logging
+    min_free: MinFree
     state: State | None = None
     http: Http | None = None
     databases: tuple[DatabaseSettings, ...] = ()
@@ -253,6 +256,7 @@ def _read(
         spark=read.spark.effective(),
         logging=read.logging,
         state=read.state,
+        min_free=read.min_free,
         http=read.http,
         databases=tuple(
             DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()

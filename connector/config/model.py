@@ -33,6 +33,7 @@ from connector.declare.section import ProviderSection, Section
 from connector.declare.tree import Leaf
 from connector.declare.value_types import (
     CONTAINER_MANAGED,
+    MIN_FREE,
     RATE,
     Boolean,
     DirectoryName,
@@ -49,6 +50,7 @@ from connector.declare.value_types import (
     size,
     split_list,
 )
+from connector.limits.free_space import MinFree
 from connector.messaging.destination import Destination
 from connector.text.names import shown
 
@@ -445,6 +447,11 @@ class AdapterFile(Section):
     logging: Logging = Field(default=Logging(), description="Logs.")
     state: State | None = Field(
         default=None, description="Journals, published ids and locks. Left out: the provider decides."
+    )
+    min_free: Annotated[MinFree, MIN_FREE] = Field(
+        default=MinFree(percent=1.0),
+        description="Of the disk of the messages: a share, or a size such as `500MB`. While less is free, "
+        "the inputs are not claimed. For a dropbox and a SQLite file only. `0`: no limit.",
     )
     http: Http | None = Field(default=None, description="Requests over HTTP. Left out: no server.")
     databases: dict[str, DatabaseSection] = Field(

@@ -12,6 +12,7 @@ import yaml
 
 from connector.config.loading import Configuration
 from connector.declare.masking import mask
+from connector.declare.value_types import MIN_FREE
 
 
 def as_document(configuration: Configuration) -> dict[str, Any]:
@@ -40,6 +41,7 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
         "spark": _section(configuration.spark),
         "logging": _section(configuration.logging),
         "state": None if configuration.state is None else _section(configuration.state),
+        "min_free": MIN_FREE.write(configuration.min_free),
         "http": None if configuration.http is None else _section(configuration.http),
         "databases": {one.name: {"url": one.url} for one in configuration.databases} or None,
     }

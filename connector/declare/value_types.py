@@ -17,6 +17,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from connector.declare.tree import Leaf, kind_of
+from connector.limits.free_space import MinFree
 from connector.messaging.numbers import read_whole
 from connector.text.names import nearest, shown
 
@@ -313,6 +314,27 @@ def size(*, none: str | None = None, least: int = 1) -> ValueType:
 
 
 Size = Annotated[int, size()]
+
+_SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%\Z")
+_DISK_SIZE: Final = re.compile(r"([0-9]{1,15})([KMGT]?)(i?)B?\Z")
+_FREE_EXPECTED: Final = "a share of the disk such as 1%, or a size such as 500MB or 2GiB"
+
+
+def _read_min_free(value: object) -> MinFree:
+    written = leaf(value, _FREE_EXPECTED)
+    if (match := _SHARE.match(written)) and float(match[1]) <= 100:
+        return MinFree(percent=float(match[1]))
+    if (match := _DISK_SIZE.match(written)) and (match[2] or not match[3]):
+        return MinFree(size=int(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2] or " "))
+    raise refuse(as_found(written), _FREE_EXPECTED)
+
+
+MIN_FREE: Final = ValueType(
+    _read_min_free,
+    lambda value: f"{value.percent:g}%" if value.percent else write_size(value.size),
+    {"anyOf": [{"type": "string", "pattern": r"^[0-9.]+%$|^[0-9]+([KMGT]i?)?B?$|\$\{"}, {"type": "integer"}]},
+    "share | size",
+)
 
 
 def _read_time(value: object) -> datetime.time:

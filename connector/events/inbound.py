@@ -18,6 +18,7 @@ from connector.errors import PipelineError, ProviderError
 from connector.events.claiming import WaitingMessages
 from connector.events.early_ends import EarlyEnds
 from connector.events.event_durations import EventDurations
+from connector.events.free_disk import FreeDisk
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.no_transactions import NoTransactions
@@ -66,6 +67,7 @@ class Inbound:
         early_ends: logs why polls ended early, over all connections.
         rests: of subscriptions, over all connections.
         rates: of the inputs, over all connections.
+        disk: of the provider, over all connections.
         transactions: whether the claims of one poll of one input are a transaction of a broker.
 
     Raises:
@@ -87,6 +89,7 @@ class Inbound:
         early_ends: EarlyEnds,
         rests: Rests,
         rates: Sequence[RateLimit],
+        disk: FreeDisk,
         *,
         transactions: bool = False,
     ) -> None:
@@ -96,6 +99,7 @@ class Inbound:
         """Set from any thread. Nothing more is claimed, and running batches finish."""
         self._settings = settings
         self._early_ends = early_ends
+        self._disk = disk
         self._journals = state.journals(connection.client_id, settings.instance)
         self._journals.make()
         self._transactions = (
@@ -191,6 +195,9 @@ class Inbound:
         """
         report = CycleReport()
         if self.stopping:
+            return report
+        if shortage := self._disk.shortage():
+            report.fail(shortage, provider_failed=False)
             return report
         try:
             self.jobs.check()

@@ -86,6 +86,10 @@ class AdapterProvider(Provider, Protocol):
         """
         return {one.client_id: one.state for one in self.clients()}.get(client_id)
 
+    def disk(self) -> str | None:
+        """Returns a path on the disk that keeps the messages. None = they are on no disk of this machine."""
+        return None
+
     def existing(self) -> Connection:
         """Opens a connection that only looks and makes nothing.
 

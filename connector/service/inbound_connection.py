@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from connector.config.loading import Configuration
 from connector.errors import DatabaseProblem, PipelineError, ProviderError
 from connector.events.early_ends import EarlyEnds
+from connector.events.free_disk import FreeDisk
 from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
 from connector.events.pauses import InputPauses
@@ -91,6 +92,7 @@ class InboundConnection:
         self._early_ends = EarlyEnds()
         self.rests = Rests(entry.subscription() for entry in configuration.subscriptions)
         """The subscriptions that have failed in a row."""
+        self._disk = FreeDisk(provider.disk(), configuration.min_free)
         self._rates = [RateLimit(one.rate) for one in configuration.connector.inputs]
         self._began: float | None = None
         self._is_checked = False
@@ -234,6 +236,7 @@ class InboundConnection:
                 self._early_ends,
                 self.rests,
                 self._rates,
+                self._disk,
                 transactions=self._provider.capabilities.transactions,
             )
         except BaseException:

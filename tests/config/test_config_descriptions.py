@@ -117,6 +117,7 @@ spark:
   ship: [processes.py]
   conf: {spark.executor.memory: 2g}
 logging: {level: info, format: json}
+min_free: 500MB
 http:
   listen: 127.0.0.1:8080
   tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456]

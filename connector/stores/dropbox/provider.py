@@ -121,6 +121,9 @@ class DropboxProvider(AdapterProvider):
     def check(self) -> bool:
         return self.root.check()
 
+    def disk(self) -> str:
+        return self.root.path
+
     def existing(self) -> LocalConnection:
         if not self.check():
             raise ProviderError(f"there is no root {self.root.path} yet; run or send makes it")

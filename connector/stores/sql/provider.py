@@ -118,6 +118,10 @@ class SqlProvider(AdapterProvider):
         info = ClientInfo(own, application, instance, origin or client_id or own)
         return self._open(self._database(), info, client_id)
 
+    def disk(self) -> str | None:
+        file = self._settings.file
+        return None if file is None else os.path.dirname(file)
+
     def existing(self) -> LocalConnection:
         return self._open(self._database(make=False), ClientInfo(""), "")
 

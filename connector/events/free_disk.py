@@ -1,0 +1,60 @@
+"""Watches the disk of the messages. While less than ``min_free`` is free, inputs are not claimed."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from typing import Final
+
+from connector.limits.free_space import MinFree
+
+_log = logging.getLogger("connector.events")
+_INTERVAL: Final = 1.0
+"""Seconds between two looks at the disk."""
+
+
+class FreeDisk:
+    """The disk of a local provider, over all connections. For one thread.
+
+    Args:
+        path: on the disk. None = the provider has no disk here.
+        least: min_free.
+        clock: returns monotonic seconds.
+    """
+
+    def __init__(self, path: str | None, least: MinFree, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._least = least
+        self._clock = clock
+        self._look_at = clock()
+        self._shortage = ""
+
+    def shortage(self) -> str:
+        """Returns why nothing may be claimed, or an empty text. Logs a change."""
+        now = self._clock()
+        if self._path is None or now < self._look_at:
+            return self._shortage
+        self._look_at = now + _INTERVAL
+        before, self._shortage = self._shortage, shortage_of(self._path, self._least)
+        if self._shortage and not before:
+            _log.error("the disk is almost full, so nothing is claimed", extra={"reason": self._shortage})
+        elif before and not self._shortage:
+            _log.info("the disk has room again")
+        return self._shortage
+
+
+def shortage_of(path: str | None, least: MinFree) -> str:
+    """Returns how much less than ``least`` is free on the disk of a path. Empty = enough, or not known."""
+    try:
+        usage = None if path is None else shutil.disk_usage(path)
+    except OSError:
+        usage = None  # nothing is there yet, or the provider says what is wrong
+    if usage is None or usage.free >= (wanted := least.of(usage.total)):
+        return ""
+    return f"{_shown(usage.free)} are free on the disk of {path}, less than min_free ({_shown(wanted)})"
+
+
+def _shown(number: int) -> str:
+    return f"{number / (1 << 20):,.0f} MiB"
