@@ -357,7 +357,7 @@ def test_the_wait_that_a_server_asks_for(text: str, least: float, most: float) -
 
 
 def test_no_text_shows_a_secret(server: WebServer, caplog: pytest.LogCaptureFixture) -> None:
-    echo = answer(400, f"you said {SECRET}, or s3cr3t-t0ken, with key=k3y-of-mine".encode())
+    echo = answer(400, f"you said {SECRET}, or s3cr3t-t0ken, to /hook-4711?key=k3y-of-mine".encode())
     url = f"{server.url}/hook-4711?key=k3y-of-mine&id={{Text}}"
     server.answers = [echo, answer(500, SECRET.encode()), hang_up]
     spec = WebhookSpec(UrlTemplate(url), headers=(("Authorization", SECRET), ("X-Key", "k")))
@@ -399,3 +399,18 @@ def test_the_resolved_configuration_shows_no_header(tmp_path: Any) -> None:
     assert "https://h.example/{Text}?token=********" in text
     assert configuration.subscriptions[0].name == "Note https://h.example"
     assert "s3cr3t" not in text + repr(configuration.subscriptions)
+
+
+def test_a_kept_connection_that_the_server_has_closed_is_made_anew(server: WebServer) -> None:
+    def close(handler: Any) -> None:
+        answer(204)(handler)
+        handler.close_connection = True
+
+    server.answers = [close]
+    made = sink(server.url)
+    made.deliver(sample_object(), sample_event())
+    time.sleep(0.1)
+    made.deliver(sample_object(), sample_event())
+    made.close()
+    first, second = server.asked
+    assert first.connection != second.connection

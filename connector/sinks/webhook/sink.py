@@ -33,7 +33,8 @@ _MAX_ANSWER: Final = 64 << 10
 """Bytes of an answer that are read. A longer answer costs its connection."""
 _MAX_AFTER: Final = 86400.0
 """Seconds: the longest wait that a Retry-After can ask for."""
-_SHORTEST_SECRET: Final = 6
+_SHORTEST: Final = 6
+"""Characters of the shortest text that counts as a secret in the answer of a server."""
 
 
 class WebhookUnavailable(ObjectRefused, TemporaryFailure):
@@ -81,18 +82,15 @@ class WebhookSink(ExternalSink):
             import httpx
         except ImportError as error:
             raise ConnectorError(f"a webhook needs the package httpx ({error}): {INSTALL}") from error
-        logging.getLogger("httpx").setLevel(
-            logging.WARNING
-        )  # it would log each URL, whose path may be secret
+        # At level info httpx logs each URL, whose path or query may be a secret.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         self._spec = spec
         self._subscription = context.subscription
         self._to_body = None if spec.method in WITHOUT_BODY else context.writer(spec.mime_type)
         self._content_type = spec.mime_type or context.mime_type or "application/octet-stream"
-        values = [*(value for _, value in spec.headers), *spec.url.constants]
-        words = {
-            word for value in values for word in (value, *value.split()) if len(word) >= _SHORTEST_SECRET
-        }
-        self._secrets = sorted(words, key=len, reverse=True)
+        values = [*spec.url.constants, *(value for _, value in spec.headers)]
+        words = {*values, *" ".join(values).split()}
+        self._secrets = sorted((one for one in words if len(one) >= _SHORTEST), key=len, reverse=True)
         self._deadline = _Deadline(spec.timeout)
         self._client = httpx.Client(
             headers={"User-Agent": f"event-connector/{VERSION}", "Accept-Encoding": "identity"},
@@ -125,11 +123,9 @@ class WebhookSink(ExternalSink):
         except (httpx.InvalidURL, httpx.LocalProtocolError):  # their texts may hold the URL and the headers
             raise self._refusal("HTTP cannot carry this request, for example because of a long URL") from None
         except httpx.HTTPError as error:
-            reason = (
-                "no answer" if isinstance(error, httpx.TimeoutException) or deadline.is_over else str(error)
-            )
-            within = f" within {self._spec.timeout:g} s" if reason == "no answer" else ""
-            reason = f"{reason or type(error).__name__}{within}"
+            reason = str(error) or type(error).__name__
+            if isinstance(error, httpx.TimeoutException) or deadline.is_over:
+                reason = f"no answer within {self._spec.timeout:g} s"
             raise WebhookUnavailable(self._text(reason)) from error
         if not response.is_success:
             raise self._failure(response.status_code, response.headers, answer)

@@ -72,9 +72,10 @@ class UrlTemplate:
 
     @property
     def constants(self) -> Iterator[str]:
-        """The values in the query that no attribute gives. They may be secrets."""
-        for _, value in parse_qsl(self.text.partition("?")[2]):
-            yield from () if "{" in value else (value,)
+        """The parts of the path and the query that no attribute gives. They may be secrets."""
+        path, _, query = self.text.removeprefix(self.origin).partition("?")
+        parts = [*path.split("/"), *(value for _, value in parse_qsl(query))]
+        return (part for part in parts if "{" not in part)
 
     def fill(self, bo: BusinessObject) -> str:
         """Returns the URL for an object. Every value is percent-encoded.
