@@ -9,6 +9,7 @@
     ├── CapabilityError           this provider cannot do this: choose another provider, or do without
     ├── SelectorError             correct the message selector
     ├── SubscriptionError         another subscription, or a consumer, is in the way
+    ├── LotError                  another client owns the name, or the lot is settled: the text says which
     ├── ClientIdError             another process has this client id: end that process, or choose another id
     ├── SessionStateError         closed, or in a mode without this operation: make another
     ├── MalformedData             the body breaks the rules of the format or business object
@@ -131,6 +132,10 @@ class SubscriptionError(ConnectorError):
 
     The text names the obstacle.
     """
+
+
+class LotError(ConnectorError):
+    """A lot cannot be had: another client owns its name, it is settled, or a message of it is gone."""
 
 
 class ClientIdError(ConnectorError):

@@ -41,6 +41,11 @@ PLACES: Final = (
     # a message of a topic on its way to the subscriptions. A message of another program is claimed first
     "fanout.claim",
     "fanout.link",
+    # a lot: its number is written, its messages are claimed, their number is written, they are settled
+    "lot.number",
+    "lot.claimed",
+    "lot.list",
+    "lot.settled",
     # a delayed file that is due is where messages wait
     "delayed.move",
     # what only a database has: a transaction before its commit, and a message that is prepared

@@ -7,13 +7,15 @@ import secrets
 import threading
 from types import TracebackType
 
+from connector.core.producer import as_destination
 from connector.core.session import CoreSession
 from connector.core.session_owner import SessionOwner
 from connector.core.takeover import INTERVAL, try_take_over
-from connector.errors import SessionStateError
+from connector.errors import CapabilityError, SessionStateError
 from connector.messaging import client
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
+from connector.messaging.lot import Lot
 from connector.messaging.provider import Connection, Provider
 
 
@@ -46,6 +48,8 @@ class MessagingConnection(SessionOwner, client.MessagingConnection):
         self.started = start
         self._lock = threading.Lock()
         self._sessions: list[CoreSession] = []
+        self._lots: dict[str, Connection] = {}
+        """The connection that owns the lots of a name."""
         self._closed = False
         try:
             try_take_over(own, at_start=True)
@@ -63,6 +67,19 @@ class MessagingConnection(SessionOwner, client.MessagingConnection):
                 return session
         connection.close()
         raise SessionStateError("the connection was closed meanwhile")
+
+    def claim_lot(
+        self, destination: Destination | str, name: str, limit: int, *, number: int | None = None
+    ) -> Lot | None:
+        queue = as_destination(destination)
+        if not self._capabilities.lots:
+            raise CapabilityError("the provider has no lots: use a consumer, or a local provider")
+        with self._lock:
+            self._check_open()
+            if name not in self._lots:
+                self._lots[name] = self._provider.connect(origin=self._origin)
+            connection = self._lots[name]
+        return connection.claim_lot(queue, name, limit, number=number)
 
     def start(self) -> None:
         self._check_open()
@@ -87,6 +104,8 @@ class MessagingConnection(SessionOwner, client.MessagingConnection):
             self._closed = True
         with contextlib.ExitStack() as rest:  # a failure keeps no other session open
             rest.callback(self._own.close)
+            for connection in self._lots.values():
+                rest.callback(connection.close)
             for session in sessions:
                 rest.callback(session.close)
 

@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol, Self, TypedDict, Unpack
 from connector.errors import ConnectorError
 from connector.messaging.bodies import Value
 from connector.messaging.destination import Destination
+from connector.messaging.lot import Lot
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Capabilities, Provider
 from connector.messaging.provider_kind import PROVIDERS
@@ -377,6 +378,33 @@ class MessagingConnection(Protocol):
 
     def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> Session:
         """Opens a new session. Raises ProviderError, or SessionStateError if the connection is closed."""
+
+    def claim_lot(
+        self, destination: Destination | str, name: str, limit: int, *, number: int | None = None
+    ) -> Lot | None:
+        """Returns the lot of a name that is not settled, or makes a new lot of waiting messages.
+
+        A lot is a durable claim of many messages. It outlives this process: the next owner of the name gets
+        the same lot. This connection owns the name until it is closed. The delivery need not be started.
+
+        Args:
+            destination: a queue.
+            name: of the lot.
+            limit: the largest number of messages of a new lot, from 1.
+            number: return the lot of this number, and make no new one. None = any.
+
+        Returns:
+            the lot, for one thread at a time. None = no message waits.
+
+        Raises:
+            LotError: another client owns the name. Or the name has a lot of another queue. Or a message of
+                the lot is gone. Or the lot ``number`` is settled or does not exist.
+            CapabilityError: the provider has no lots, or the destination is no queue that lasts.
+            DestinationError: the text is not the name of a destination.
+            ValueError: the name is empty, or the limit is less than 1.
+            ProviderError: the provider failed.
+            SessionStateError: the connection is closed.
+        """
 
     def start(self) -> None:
         """Starts the delivery of messages."""

@@ -32,9 +32,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
+from connector.errors import CapabilityError
 from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.lot import Lot, LotInfo
 from connector.messaging.message import Message
 from connector.messaging.polling import Arrivals, Poller, Waiter
 from connector.messaging.retention import Pruned, Retention
@@ -70,6 +72,9 @@ class Capabilities:
         delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`.
         retries_later: a message that is given back waits until
             :attr:`~connector.messaging.settlement.Settlement.due`.
+        delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`, and a
+            message that is given back until :attr:`~connector.messaging.settlement.Settlement.due`.
+        lots: durable claims of many messages under a name and a number (:meth:`Connection.claim_lot`).
     """
 
     topics: bool = False
@@ -86,6 +91,7 @@ class Capabilities:
     chooses_ids: bool = True
     delays: bool = False
     retries_later: bool = False
+    lots: bool = False
 
 
 class Connection(Protocol):
@@ -228,6 +234,48 @@ class Connection(Protocol):
 
     def access(self) -> AccessSpec:
         """Returns the recipe by which a task reads the claims of this client and prepares messages."""
+
+    # -- lots ----------------------------------------------------------------------------------------
+
+    def claim_lot(
+        self, destination: Destination, name: str, limit: int, *, number: int | None = None
+    ) -> Lot | None:
+        """Returns the lot of a name that is not settled, or makes a new lot of waiting messages.
+
+        The first call makes this connection the owner of the name, until the connection ends. The lot stays.
+        No poller gets its messages, and who takes over from dead clients leaves them alone. The next owner of
+        the name gets the same lot, with the same number and the same messages.
+
+        Args:
+            destination: a queue.
+            name: of the lot, for example of the program that takes lots. One name is for one queue at a time.
+            limit: the largest number of messages of a new lot, from 1.
+            number: return the lot of this number, and make no new one. None = any.
+
+        Returns:
+            the lot. None = no message waits.
+
+        Raises:
+            LotError: another client owns the name. Or the name has a lot of another queue. Or a message of
+                the lot is gone. Or the lot ``number`` is settled or does not exist.
+            CapabilityError: the provider has no lots, or the destination is a topic, virtual or temporary.
+            ValueError: the name is empty, or the limit is less than 1.
+            ProviderError: the provider failed. A message that it has taken is in the next lot.
+        """
+        raise CapabilityError("the provider has no lots: use a poller, or a provider dropbox, sql or memory")
+
+    def give_back_lot(self, name: str) -> LotInfo:
+        """Ends the lot of a name by hand: its messages wait again in their queue, as one more delivery.
+
+        Returns:
+            the lot as it was.
+
+        Raises:
+            LotError: the name has no lot that is not settled, or another client owns the name.
+            CapabilityError: the provider has no lots.
+            ProviderError: the messages cannot be given back.
+        """
+        raise CapabilityError("the provider has no lots")
 
     # -- look ----------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connector.messaging.destination import Destination
+from connector.messaging.lot import LotInfo
 from connector.messaging.selector import selector_text
 
 
@@ -71,7 +72,10 @@ class SubscriptionInfo:
 
 @dataclass(frozen=True, slots=True)
 class DestinationInfo:
-    """A destination with numbers of messages. Those of a topic are not yet distributed."""
+    """A destination with numbers of messages. Those of a topic are not yet distributed.
+
+    ``in_progress`` counts the messages of lots, too.
+    """
 
     destination: Destination
     waiting: int = 0
@@ -81,3 +85,4 @@ class DestinationInfo:
     error: int = 0
     subscriptions: Sequence[SubscriptionInfo] = ()
     delayed: int = 0
+    lots: Sequence[LotInfo] = ()

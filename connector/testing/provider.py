@@ -39,6 +39,7 @@ from connector.testing.provider_suite.keeping import KeepingTests
 from connector.testing.provider_suite.lasting import LastingTests
 from connector.testing.provider_suite.lending import LendingTests
 from connector.testing.provider_suite.limits import LimitTests
+from connector.testing.provider_suite.lots import LotsRefusedTests, LotTests
 from connector.testing.provider_suite.message_groups import MessageGroupsIgnoredTests, MessageGroupTests
 from connector.testing.provider_suite.recovery import RecoveryTests
 from connector.testing.provider_suite.replies import SentIdTests, WakingTests
@@ -81,6 +82,8 @@ class ProviderSuite(
     SentIdTests,
     DuplicateTests,
     RecoveryTests,
+    LotsRefusedTests,
+    LotTests,
     LendingTests,
     BrokerTransactionTests,
     InProgressRefusedTests,

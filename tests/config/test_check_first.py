@@ -95,6 +95,8 @@ KNOWN = {
     "brokers/engine/connection.py RemoteConnection.sent_ids": LATER,
     "brokers/engine/access.py _refuse_delay": LATER,
     "brokers/engine/session_connection.py SessionConnection.poller": LATER,
+    "stores/engine/connection.py LocalConnection._kept_lots": LATER,
+    "stores/engine/lots.py Lots.claim": LATER,
     "events/job.py EventJobs._answers": LATER,
     "events/job.py EventJobs._result": LATER,
     "events/worker.py Runner.run": LATER,

@@ -8,6 +8,7 @@
     <root>/dropboxmq/root-id                       tells this root from every other root
     <root>/dropboxmq/clients/<client>              a living client holds a lock on its file
     <root>/dropboxmq/client-ids/<client id>/       the holders of a client id of JMS
+    <root>/dropboxmq/lots/<name>/{lot.json,owners} the last lot of a name, and the locked file of its owner
     <root>/dropboxmq/headers/<key>                 headers too long for a file name
     <root>/dropboxmq/transaction/{associated,committing,committed}
     <root>/dropboxmq/adapter/<ApplicationName>/    journals and duplicate window of one adapter
@@ -95,6 +96,7 @@ class RootLayout:
         own = os.path.join(self.root, OWN_DIRECTORY)
         self.clients = os.path.join(own, "clients")
         self.client_ids = os.path.join(own, "client-ids")
+        self.lots = os.path.join(own, "lots")
         self.headers = os.path.join(own, "headers")
         transaction = os.path.join(own, "transaction")
         self.associated = os.path.join(transaction, "associated")

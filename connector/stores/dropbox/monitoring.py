@@ -18,6 +18,7 @@ from connector.stores.dropbox.layout import RootLayout
 from connector.stores.dropbox.listing import rank
 from connector.stores.dropbox.open_claims import claims_by_owner
 from connector.stores.dropbox.subscription_files import directory_name
+from connector.stores.engine.channel import is_lot
 
 
 def open_batches(
@@ -30,6 +31,8 @@ def open_batches(
     """
     found = []
     for client_id, claims in claims_by_owner(layout, headers, None, in_progress).items():
+        if is_lot(client_id):
+            continue
         for number, batch in groupby(claims, key=lambda claim: claim.cycle):
             by_sequence = {claim.sequence: claim for claim in batch}
             found.append(BatchNote(client_id, number, _claimed_at(layout, by_sequence), by_sequence))

@@ -12,8 +12,8 @@ from connector.stores.dropbox.claims import DropboxClaim, in_progress_origin, sp
 from connector.stores.dropbox.files import names_in
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import VIEW_LETTERS, QueueFolders, RootLayout
-from connector.stores.dropbox.transaction_log import sources_left
-from connector.stores.engine.channel import Channel, Part
+from connector.stores.dropbox.transaction_log import LEFT, sources_left
+from connector.stores.engine.channel import Channel, Part, is_lot
 
 _PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
 
@@ -32,7 +32,8 @@ def claims_by_owner(
         in_progress: include this in-progress destination.
     """
     found: dict[str, list[DropboxClaim]] = {}
-    settled = sources_left(layout)
+    has_lots = client_ids is not None and any(map(is_lot, client_ids))
+    settled = sources_left(layout, "" if has_lots else LEFT)
     for folders, key in _places(layout):
         relative = layout.relative(folders.processing)
         for name in names_in(folders.processing):

@@ -55,6 +55,7 @@ class DropboxProvider(AdapterProvider):
         virtual_destinations=True,
         delays=True,
         retries_later=True,
+        lots=True,
     )
 
     def __init__(
@@ -150,7 +151,7 @@ class DropboxProvider(AdapterProvider):
         registry = DropboxRegistry(context, self.lease, store.end)
         watch = DropboxWatch(store.directories, store.set_return_listener)
         limit = self.redelivery_limit or None
-        return LocalConnection(store, registry, watch, limit=limit, client_id=client_id)
+        return LocalConnection(store, registry, watch, limit=limit, client_id=client_id, lots=True)
 
 
 def _instance_folder(instance: str) -> str:

@@ -34,6 +34,7 @@ class DropboxReader(Reader):
         judge: asked before a message is taken.
         into: the in-progress destination that a claim moves the message to.
         closed: called once, when the reader is closed.
+        owner: the lot that the claims belong to. Empty = they belong to the client.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class DropboxReader(Reader):
         judge: Judge,
         into: QueueFolders | None,
         closed: Callable[[DropboxReader], None],
+        owner: str = "",
     ) -> None:
         self._on_close = closed
         self._layout = context.layout
         self._headers = context.headers
         self._names = context.names
-        self._client_id = context.client_id
+        self._owner = owner or context.client_id
+        self._sync = context.committer.sync if owner and context.durable else None
         self._client = context.client
         self._keep = context.keep
         self._judge = judge
@@ -63,7 +66,7 @@ class DropboxReader(Reader):
         self._target = folders.target + "/"
         self._processing = folders.processing + "/"
         self._relative = context.layout.relative(self._processing)
-        self._tag = f"{TAG}{context.client_id}-"
+        self._tag = f"{TAG}{self._owner}-"
         self._end_of_tag = f"-{folders.view}" if folders.view else ""
         self._is_topic = not channel.destination.is_queue and not channel.subscription
         self._closed = False
@@ -94,6 +97,8 @@ class DropboxReader(Reader):
             if opened is not None:
                 opened.close()
             self._listing.end_claims(taken=bool(claims))
+        if claims and self._sync is not None:
+            self._sync(self._folders.processing)
         return claims
 
     def _next(self, cycle: int, number: int) -> DropboxClaim | None:
@@ -173,7 +178,7 @@ class DropboxReader(Reader):
             faults.point("fanout.claim")
         else:
             faults.point("claim")
-        return self._claimed(name, self._relative + claimed, self._client_id, cycle, sequence)
+        return self._claimed(name, self._relative + claimed, self._owner, cycle, sequence)
 
     def _claim_anyway(
         self, error: OSError, name: str, cycle: int, sequence: int, *, again: bool
@@ -197,13 +202,13 @@ class DropboxReader(Reader):
             if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
             faults.point("claim")
-            return self._claimed(short, self._relative + short + tag, self._client_id, cycle, sequence)
+            return self._claimed(short, self._relative + short + tag, self._owner, cycle, sequence)
         self._leave(name, error)
         return None
 
     def _move_to_in_progress(self, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
         assert self._in_progress is not None
-        owner = self._client_id, cycle, sequence
+        owner = self._owner, cycle, sequence
         moved = name_with_owner(name, owner_text(*owner), self._folders.destination)
         if len(os.fsencode(moved)) > codec.NAME_MAX:
             moved = self._fit(moved, codec.NAME_MAX)

@@ -22,6 +22,7 @@ from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.clients import ClientDetails, dead_clients, find_alive, remove_dead
 from connector.stores.dropbox.codec import NAME_MAX, encode_field
 from connector.stores.dropbox.layout import CONSUMERS, RootLayout
+from connector.stores.dropbox.lot_files import OWNERS, read_lots, write_lot
 from connector.stores.dropbox.open_claims import claims_by_owner
 from connector.stores.dropbox.prepared_files import owners_of_prepared
 from connector.stores.dropbox.subscription_files import (
@@ -33,8 +34,8 @@ from connector.stores.dropbox.subscription_files import (
     without_bad_selector,
     write_subscription,
 )
-from connector.stores.engine.channel import Channel
-from connector.stores.engine.client import CLIENT_ID, CONSUMER, SUBSCRIPTION
+from connector.stores.engine.channel import Channel, lot_owner
+from connector.stores.engine.client import CLIENT_ID, CONSUMER, LOT, LOT_OWNER, SUBSCRIPTION
 from connector.stores.engine.registry import ClientInfo, DeadClient, Record, Registry
 
 _FRESH_NS: Final = 10_000_000
@@ -129,6 +130,7 @@ class DropboxRegistry(Registry):
         claims = claims_by_owner(self._layout, self._context.headers, None, None)
         prepared = owners_of_prepared(self._layout)
         known = list_files(self._layout.clients)  # after the names: a client has its file before a record
+        known += [lot_owner(one.data["sequence_id"]) for one in read_lots(self._layout)]  # after the claims
         return sorted(({name.partition("-")[0] for name in names} | set(claims) | prepared).difference(known))
 
     # -- records -----------------------------------------------------------------------------------
@@ -159,6 +161,8 @@ class DropboxRegistry(Registry):
         if kind == SUBSCRIPTION:
             assert isinstance(of, Channel)
             return self._subscriptions(of.destination)
+        if kind == LOT:
+            return read_lots(self._layout)
         return list(self._held_records(kind, of))
 
     def _held_records(self, kind: str, of: Channel | str) -> Iterator[Record]:
@@ -201,11 +205,10 @@ class DropboxRegistry(Registry):
         """Returns the directory of the locked files of one kind."""
         if kind == CLIENT_ID:
             assert isinstance(of, str)
-            folder = encode_field(of)
-            if len(folder) > NAME_MAX:
-                digest = hashlib.blake2b(of.encode("utf-8", "surrogateescape"), digest_size=16)
-                folder = f"~{digest.hexdigest()}"
-            return os.path.join(self._layout.client_ids, folder)
+            return os.path.join(self._layout.client_ids, _folder_name(of))
+        if kind == LOT_OWNER:
+            assert isinstance(of, str)
+            return os.path.join(self._layout.lots, _folder_name(of), OWNERS)
         assert kind == CONSUMER
         assert isinstance(of, Channel)
         if of.subscription:
@@ -227,9 +230,15 @@ class DropboxRegistry(Registry):
             write_subscription(self._layout, record, unique, durable=self._context.durable)
             self._known.pop(record.of.destination, None)
             return
+        if record.kind == LOT:
+            folder = os.path.join(self._layout.lots, _folder_name(record.key))
+            write_lot(folder, record, sync=self._context.durable and record.durable)
+            return
         directory = self._directory(record.kind, record.of)
         path = os.path.join(directory, f"{self._context.client_id}-{next(self._numbers)}")
         try:
+            if record.kind == LOT_OWNER:
+                os.makedirs(os.path.dirname(directory), exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory)
             file = LockedFile.hold(path, self._details.to_json())
@@ -281,3 +290,12 @@ class DropboxRegistry(Registry):
             client.abandon()
         else:
             client.close()
+
+
+def _folder_name(text: str) -> str:
+    """Returns the name of a folder for a client id of JMS, or for the name of a lot."""
+    folder = encode_field(text)
+    if len(folder) > NAME_MAX:
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16)
+        folder = f"~{digest.hexdigest()}"
+    return folder

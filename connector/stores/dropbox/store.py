@@ -229,6 +229,12 @@ class DropboxStore(Store):
         self._readers.append(reader)
         return reader
 
+    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> DropboxReader:
+        folders = self.layout.queue(channel.destination)
+        reader = DropboxReader(self.context, channel, folders, judge, None, self._remove_reader, owner)
+        self._readers.append(reader)
+        return reader
+
     def _remove_reader(self, reader: DropboxReader) -> None:
         with contextlib.suppress(ValueError):  # two threads may close the reader
             self._readers.remove(reader)

@@ -264,11 +264,16 @@ def roll_forward(
     return {root + folder for folder in folders}
 
 
-def sources_left(layout: RootLayout) -> frozenset[str]:
-    """Returns the files of settled messages that could not be moved, relative to the root."""
+def sources_left(layout: RootLayout, end: str = LEFT) -> frozenset[str]:
+    """Returns the files of settled messages that could not be moved, relative to the root.
+
+    Args:
+        layout: of the root.
+        end: of the names of records. Empty = also the files of records that are being finished.
+    """
     found: set[str] = set()
     for name in files.names_in(layout.committing):
-        if name.endswith(LEFT):
+        if name.endswith(end):
             with contextlib.suppress(FileNotFoundError), open(f"{layout.committing}/{name}", "rb") as record:
                 found.update(move.source for move in parse_record(record.read()))
     return frozenset(found)

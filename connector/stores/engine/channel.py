@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from connector.messaging.destination import Destination
 
+_LOT: Final = "LOT"
+"""Begins the owner of a lot. The ids of clients have lower-case letters."""
 _TEMPORARY_NAME: Final = re.compile(r"temporary-([0-9a-z]+)-[0-9]+")
 
 
@@ -52,13 +54,23 @@ class Owner(NamedTuple):
     """The client and the numbers of a claim.
 
     Args:
-        client_id: of the client.
+        client_id: of the client, or :func:`lot_owner`.
         cycle, sequence: of the claim.
     """
 
     client_id: str
     cycle: int
     sequence: int
+
+
+def lot_owner(sequence_id: str) -> str:
+    """Returns the owner of the claims of a lot: a client id that no client has. The cycle is the number."""
+    return f"{_LOT}{sequence_id}"
+
+
+def is_lot(client_id: str) -> bool:
+    """Whether the owner of a claim is a lot (:func:`lot_owner`)."""
+    return client_id.startswith(_LOT)
 
 
 def temporary_owner(destination: Destination) -> str | None:

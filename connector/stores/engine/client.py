@@ -13,6 +13,8 @@ from connector.stores.engine.store import Store, Watch
 
 CLIENT_ID: Final = "client id"
 CONSUMER: Final = "consumer"
+LOT: Final = "lot"
+LOT_OWNER: Final = "lot owner"
 SUBSCRIPTION: Final = "subscription"
 
 

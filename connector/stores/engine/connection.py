@@ -12,6 +12,7 @@ from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.lot import LotInfo
 from connector.messaging.message import Message
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
@@ -24,6 +25,7 @@ from connector.stores.engine.channel import Channel, Part, temporary_owner
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable, hold_client_id
 from connector.stores.engine.headers import MessageIds
+from connector.stores.engine.lots import LocalLot, Lots
 from connector.stores.engine.poller import LocalPoller
 from connector.stores.engine.recovery import LocalLeftover, LocalRecovery
 from connector.stores.engine.registry import Record, Registry
@@ -74,6 +76,7 @@ class LocalConnection(Connection):
         client_id: of JMS, held as long as the connection lives. Empty = none.
         virtual_destinations: whether the provider has them. Otherwise the store need not keep messages that
             are put aside.
+        lots: whether the store and the registry keep lots.
 
     Raises:
         ClientIdError: another client holds the client id.
@@ -88,6 +91,7 @@ class LocalConnection(Connection):
         limit: int | None,
         client_id: str = "",
         virtual_destinations: bool = True,
+        lots: bool = False,
     ) -> None:
         self.client_id = registry.info.client_id
         self._client = client = Client(store, registry, watch, limit, MessageIds(self.client_id))
@@ -99,6 +103,7 @@ class LocalConnection(Connection):
         self._temporaries = TemporaryDestinations(client, self._subscriptions)
         self._foreign = ForeignMessages(client, self._subscriptions)
         self._settler = LocalSettler(client, self._subscriptions, self._temporaries)
+        self._lots = Lots(client, self._settler) if lots else None
         self._recovery = LocalRecovery(client, self._subscriptions, self._temporaries)
         self._queues: dict[Destination, tuple[Channel]] = {}
         """Queues that were sent to and are not temporary. They need no further check."""
@@ -226,6 +231,23 @@ class LocalConnection(Connection):
         self._check_open()
         self._registry.check()
 
+    # -- lots --------------------------------------------------------------------------------------
+
+    def claim_lot(
+        self, destination: Destination, name: str, limit: int, *, number: int | None = None
+    ) -> LocalLot | None:
+        self._check_open()
+        return self._kept_lots().claim(destination, name, limit, number)
+
+    def give_back_lot(self, name: str) -> LotInfo:
+        self._check_open()
+        return self._kept_lots().give_back(name)
+
+    def _kept_lots(self) -> Lots:
+        if self._lots is None:
+            raise CapabilityError(f"{self.store.title} keeps no lots: use a poller")
+        return self._lots
+
     # -- subscriptions and destinations ------------------------------------------------------------
 
     def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
@@ -245,6 +267,7 @@ class LocalConnection(Connection):
         by_topic: dict[Destination, list[SubscriptionInfo]] = {}
         for one in self._subscriptions.information():
             by_topic.setdefault(one.subscription.topic, []).append(one)
+        lots = self._lots.information() if self._lots is not None else {}
         found = []
         for destination in sorted(self.store.destinations()):
             if temporary_owner(destination) in (None, self.client_id):
@@ -259,6 +282,7 @@ class LocalConnection(Connection):
                         counts.error,
                         tuple(by_topic.get(destination, ())),
                         counts.delayed,
+                        tuple(lots.get(destination, ())),
                     )
                 )
         return found

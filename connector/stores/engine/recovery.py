@@ -9,7 +9,7 @@ from typing import Final
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Leftover
 from connector.stores.engine.changes import Edit, GivenBack
-from connector.stores.engine.channel import Channel, Owner
+from connector.stores.engine.channel import Channel, Owner, is_lot
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client
 from connector.stores.engine.registry import DeadClient
@@ -104,7 +104,8 @@ class LocalRecovery:
         return [
             claim
             for claim in self._client.store.in_progress_claims(Channel(in_progress))
-            if claim.owner is None or not registry.knows(claim.owner.client_id)
+            if claim.owner is None
+            or not (is_lot(claim.owner.client_id) or registry.knows(claim.owner.client_id))
         ]
 
     def adopt(self, claim: LocalClaim, cycle: int, sequence: int) -> LocalClaim | None:

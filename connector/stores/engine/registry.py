@@ -40,8 +40,10 @@ class Record:
     """A small fact that all clients of a provider share.
 
     Args:
-        kind: ``subscription``, ``consumer`` or ``client id``.
-        of: the topic of a subscription, the channel of a consumer, or a client id of JMS.
+        kind: ``subscription``, ``consumer`` or ``client id``. With the capability ``lots`` also ``lot`` and
+            ``lot owner``.
+        of: the topic of a subscription, the channel of a consumer, a client id of JMS, or the name of the
+            lots of an owner. Empty for a lot, whose key is its name.
         key: unique within ``kind`` and ``of``.
         data: texts, numbers and booleans.
         owner: the client whose end ends the record. None = no owner.

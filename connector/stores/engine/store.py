@@ -223,6 +223,20 @@ class Store(Protocol):
             destination: of the claims.
         """
 
+    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> Reader:
+        """Returns a reader whose claims belong to a lot. Only with the capability ``lots``.
+
+        The claims are durable when :meth:`Reader.claim` returns. A crash leaves them as they are.
+        :meth:`claims`, :meth:`finish` and :meth:`apply` treat the lot as a client that this client takes over
+        from. :meth:`claims` leaves out what a commit record of any client settles.
+
+        Args:
+            channel: a queue, made before this call.
+            judge: as for :meth:`reader`.
+            owner: of the claims (:func:`.channel.lot_owner`).
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         """Sends messages, all visible or none, durable first. Makes a queue that is missing.

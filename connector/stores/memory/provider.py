@@ -16,6 +16,7 @@ from connector.messaging.notes import ClientNote, ClientState
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
 from connector.state.directory import StateDirectory
+from connector.stores.engine.channel import is_lot
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.registry import ClientInfo
 from connector.stores.memory.memory import Memory, MemoryClient, find_memory
@@ -54,6 +55,7 @@ class MemoryProvider(AdapterProvider):
         virtual_destinations=True,
         delays=True,
         retries_later=True,
+        lots=True,
     )
 
     def __init__(
@@ -107,6 +109,7 @@ class MemoryProvider(AdapterProvider):
                 watch,
                 limit=self._limit,
                 client_id=client_id,
+                lots=True,
             )
             self._connections.add(connection)
             return connection
@@ -125,6 +128,7 @@ class MemoryProvider(AdapterProvider):
                     ClientState.ALIVE if one.alive else ClientState.DEAD,
                 )
                 for one in self._memory.clients.values()
+                if not is_lot(one.info.client_id)
             ]
 
     def check(self) -> bool:

@@ -28,6 +28,7 @@ from connector.stores.engine.channel import Channel, Owner, Part
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import SUBSCRIPTION
 from connector.stores.engine.headers import ORIGIN, apply_edit, edit_to_put_aside, origin_queue
+from connector.stores.engine.registry import ClientInfo
 from connector.stores.engine.store import Counts, Judge, Reader, Store, Unreadable, Verdict
 from connector.stores.memory.entries import ChannelPart, Entry, MemoryClaim, WaitingEntries
 from connector.stores.memory.memory import Memory, MemoryClient
@@ -45,8 +46,10 @@ class MemoryReader(Reader):
         judge: Judge,
         into: Channel | None,
         destination: Destination,
+        owner: str = "",
     ) -> None:
         self.expired = 0
+        self._owner = owner or store.client.info.client_id
         self._memory = store.memory
         self._client = store.client
         self._watch = store.watch
@@ -85,7 +88,7 @@ class MemoryReader(Reader):
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []
-        memory, home, client_id = self._memory, self._part.channel, self._client.info.client_id
+        memory, home = self._memory, self._part.channel
         source, in_progress = self._destination, self._in_progress
         with memory:
             self._client.check_alive()
@@ -100,7 +103,7 @@ class MemoryReader(Reader):
                     self._has_news = False
                     break
                 memory.take_out(entry)
-                owner = Owner(client_id, cycle, number)
+                owner = Owner(self._owner, cycle, number)
                 claim = MemoryClaim(entry, home, owner, source, in_progress=in_progress)
                 claims.append(memory.put_in_part(claim, self._place))
         return claims
@@ -252,6 +255,13 @@ class MemoryStore(Store):
             self.client.check_alive()
             part = memory.part(channel) if self.has(channel) else ChannelPart(channel)
             return MemoryReader(self, part, judge, into, destination)
+
+    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> MemoryReader:
+        memory = self.memory
+        with memory:
+            self.client.check_alive()
+            memory.clients.setdefault(owner, MemoryClient(ClientInfo(owner)))
+            return MemoryReader(self, memory.part(channel), judge, None, channel.destination, owner)
 
     # -- sending and settling ----------------------------------------------------------------------
 

@@ -256,6 +256,7 @@ class DatabaseClient:
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._is_counted = False
+        self._after: list[Callable[[], object]] = []
         self._is_closed = False
 
     @contextmanager
@@ -267,10 +268,12 @@ class DatabaseClient:
                 return
             try:
                 with self.database.transaction() as connection:
-                    self._connection, self._is_counted = connection, False
+                    self._connection, self._is_counted, self._after = connection, False, []
                     yield connection
             finally:
                 self._connection = None
+            for call in self._after:
+                call()
 
     @contextmanager
     def read_transaction(self) -> Iterator[Connection]:
@@ -307,6 +310,13 @@ class DatabaseClient:
         if statement is not None and not self._is_counted:
             statement.run(connection, {})
             self._is_counted = True
+
+    def after_commit(self, call: Callable[[], object]) -> None:
+        """Calls ``call`` after the transaction under way, unless that fails. Without one calls it at once."""
+        if self._connection is None:
+            call()
+        else:
+            self._after.append(call)
 
     @property
     def is_locked(self) -> bool:

@@ -18,7 +18,7 @@ from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.engine.channel import Channel, Part
+from connector.stores.engine.channel import Channel, Part, is_lot
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.registry import ClientInfo, name_key
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
@@ -58,6 +58,7 @@ class SqlProvider(AdapterProvider):
         virtual_destinations=True,
         delays=True,
         retries_later=True,
+        lots=True,
     )
 
     def __init__(
@@ -138,7 +139,8 @@ class SqlProvider(AdapterProvider):
             news = Notices.of_process(self._settings)
         store = SqlStore(db, readers, self._keep_processed, news.notify)
         limit = self._redelivery_limit or None
-        return LocalConnection(store, registry, SqlWatch(db, readers, news), limit=limit, client_id=client_id)
+        watch = SqlWatch(db, readers, news)
+        return LocalConnection(store, registry, watch, limit=limit, client_id=client_id, lots=True)
 
     # -- for operators -----------------------------------------------------------------------------
 
@@ -173,6 +175,7 @@ class SqlProvider(AdapterProvider):
         return [
             BatchNote(client_id, cycle, 0.0, {row.sequence: SqlClaim(row) for row in batch})
             for (client_id, cycle), batch in groupby(rows, key=lambda row: (row.owner, row.cycle))
+            if not is_lot(client_id)
         ]
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -50,6 +50,7 @@ class SqlReader(Reader):
         judge: Judge,
         into: Channel | None,
         destination: Destination,
+        owner: str = "",
     ) -> None:
         self.expired = 0
         self.selects = judge.selects
@@ -63,7 +64,8 @@ class SqlReader(Reader):
         self._where: dict[str, str] = {"at": self.channel, "at_part": part}
         self._values: dict[str, Any] = {
             **self._where,
-            "owner_": db.client_id,
+            "client_": db.client_id,
+            "owner_": owner or db.client_id,
             "taken_from_": str(destination),
             "into": self.channel if into is None else channel_name(into),
             "into_part": part if into is None else "",
@@ -141,7 +143,11 @@ class SqlReader(Reader):
     def _claim_any(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """Claims the first messages. Raises :class:`_MustPutAside`, and claims nothing."""
         values = {**self._values, **_numbering(cycle, numbers)}
-        with self._claim_transaction() as connection:
+        is_part = self._db.is_locked  # of a longer transaction, of which only this claim may be undone
+        with (
+            self._claim_transaction() as connection,
+            connection.begin_nested() if is_part else nullcontext(),
+        ):
             rows = self._claim_all.rows(connection, values)
             claims = [SqlClaim(row, self._destination) for row in rows]
             for claim, row in zip(claims, rows, strict=True):

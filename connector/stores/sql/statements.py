@@ -94,7 +94,7 @@ def _claim(dialect: Dialect, candidates: RowsParameter | None = None, *, by_grou
         candidates: the references that may be taken. None = all.
         by_group: leave the groups that other clients hold.
     """
-    own = (client.c.id == bindparam("owner_"), client.c.taken_by.is_(None), ~client.c.declared_dead)
+    own = (client.c.id == bindparam("client_"), client.c.taken_by.is_(None), ~client.c.declared_dead)
     # No other client takes over in the middle of a claim. Afterwards the claim finds nothing.
     is_known = select(ANY_ROW).select_from(client).where(*own).with_for_update(read=True).exists()
     numbered = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Text, delete, func, literal_column, select, true, union_all, update
@@ -176,6 +177,9 @@ class SqlStore(Store):
     ) -> SqlReader:
         return SqlReader(self._db, self._readers, channel, judge, into, destination)
 
+    def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> SqlReader:
+        return SqlReader(self._db, self._readers, channel, judge, None, channel.destination, owner)
+
     # -- sending -----------------------------------------------------------------------------------
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
@@ -206,7 +210,7 @@ class SqlStore(Store):
         """Announces messages in the channels that were empty before a commit."""
         empty = [name for name, was_empty in channels_.items() if was_empty]
         if empty:
-            self._notify(empty)
+            self._db.after_commit(partial(self._notify, empty))
 
     def prepared(self, handle: Sequence[str]) -> Message | None:
         owned = (reference.c.owner == handle[0]) & (reference.c.key == handle[1])
