@@ -45,7 +45,8 @@ VERBS: Final = {
     "jars": "Lists the jars of provider.packages, and fetches them.",
     "import-repository": "Turns repository files into metaobjects/*.yaml.",
     "new": "Drafts a business object or a data handler.",
-    "queues": "Lists destinations and subscriptions, with their numbers of messages.",
+    "queues": "Lists destinations, subscriptions and lots, with their numbers of messages.",
+    "lot": "Gives the messages of a lot back.",
 }
 """From each verb to a line of help. A verb with a ``-`` has a module and function with ``_``."""
 

@@ -20,6 +20,7 @@ from connector.cli.subscriptions import info_document, title
 from connector.config.loading import load
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
+from connector.messaging.lot import LotInfo
 from connector.messaging.provider import Connection
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 from connector.service.assembly import make_event_settings, make_provider
@@ -29,11 +30,12 @@ _NUMBERS: Final = ("waiting", "delayed", "in_progress", "processed", "expired", 
 
 
 def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
-    """Lists queues and topics with the numbers of their messages, and the subscriptions of the topics.
+    """Lists queues and topics with the numbers of their messages, and subscriptions and lots below them.
 
     The messages of a topic are in its subscriptions. The numbers of the topic count messages that are not
     yet distributed. The role of a destination says how the configuration uses the destination. A queue
-    without a role is not polled: no input takes messages there. With --json each destination is an object on
+    without a role is not polled: no input takes messages there. The messages of a lot are in progress, and
+    connector lot gives them back when no program comes for them. With --json each destination is an object on
     a separate line. A broker does not list its queues, so these are then the queues of the configuration,
     and the topics of its inputs with their subscriptions. Only waiting messages of queues are counted there.
     """
@@ -89,13 +91,18 @@ def _as_document(info: DestinationInfo, role: str | None, names: Sequence[str]) 
         "role": role,
         **{name: getattr(info, name) if name in known else None for name in _NUMBERS},
         "subscriptions": [info_document(one, is_counted=bool(known)) for one in info.subscriptions],
+        "lots": [_lot_document(one) for one in info.lots],
     }
+
+
+def _lot_document(lot: LotInfo) -> dict[str, Any]:
+    return {"name": lot.name, "number": lot.number, "messages": lot.messages, "owner": lot.owner or None}
 
 
 def _table(
     infos: Sequence[DestinationInfo], has: Mapping[Destination, str], known: Sequence[str]
 ) -> list[str]:
-    """Returns a line for each destination, and below a topic a line for each subscription.
+    """Returns a line for each destination, and below it a line for each subscription or lot.
 
     Args:
         has: the roles of destinations.
@@ -112,6 +119,10 @@ def _table(
             cells = [f"{number:,}" if ours else "-" for number in numbers]
             cells.insert(_NUMBERS.index("processed"), "")
             rows.append((f"  {title(one, is_counted=bool(ours))}", cells, ""))
+        for lot in info.lots:
+            cells = [f"{lot.messages:,}" if name == "in_progress" else "" for name in _NUMBERS]
+            whose = f"of {printable(lot.owner)}" if lot.owner else "without an owner"
+            rows.append((f"  lot {lot.number} {printable(lot.name)} ({whose})", cells, ""))
     titles = [name.replace("_", " ") for name in _NUMBERS]
     width = max(len(name) for name in ("destination", *(name for name, _, _ in rows)))
     widths = [max(len(t), *(len(row[n]) for _, row, _ in rows)) for n, t in enumerate(titles)]
