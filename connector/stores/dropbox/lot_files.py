@@ -7,6 +7,7 @@ The messages of the lot are claimed files. Their owner is the lot.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from typing import Final
 
@@ -16,16 +17,18 @@ from connector.stores.dropbox.layout import RootLayout
 from connector.stores.engine.client import LOT
 from connector.stores.engine.registry import Record
 
+_log: Final = logging.getLogger("connector.dropbox")
+
 OWNERS: Final = "owners"
 _LOT: Final = "lot.json"
-_KEY: Final = "name"
+_KEYS: Final = ("number", "sequence_id", "destination", "messages")
 
 
 def read_lots(layout: RootLayout) -> list[Record]:
-    """Returns the last lot of each name.
+    """Returns the last lot of each name. A file that is no lot counts as gone: its messages come again.
 
     Raises:
-        ProviderError: a file cannot be read, or is no lot. Its messages stay claimed.
+        ProviderError: a file cannot be read.
     """
     found = []
     for folder in files.names_in(layout.lots):
@@ -33,15 +36,16 @@ def read_lots(layout: RootLayout) -> list[Record]:
         try:
             with open(path, "rb") as file:
                 data = json.loads(file.read())
-            found.append(Record(LOT, "", data.pop(_KEY), data, durable=True))
+            found.append(Record(LOT, "", data["name"], {key: data[key] for key in _KEYS}, durable=True))
         except (FileNotFoundError, NotADirectoryError):
             continue  # the name has an owner, and no lot yet
         except OSError as error:
             raise files.unreadable(path, error) from error
-        except (ValueError, KeyError, AttributeError) as error:
-            raise ProviderError(
-                f"{path} is no lot ({error}): remove it, and its messages come again"
-            ) from error
+        except (ValueError, LookupError, TypeError) as error:
+            _log.warning(
+                "the file of a lot cannot be read, so its messages come again",
+                extra={"file": ascii(path), "reason": str(error)},
+            )
     return found
 
 
@@ -60,7 +64,7 @@ def write_lot(folder: str, record: Record, *, sync: bool) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
         files.write_new(
-            hidden, json.dumps({_KEY: record.key, **record.data}).encode(), sync=sync, replace=True
+            hidden, json.dumps({"name": record.key, **record.data}).encode(), sync=sync, replace=True
         )
         os.rename(hidden, os.path.join(folder, _LOT))
         if sync:
