@@ -10,7 +10,9 @@ from connector.messaging.client import (
     connect,
 )
 from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.lot import Lot
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.messaging.settlement import Settlement
 
 __all__ = [
     "NON_PERSISTENT",
@@ -18,11 +20,13 @@ __all__ = [
     "AcknowledgeMode",
     "Consumer",
     "Destination",
+    "Lot",
     "Message",
     "MessagingConnection",
     "Producer",
     "ReceivedMessage",
     "Session",
+    "Settlement",
     "connect",
     "parse_destination",
 ]
