@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -164,6 +165,36 @@ def test_a_lot_that_lost_a_message_by_hand_is_an_error_and_can_be_given_back(
     assert not kept.exists()
     assert [message.body for message in owner.browse(ORDERS)] == [b"b"]
     owner.close()
+
+
+def test_an_empty_queue_uses_no_number(root: Path) -> None:
+    connection = DropboxProvider(root, create=True).connect()
+    for _ in range(2):
+        assert connection.claim_lot(ORDERS, NAME, 2) is None
+        time.sleep(1.2)  # until the listing of the folder is old
+    (record,) = (root / "dropboxmq/lots").glob("*/lot.json")
+    assert json.loads(record.read_text())["number"] == 0
+    connection.close()
+
+
+def test_an_owner_that_is_declared_dead_settles_nothing(root: Path, owner: Connection) -> None:
+    lot = owner.claim_lot(ORDERS, NAME, 2)
+    assert lot is not None
+    provider = DropboxProvider(root)
+    provider.declare_dead(owner.client_id)
+    heir = provider.connect()
+    take_over(heir, at_start=True)
+    again = heir.claim_lot(ORDERS, NAME, 2)
+    assert again is not None
+    assert again.number == lot.number
+    outcomes = [Settlement(claim, ARCHIVE) for claim in lot.claims]
+    with pytest.raises(LotError, match=f"in use by the client {heir.client_id}"):
+        lot.settle(outcomes)
+    heir.close()
+    with pytest.raises(LotError, match="does not own the name"):
+        lot.settle(outcomes)
+    assert "archive" not in {path.name for path in root.iterdir()}
+    owner.abandon()
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"name": "to-lake", "number": 1}'])

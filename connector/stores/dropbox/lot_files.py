@@ -60,15 +60,18 @@ def write_lot(folder: str, record: Record, *, sync: bool) -> None:
     Raises:
         ProviderError: the lot cannot be written.
     """
-    hidden = os.path.join(folder, f".{_LOT}")
+    path, hidden = os.path.join(folder, _LOT), os.path.join(folder, f".{_LOT}")
     try:
         os.makedirs(folder, exist_ok=True)
+        is_new = not os.path.exists(path)
         files.write_new(
             hidden, json.dumps({"name": record.key, **record.data}).encode(), sync=sync, replace=True
         )
-        os.rename(hidden, os.path.join(folder, _LOT))
+        os.rename(hidden, path)
         if sync:
-            for path in (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
-                files.sync_directory(path)
+            files.sync_directory(folder)
+        if sync and is_new:
+            files.sync_directory(os.path.dirname(folder))
+            files.sync_directory(os.path.dirname(os.path.dirname(folder)))
     except OSError as error:
         raise ProviderError(f"cannot write {hidden}: {error.strerror}{remedy(error)}") from error

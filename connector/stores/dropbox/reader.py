@@ -52,9 +52,10 @@ class DropboxReader(Reader):
         self._headers = context.headers
         self._names = context.names
         self._owner = owner or context.client_id
-        self._sync = context.committer.sync if owner and context.durable else None
+        self._has_lots = bool(owner)
         self._client = context.client
         self._keep = context.keep
+        self._is_durable = context.durable
         self._judge = judge
         self._claimed = partial(DropboxClaim, context.layout, context.headers, folders, channel)
         self._folders = folders
@@ -97,8 +98,8 @@ class DropboxReader(Reader):
             if opened is not None:
                 opened.close()
             self._listing.end_claims(taken=bool(claims))
-        if claims and self._sync is not None:
-            self._sync(self._folders.processing)
+        if claims and self._has_lots and self._is_durable:
+            files.sync_directory(self._folders.processing)
         return claims
 
     def _next(self, cycle: int, number: int) -> DropboxClaim | None:
@@ -142,7 +143,10 @@ class DropboxReader(Reader):
         return (self._folders.target, delayed) if os.path.isdir(delayed) else (self._folders.target,)
 
     def has_news(self) -> bool:
-        return self._listing.has_news() or self.due_in() <= 0
+        has_come = self._listing.has_news()
+        if has_come and self._has_lots:  # an old listing may have changed, and each try takes a number
+            has_come = bool(files.names_in(self._folders.target))
+        return has_come or self.due_in() <= 0
 
     def due_in(self) -> float:
         return math.inf if self._delayed is None else self._delayed.due_in()

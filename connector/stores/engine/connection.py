@@ -418,5 +418,7 @@ class LocalConnection(Connection):
     def _end(self, *, abandoned: bool) -> None:
         for leftover in self._leftovers:
             leftover.release()
+        if self._lots is not None:
+            self._lots.close()
         self._watch.close()  # First, so that a waiting thread does not find the store closed.
         self._registry.close(abandoned=abandoned)

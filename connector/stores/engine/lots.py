@@ -177,7 +177,8 @@ class Lots:
             self._check(lot)
 
     def _check(self, lot: LocalLot) -> _State:
-        self._check_owner(lot.name)
+        if not self._check_owner(lot.name):
+            raise LotError(f"this client does not own the name {lot.name!r} any more: claim the lot anew")
         state = self._state(lot.name)
         is_last = state is not None and (state.sequence_id, state.number) == (lot.sequence_id, lot.number)
         if state is None or not is_last or not state.messages:
@@ -229,6 +230,11 @@ class Lots:
     def _open_states(self) -> list[_State]:
         states = map(_State.of, self._client.registry.records(LOT, ""))
         return [state for state in states if state.messages]
+
+    def close(self) -> None:
+        """Ends the readers. The lots stay. Repeatable, from any thread."""
+        for reader in tuple(self._readers.values()):
+            reader.close()
 
     # -- the records ---------------------------------------------------------------------------------
 

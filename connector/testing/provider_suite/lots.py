@@ -112,6 +112,15 @@ class LotTests(SuiteBase):
         self.send(connection, ORDERS, "old", expiration=1)
         assert self.read(self.filled(connection, "fresh")) == ["fresh"]
 
+    def test_long_headers_stay_whole(self, connection: Connection) -> None:
+        lengths = range(150, 260, 3)
+        for length in lengths:
+            self.send(connection, ORDERS, f"{length}", correlation_id="c" * length)
+        lot = self.lot(connection, 100)
+        assert [len(message.correlation_id or "") for message in lot.read()] == [*lengths]
+        lot.settle([Settlement(claim, give_back=True) for claim in lot.claims])
+        assert [len(message.correlation_id or "") for message in connection.browse(ORDERS)] == [*lengths]
+
     @needs("delays")
     def test_what_is_delayed_is_in_no_lot(self, connection: Connection) -> None:
         self.send(connection, ORDERS, "later", delivery_time=1 << 50)
