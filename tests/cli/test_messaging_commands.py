@@ -432,6 +432,7 @@ def test_destinations_are_listed_with_their_numbers(call: Call, send: Send) -> N
         "expired": 0,
         "error": 0,
         "subscriptions": [],
+        "lots": [],
     }
     topic = numbers(call, "topic://prices")
     assert topic["kind"] == "topic"
