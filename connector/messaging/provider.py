@@ -72,8 +72,6 @@ class Capabilities:
         delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`.
         retries_later: a message that is given back waits until
             :attr:`~connector.messaging.settlement.Settlement.due`.
-        delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`, and a
-            message that is given back until :attr:`~connector.messaging.settlement.Settlement.due`.
         lots: durable claims of many messages under a name and a number (:meth:`Connection.claim_lot`).
     """
 
