@@ -23,13 +23,14 @@ from typing import Final, Protocol
 
 from connector.errors import PipelineError, SparkLost
 from connector.events.order_groups import spread, work_items
-from connector.events.outcome import Outcome
-from connector.events.rests import Rests
+from connector.events.outcome import Outcome, retries_of
+from connector.events.rests import Calls, Rests
 from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
+from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
 
 FUNCTION: Final = "connector.events.worker:run_assignment"
@@ -334,8 +335,12 @@ class EventJobs:
             attempts = batch.attempts.get(number, 0) + 1
             total = claim.delivery_count + attempts
             kind = OutcomeKind.FAILED
+            later = self._later(claim, answer, total, ended)
             if begun and not self._task_settings.rerun:
                 kind, reason = OutcomeKind.IN_DOUBT, ended
+            elif later is not None:
+                result.outcomes[number] = later
+                continue
             elif answer.exceeded and not begun:
                 reason = ended
             elif not begun and answer.converting and number in batch.attempts:
@@ -348,6 +353,25 @@ class EventJobs:
                 result.again.add(number)
                 continue
             result.outcomes[number] = Outcome(kind, None, None, reason, total, not_read=True)
+
+    def _later(self, claim: Claim, answer: TaskAnswer, total: int, ended: str) -> Outcome | None:
+        """Returns the outcome of an event whose call its ``timeout`` has ended, if it may come again later.
+
+        The call counts as a try, and as a delivery that nobody ended.
+        """
+        found = [one for one in self._task_settings.subscriptions if one.name == answer.overdue]
+        rules = found[0].retry_later if found else None
+        if rules is None or not rules.names(TimeoutError()):
+            return None
+        name = answer.overdue
+        self._rests.note({}, {name: Calls(1, 1, reason=ended)})
+        retries = retries_of(claim.headers()).get(name, 0)
+        if retries >= rules.attempts or total >= self._task_settings.max_attempts:
+            return None
+        due = self._task_settings.access.open().now() + int(rules.seconds(retries) * 1000)
+        tried = join_retries({name: retries + 1})
+        reason = f"{name}: {ended}"
+        return Outcome(OutcomeKind.LATER, None, None, reason, total, not_read=True, due=due, retries=tried)
 
 
 def _description(batch: Batch) -> str:

@@ -30,6 +30,7 @@ class TaskAnswer(NamedTuple):
             of a database, or in work of the connector.
         full: whether the task has ended between two events because its worker keeps much memory.
         calls: of subscriptions that have failed.
+        overdue: the subscription whose call took longer than its ``timeout``, so that the worker was ended.
     """
 
     outcomes: dict[int, Outcome]
@@ -39,6 +40,7 @@ class TaskAnswer(NamedTuple):
     converting: bool = True
     full: bool = False
     calls: Mapping[str, Calls] = NOTHING
+    overdue: str = ""
 
 
 def pack_answer(
@@ -50,14 +52,21 @@ def pack_answer(
     converting: bool = True,
     full: bool = False,
     calls: Mapping[str, Calls] = NOTHING,
+    overdue: str = "",
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, converting, full, calls: as in :class:`TaskAnswer`.
+        seconds, ended, exceeded, converting, full, calls, overdue: as in :class:`TaskAnswer`.
     """
-    fields = {"ended": ended, "exceeded": exceeded, "converting": converting, "full": full}
+    fields = {
+        "ended": ended,
+        "exceeded": exceeded,
+        "converting": converting,
+        "full": full,
+        "overdue": overdue,
+    }
     head = orjson.dumps(
         {"seconds": seconds, **fields, "calls": {name: [*one] for name, one in calls.items()}}
     )
@@ -84,4 +93,5 @@ def unpack_answer(data: bytes) -> TaskAnswer:
         values["converting"],
         values["full"],
         calls,
+        values["overdue"],
     )

@@ -39,10 +39,14 @@ class RunnerEnded(Exception):
         why: completes "its worker ...".
         exceeded: whether a conversion took too long. ``why`` is then the whole reason.
         converting: whether the runner ended in a conversion.
+        overdue: the subscription whose call took longer than its ``timeout``. Empty = another end.
     """
 
-    def __init__(self, why: str, *, exceeded: bool = False, converting: bool = True) -> None:
+    def __init__(
+        self, why: str, *, exceeded: bool = False, converting: bool = True, overdue: str = ""
+    ) -> None:
         super().__init__(why)
+        self.overdue = overdue
         self.why = why
         self.exceeded = exceeded
         self.converting = converting
@@ -108,7 +112,9 @@ class Runner:
                     stage = deadline.text or "choice of the data handler"
                     limit = f"{self._convert_timeout:g} s (convert_timeout)"
                     raise RunnerEnded(f"{stage}: did not end within {limit}", exceeded=True)
-                raise RunnerEnded(f"did not return from {deadline.text} in time and was ended")
+                raise RunnerEnded(
+                    f"did not return from {deadline.text} in time and was ended", overdue=deadline.text
+                )
             ready = dict(poll.poll(min(_POLL_MS, left * 1000 + 1)))
             if self._answers in ready and ready[self._answers] & select.POLLIN:
                 data = receive(self._answers)
@@ -179,7 +185,13 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
         answer = runner.run(payload)
     except RunnerEnded as ended:
         _remove_runner()
-        return pack_answer({}, ended=ended.why, exceeded=ended.exceeded, converting=ended.converting)
+        return pack_answer(
+            {},
+            ended=ended.why,
+            exceeded=ended.exceeded,
+            converting=ended.converting,
+            overdue=ended.overdue,
+        )
     if runner.is_full:
         _remove_runner()
         runner.stop()

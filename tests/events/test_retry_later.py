@@ -46,6 +46,8 @@ def a(bo, event):
         raise ValueError("wrong")
     if what == "temporary" and event.retries < int(number):
         raise connector.TemporaryFailure("away")
+    if what == "hang" and event.retries < int(number):
+        time.sleep(60)
     if what == "flag" and (HERE / "away").exists():
         raise connector.TemporaryFailure("away")
     if what == "busy" and event.retries < 1:
@@ -277,6 +279,34 @@ def test_another_end_of_a_call_ends_the_row(bench: Bench) -> None:
     with deployment.running() as adapter:
         adapter.drain()
         assert (len(bench.calls()), adapter.resting) == (13, [])
+
+
+@pytest.mark.parametrize(("most", "published"), [(5, True), (2, False)])
+def test_a_call_that_its_timeout_ends_is_a_try_and_a_delivery(
+    bench: Bench, most: int, *, published: bool
+) -> None:
+    deployment = bench.deploy(
+        subscriptions=[
+            {"object": "*", "process": "processes:a", "name": "a", "retry_later": SOON, "timeout": "300ms"}
+        ],
+        objects=OBJECTS,
+        processes=PROCESSES,
+        InputDestination="queue://orders",
+        order="none",
+        max_attempts=most,
+    )
+    hangs = deployment.send("queue://orders", order(1, "hang 2"))
+    deployment.send("queue://orders", order(2))
+    with deployment.running(isolated=True) as adapter:
+        counts = drain_with(adapter, deployment).as_dict()
+    assert tries(bench, hangs) == ([0, 1, 2] if published else [0, 1])
+    assert [call["count"] for call in bench.calls() if call["id"] == hangs] == [1, 2, 3][
+        : 3 if published else 2
+    ]
+    assert (counts["later"], counts["failed"]) == ((2, 0) if published else (1, 1))
+    if not published:
+        (copy,) = deployment.messages("queue://error")
+        assert "did not return from a in time" in str(copy.properties["connector_reason"])
 
 
 def test_rest_after_needs_retry_later(bench: Bench) -> None:
