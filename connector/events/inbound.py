@@ -238,7 +238,7 @@ class Inbound:
                 ended_claims.decided.append((claim, DUPLICATE))
             elif key is not None and key in busy:
                 ended_claims.returned.append((claim, 0))
-            elif due := self._waits.due_of(claim):
+            elif due := self._waits.due_of(claim, key):
                 ended_claims.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
             elif count >= self._settings.max_attempts:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
@@ -246,6 +246,8 @@ class Inbound:
                 ended_claims.decided.append((claim, outcome))
             else:
                 wanted.append(claim)
+        if ids:
+            self._waits.sort_copies(wanted)
         self._schedule.add(claims, ids, wanted)
         report = self._close(ended_claims)
         report.busy = len(ended_claims.returned)
@@ -373,7 +375,8 @@ class Inbound:
             for claim, outcome in one.decided:
                 if outcome.kind == OutcomeKind.LATER:
                     self._returned.add(claim.cycle)
-                    self._waits.add(claim, outcome.due)
+                    identity = claim.duplicate_key if self._window is not None else None
+                    self._waits.add(claim, outcome.due, identity)
         self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
         self._returned.difference_update(closed)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:

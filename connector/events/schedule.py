@@ -198,7 +198,7 @@ class Schedule:
         Args:
             claims: of one cycle, in the order of their numbers, at least one.
             ids: their duplicate keys by sequence. Empty if duplicates are not eliminated.
-            wanted: the claims among them that are to run, in the same order.
+            wanted: the claims among them that are to run. Of copies the first one runs first.
         """
         known = self._cycles.setdefault(claims[0].cycle, _Cycle())
         known.size += len(claims)

@@ -1,4 +1,4 @@
-"""The keys of ``order`` whose first event comes again later. The events behind the first one wait, too."""
+"""What waits for events that come again later: the events behind them in ``order``, and copies of them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from connector.messaging.provider import Connection
 
 
 class OrderWaits:
-    """Knows until when each key waits. For one thread.
+    """Knows until when each key and each id waits. For one thread.
 
     Args:
-        order: ``destination``, ``group`` or ``none``. Nothing waits without an order.
+        order: ``destination``, ``group`` or ``none``. Without an order only copies wait.
         clock: returns seconds since 1970.
     """
 
     def __init__(self, order: str, clock: Callable[[], float] = time.time) -> None:
         self._order = order
         self._clock = clock
+        self._has_waits = False
         self._until: dict[Hashable, int] = {}
-        """Milliseconds since 1970, by key."""
+        """Milliseconds since 1970, by key of ``order``, and by duplicate key."""
 
     def read(self, connection: Connection, inputs: Iterable[Destination]) -> None:
         """Finds the keys of the events that wait in the inputs, whichever client has left them there.
@@ -40,24 +41,38 @@ class OrderWaits:
                     if "connector_retries" in message.properties:
                         self._note(self._key_of(destination, message), message.delivery_time)
 
-    def add(self, claim: Claim, due: int) -> None:
-        """Lets the key of an event wait until its time, in milliseconds since 1970."""
-        self._note(order_group_key(self._order, claim), due)
+    def add(self, claim: Claim, due: int, identity: str | None) -> None:
+        """Lets the key of an event wait until its time.
 
-    def due_of(self, claim: Claim) -> int:
-        """Returns until when an event has to wait for an earlier event of its key. 0 = it need not wait.
-
-        An event that has waited itself need not wait again: the clock of the store decides when it is due.
+        Args:
+            claim: of the event.
+            due: its time, in milliseconds since 1970.
+            identity: its duplicate key. None = duplicates are not eliminated.
         """
-        if not self._until or "connector_retries" in claim.headers().properties:
+        self._note(order_group_key(self._order, claim), due)
+        self._note(identity, due)
+
+    def due_of(self, claim: Claim, identity: str | None) -> int:
+        """Returns until when an event has to wait for another event. 0 = it need not wait.
+
+        The other one is an earlier event of its key, or another copy of its message. An event that has waited
+        itself need not wait again: the clock of the store decides when it is due.
+        """
+        if not self._until or _has_waited(claim):
             return 0
-        return self._due(order_group_key(self._order, claim))
+        return max(self._due(order_group_key(self._order, claim)), self._due(identity))
+
+    def sort_copies(self, claims: list[Claim]) -> None:
+        """Puts messages that have waited before the others, which may be copies of them."""
+        if self._has_waits:
+            claims.sort(key=lambda claim: not _has_waited(claim))
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
         return bool(self._until) and self._order == DESTINATION and self._due(destination) > 0
 
     def _note(self, key: Hashable, due: int) -> None:
+        self._has_waits = True
         if key is not None:
             self._until[key] = max(due, self._until.get(key, 0))
 
@@ -72,3 +87,7 @@ class OrderWaits:
         if self._order == DESTINATION:
             return destination
         return None if message.group_id is None else (destination, message.group_id)
+
+
+def _has_waited(claim: Claim) -> bool:
+    return "connector_retries" in claim.headers().properties

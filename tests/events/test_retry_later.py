@@ -309,6 +309,22 @@ def test_a_call_that_its_timeout_ends_is_a_try_and_a_delivery(
         assert "did not return from a in time" in str(copy.properties["connector_reason"])
 
 
+def test_a_copy_of_a_message_that_waits_is_a_duplicate_of_it(bench: Bench) -> None:
+    other = {"object": "*", "process": "processes:b", "name": "b"}
+    rules = {"first": "300ms", "most": "300ms"}
+    deployment = deploy(bench, rules, other, DuplicateEventElimination=True)
+    identity = "ID:o1"
+    deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
+    with deployment.running() as adapter:
+        adapter.drain()
+        deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
+        adapter.drain()
+        assert tries(bench, identity, "b") == [0], "the copy waits, too"
+        counts = drain_with(adapter, deployment).as_dict()
+    assert (tries(bench, identity), tries(bench, identity, "b")) == ([0, 1], [0])
+    assert (counts["published"], counts["duplicates"], counts["failed"]) == (1, 1, 0)
+
+
 def test_rest_after_needs_retry_later(bench: Bench) -> None:
     deployment = bench.deploy(
         subscriptions=[{"object": "*", "process": "processes:a", "name": "a", "rest_after": 3}],
