@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from connector.businessobjects.metadata import read_delivery_delay
+from connector.businessobjects.rules import StaticMetaObject
+from connector.config.metaobjects import Collected
 from connector.config.model import AdapterFile
 from connector.config.subscription_reading import ReadEntry
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, Reading
+from connector.declare.tree import Leaf
 from connector.messaging.provider import Capabilities
 from connector.sinks.subscription_model import CalledEntry
 
 _INPUTS: Final = ("connector", "InputDestination")
+_DELAY: Final = "DeliveryDelay"
 
 
 def check_capabilities(
@@ -40,6 +45,28 @@ def check_capabilities(
             reporter.add(
                 location, f"the provider {name} cannot delay a message", "retries, or a local provider"
             )
+
+
+def check_delays(
+    name: str, capabilities: Capabilities, static: StaticMetaObject | None, collected: Collected
+) -> None:
+    """Reports rules that delay messages where the provider cannot.
+
+    Args:
+        name: of the provider.
+        static: the rules. None = there are none.
+    """
+    if static is None or capabilities.delays:
+        return
+    defaults, entries = collected.rules[static.name]
+    said: list[tuple[Location, Mapping[str, str], Mapping[str, Leaf]]] = [
+        (("Default",), static.defaults, defaults)
+    ]
+    said += [(("rules", rule.name), rule.properties, entries[rule.name]) for rule in static.rules]
+    for place, properties, own in said:
+        if _DELAY in own and read_delivery_delay(properties[_DELAY]):
+            found = f"the provider {name} cannot delay a message"
+            collected.documents[static.name].add((*place, _DELAY), found, "it left out, or a local provider")
 
 
 def _of_inputs(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.config.capability_lint import check_capabilities
+from connector.config.capability_lint import check_capabilities, check_delays
 from connector.config.destination_lint import check_selectors
 from connector.config.handler_lint import check_made
 from connector.config.hidden_modules import check_hidden_modules
@@ -239,6 +239,8 @@ def _read(
     )
     if capabilities is not None:
         check_capabilities(provider.type, capabilities, read, reading, entries, reporter)
+        static = metaobjects.static.get(read.connector.configuration_meta_object or "")
+        check_delays(provider.type, capabilities, static, collected)
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries

@@ -230,6 +230,7 @@ CASES = [
     Case("root in the place of a file", "provider.root", "is not a directory", [(A, "root: ./data", "root: ./adapter.yaml/data\n  create: true")]),
     Case("messages in the place of a file", "provider.url", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./adapter.yaml/m.db")]),
     # inputs
+    Case("delay at a broker", "MO_Config.rules.Customer_Create.DeliveryDelay", "cannot delay a message", [(A, "type: dropbox\n  root: ./data", JMS), ("client.jar", "", ""), (R, "OutputDestination: queue://crm}", "OutputDestination: queue://crm, DeliveryDelay: 5}")]),
     Case("view at a broker", "connector.InputDestination[0]", "has no views of queues", [(A, "type: dropbox\n  root: ./data", JMS), ("client.jar", "", ""), (A, "- queue://orders", "- orders~EXPIRED")]),
     Case("topic in progress", "connector.InputDestination[0]", "a topic", [(A, "- queue://orders", "- {destination: topic://t, subscription: s}"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
     Case("view in progress", "connector.InputDestination[0]", "a view of a queue", [(A, "- queue://orders", "- orders~EXPIRED"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
