@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from math import ceil
 from typing import Any, Final, Protocol
 
 from connector.brokers.engine.broker import (
@@ -287,7 +288,7 @@ class JmsReceiver(BrokerReceiver):
                     found.append(received)
                     size += len(received.message.body)
                     largest = max(largest, len(received.message.body), 1)
-                room = min(most - len(found), (most_bytes - size) // largest, len(found) * 4)
+                room = min(most - len(found), ceil((most_bytes - size) / largest), len(found) * 4)
                 javas = self._more(room) if room > 0 else []
         if found:
             self._fetched_at = 0.0
