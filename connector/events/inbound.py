@@ -101,7 +101,6 @@ class Inbound:
         self._early_ends = early_ends
         self._disk = disk
         self._journals = state.journals(connection.client_id, settings.instance)
-        self._journals.make()
         self._transactions = (
             Transactions(connection, state, settings.instance, pauses, settings.order)
             if transactions and settings.in_progress is None
@@ -160,6 +159,7 @@ class Inbound:
             self._waits,
             rates,
         )
+        self._journals.make()  # last: a client that fails before leaves nothing behind
 
     @property
     def waiter(self) -> Waiter | None:

@@ -88,6 +88,7 @@ def test_events_outlast_an_application_that_is_away_and_kills_of_everything(
     deployment.fill(12, name="away:away")
     for kill in range(4):
         service, beside = deployment.start(), deployment.start()
+        deployment.wait_for_log(" ready ", 2 * (kill + 1))
         deployment.wait_for_more_calls(4)
         if kill == 1:
             broker.kill()
