@@ -36,7 +36,7 @@ from connector.events.settling import SettlementRules, Settler
 from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
-from connector.events.waits import OrderWaits
+from connector.events.waits import EventWaits
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
@@ -146,7 +146,7 @@ class Inbound:
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._has_reserved = False
-        self._waits = OrderWaits(settings.order)
+        self._waits = EventWaits(settings.order)
         self._intake = Intake(
             connection,
             settings,

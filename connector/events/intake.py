@@ -18,7 +18,7 @@ from connector.events.schedule import Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import untouched_settlement
 from connector.events.summary import Summary
-from connector.events.waits import OrderWaits
+from connector.events.waits import EventWaits
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
@@ -59,7 +59,7 @@ class Intake:
         transactions: NoTransactions,
         waiting: WaitingMessages | None,
         pauses: InputPauses,
-        waits: OrderWaits,
+        waits: EventWaits,
         rates: Sequence[RateLimit],
     ) -> None:
         self.cycle = 0

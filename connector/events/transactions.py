@@ -249,7 +249,7 @@ class Transactions(NoTransactions):
     def note_settled(self, ended: EndedClaims) -> Sequence[Claim]:
         """Ends the care about an input after a whole transaction of it was settled, and nothing went back.
 
-        A transaction that ran beside the one that went back says nothing about what comes again.
+        The care goes on if this transaction had begun before the last rollback.
         """
         if not ended.returned and not any(outcome.rolls_back for _, outcome in ended.decided):
             for claim in ended.claims[:1]:

@@ -1,4 +1,4 @@
-"""What waits for events that come again later: the events behind them in ``order``, and copies of them."""
+"""Events that wait for an event that comes again later: those behind it in ``order``, and its copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 
 
-class OrderWaits:
+class EventWaits:
     """Knows until when each key and each id waits. For one thread.
 
     Args:

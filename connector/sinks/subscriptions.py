@@ -23,7 +23,7 @@ class Subscription:
         timeout: seconds that one delivery may take. None = no limit.
         retries: how often the sink is called again, in place, after a TemporaryFailure.
         retry_later: when an event that has failed comes again. None = never.
-        rest_after: failures in a row, by what ``retry_later`` names, after which the subscription rests.
+        rest_after: the subscription rests after so many failures in a row that ``retry_later`` names.
         reply: whether the return value of the sink answers the message (:mod:`connector.sinks.replying`).
         mime_type: format of the reply. None = the format of the request.
         format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of

@@ -65,14 +65,8 @@ class RemotePoller(Poller):
 
     def listening_session(self) -> LendingSession | None:
         """Returns the session that may receive a message while nobody polls, for a later poll."""
-        has_held = (self._held is not None and self._held.has_some) or not self.until_due
-        if (
-            not self.wakes
-            or has_held
-            or not self.until_due
-            or not self._own
-            or any(one.claims for one in self.sessions)
-        ):
+        comes_first = (self._held is not None and self._held.has_some) or not self.until_due
+        if not self.wakes or comes_first or not self._own or any(one.claims for one in self.sessions):
             return None
         self._leave_free(self._own[1:])  # the client library has fetched messages for them, too
         return self._own[0]

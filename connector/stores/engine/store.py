@@ -228,7 +228,7 @@ class Store(Protocol):
 
         The claims are durable when :meth:`Reader.claim` returns. A crash leaves them as they are.
         :meth:`claims`, :meth:`finish` and :meth:`apply` treat the lot as a client that this client takes over
-        from. :meth:`claims` leaves out what a commit record of any client settles.
+        from. :meth:`claims` leaves out the claims that a commit record of any client settles.
 
         Args:
             channel: a queue, made before this call.
