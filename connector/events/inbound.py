@@ -146,7 +146,7 @@ class Inbound:
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._has_reserved = False
-        self._waits = EventWaits(settings.order)
+        self._waits = EventWaits(settings.order, has_ids=self._window is not None)
         self._intake = Intake(
             connection,
             settings,
@@ -375,8 +375,7 @@ class Inbound:
             for claim, outcome in one.decided:
                 if outcome.kind == OutcomeKind.LATER:
                     self._returned.add(claim.cycle)
-                    identity = claim.duplicate_key if self._window is not None else None
-                    self._waits.add(claim, outcome.due, identity)
+                    self._waits.add(claim, outcome.due)
         self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
         self._returned.difference_update(closed)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:
@@ -446,8 +445,7 @@ class Inbound:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         self._transactions.recover(timeout if at_start else 0.0)
         if at_start or recovered.returned:
-            inputs = [one.destination for one in self._settings.inputs if one.destination.is_queue]
-            self._waits.read(self.connection, inputs)
+            self._intake.read_waits()
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
         if recovered.reprocess:
             self._intake.cycle = recovered.reprocess[0].cycle

@@ -185,6 +185,15 @@ class Intake:
     def _is_held(self, destination: Destination) -> bool:
         return any(claims[0].destination == destination for claims in self._held)
 
+    def read_waits(self) -> None:
+        """Finds the events that wait in the inputs.
+
+        Raises:
+            ProviderError: an input cannot be read.
+        """
+        for poller in self._pollers:
+            self._waits.read(poller)
+
     def give_back_held(self) -> None:
         """Gives back the transactions that wait for another client.
 

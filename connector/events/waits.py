@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 
-from connector.errors import UnknownDestination
 from connector.events.order_groups import DESTINATION, NONE, order_group_key
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection
+from connector.messaging.polling import Poller
 
 
 class EventWaits:
     """Knows until when each key and each id waits. For one thread.
 
     Args:
-        order: ``destination``, ``group`` or ``none``. Without an order only copies wait.
+        order: ``destination``, ``group`` or ``none``.
+        has_ids: whether duplicates are eliminated, so that copies wait.
         clock: returns seconds since 1970.
     """
 
-    def __init__(self, order: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, order: str, *, has_ids: bool, clock: Callable[[], float] = time.time) -> None:
         self._order = order
+        self._has_ids = has_ids
         self._clock = clock
         self._has_waits = False
         self._until: dict[Hashable, int] = {}
         """Milliseconds since 1970, by key of ``order``, and by duplicate key."""
 
-    def read(self, connection: Connection, inputs: Iterable[Destination]) -> None:
-        """Finds the keys of the events that wait in the inputs, whichever client has left them there.
+    def read(self, poller: Poller) -> None:
+        """Finds the keys and ids of the events that wait in an input, whichever client has left them there.
 
         Raises:
-            ProviderError: an input cannot be read.
+            ProviderError: the input cannot be read.
         """
-        for destination in inputs if self._order != NONE else ():
-            with contextlib.suppress(UnknownDestination):
-                for message in connection.browse(destination, delayed=True):
-                    if "connector_retries" in message.properties:
-                        self._note(self._key_of(destination, message), message.delivery_time)
+        if self._order == NONE and not self._has_ids:
+            return
+        for message, identity in poller.delayed():
+            if "connector_retries" in message.properties:
+                self._note(self._key_of(poller.destination, message), message.delivery_time)
+                self._note(identity if self._has_ids else None, message.delivery_time)
 
-    def add(self, claim: Claim, due: int, identity: str | None) -> None:
-        """Lets the key of an event wait until its time.
+    def add(self, claim: Claim, due: int) -> None:
+        """Lets the key and the id of an event wait until its time.
 
         Args:
             claim: of the event.
             due: its time, in milliseconds since 1970.
-            identity: its duplicate key. None = duplicates are not eliminated.
         """
         self._note(order_group_key(self._order, claim), due)
-        self._note(identity, due)
+        self._note(claim.duplicate_key if self._has_ids else None, due)
 
     def due_of(self, claim: Claim, identity: str | None) -> int:
         """Returns until when an event has to wait for another event. 0 = it need not wait.

@@ -6,11 +6,12 @@ Both belong to a :class:`~connector.messaging.provider.Connection`, and both are
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 
 
@@ -66,6 +67,17 @@ class Poller(Protocol):
         """Claims one message, as :meth:`claim`. Returns None if no message waits."""
         claims = self.claim(cycle, range(sequence, sequence + 1))
         return claims[0] if claims else None
+
+    def delayed(self) -> Iterator[tuple[Message, str]]:
+        """Yields the delayed messages of the destination, each with the duplicate key of a claim of it.
+
+        A broker yields the messages whose events come again later. None without the capability ``delays`` or
+        ``retries_later``.
+
+        Raises:
+            ProviderError: they cannot be read.
+        """
+        yield from ()
 
     def close(self) -> None:
         """Closes the poller. Repeatable.

@@ -19,6 +19,7 @@ from connector.messaging.destination import Destination
 from connector.sinks.retry_later import RetryLater, join_retries, split_retries
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.events.conftest import Bench
+from tests.waiting import wait_for
 
 PROCESSES = """\
 import json, os, pathlib, time
@@ -323,6 +324,42 @@ def test_a_copy_of_a_message_that_waits_is_a_duplicate_of_it(bench: Bench) -> No
         counts = drain_with(adapter, deployment).as_dict()
     assert (tries(bench, identity), tries(bench, identity, "b")) == ([0, 1], [0])
     assert (counts["published"], counts["duplicates"], counts["failed"]) == (1, 1, 0)
+
+
+def test_a_copy_of_a_message_that_waits_is_a_duplicate_after_a_restart(bench: Bench) -> None:
+    other = {"object": "*", "process": "processes:b", "name": "b"}
+    rules = {"first": "1s", "most": "1s"}
+    deployment = deploy(bench, rules, other, DuplicateEventElimination=True)
+    identity = "ID:o1"
+    deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
+    with deployment.running() as adapter:
+        adapter.drain()
+    deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
+    with deployment.running() as adapter:
+        counts = drain_with(adapter, deployment).as_dict()
+    assert (tries(bench, identity), tries(bench, identity, "b")) == ([0, 1], [0])
+    assert (counts["published"], counts["duplicates"], counts["failed"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("order_", ["destination", "group"])
+def test_the_order_of_a_topic_holds_after_a_restart(bench: Bench, order_: str) -> None:
+    prices = {"destination": "topic://orders", "subscription": "all"}
+    deployment = deploy(bench, {"first": "1s"}, order=order_, InputDestination=[prices])
+    with deployment.running() as adapter:
+        for number, what in enumerate(["temporary 1", ""]):
+            deployment.send("topic://orders", order(number, what), properties={"JMSXGroupID": "x"})
+        adapter.drain()
+    assert ids(bench) == ["0"]
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert ids(bench) == ["0"]
+
+        def is_done() -> bool:
+            adapter.drain()
+            return len(ids(bench)) == 3
+
+        wait_for(is_done, 20, "the events that wait")
+    assert ids(bench) == ["0", "0", "1"]
 
 
 def test_rest_after_needs_retry_later(bench: Bench) -> None:

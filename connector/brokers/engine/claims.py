@@ -148,7 +148,7 @@ class LentClaim(BrokerClaim):
 
     @property
     def duplicate_key(self) -> str:
-        return f"{self.destination} {self.message_id or self.reference.name}"
+        return duplicate_key(self.destination, self.message_id or self.reference.name)
 
     def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
         self.delivery_count = begun
@@ -157,6 +157,11 @@ class LentClaim(BrokerClaim):
 
     def headers(self) -> Message:
         return self.reference.message.copy()
+
+
+def duplicate_key(destination: Destination, message_id: str) -> str:
+    """Returns the duplicate key of a message of an input."""
+    return f"{destination} {message_id}"
 
 
 def input_name(source: Destination | TopicSubscription) -> str:

@@ -144,6 +144,10 @@ class LaterInput:
         """Seconds until the next message is due, as far as is known."""
         return self._later.seconds(self._name)
 
+    def browse(self) -> Iterator[Message]:
+        """Yields the messages, as :meth:`LaterMessages.browse`."""
+        return self._later.browse(self._name)
+
     def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
         """Receives messages that are due into a transaction of :attr:`session`.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from connector.brokers.engine.claims import LentClaim
+from connector.brokers.engine.claims import LentClaim, duplicate_key
 from connector.brokers.engine.held import HeldInput
 from connector.brokers.engine.later import LaterInput
 from connector.brokers.engine.session import LendingSession
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
+from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 
 
@@ -102,6 +103,10 @@ class RemotePoller(Poller):
             self._held.move(session)
             session, taken = self._claim(cycle, numbers)
         return self._move(session, taken) if taken else taken
+
+    def delayed(self) -> Iterator[tuple[Message, str]]:
+        for message in self._later.browse() if self._later is not None else ():
+            yield message, duplicate_key(self.destination, message.message_id or "")
 
     def _claim(self, cycle: int, numbers: range) -> tuple[LendingSession, Sequence[LentClaim]]:
         """Claims in the transaction of a cycle, or else in a new one. Held messages come first."""

@@ -20,7 +20,7 @@ from connector.stores.dropbox.clients import base36
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import VIEW_LETTERS, QueueFolders, RootLayout
 from connector.stores.engine.channel import Channel, Owner
-from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.claims import LocalClaim, duplicate_key
 from connector.stores.engine.headers import ORIGIN, origin_queue
 
 TAG: Final = "~@"
@@ -142,9 +142,7 @@ class DropboxClaim(LocalClaim):
         own = codec.own_id(self.full_name)
         if own is not None:
             self._id = f"ID:{own}"
-        key = f"{self.folders.text}|{self.message_id}"
-        if "\n" in key:
-            key = key.replace("\n", "%0A")
+        key = duplicate_key(self.folders.text, self.message_id)
         if own is not None:
             return key
         try:  # a bare name may be used again for another message: the file itself tells them apart

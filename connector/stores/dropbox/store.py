@@ -158,6 +158,9 @@ class DropboxStore(Store):
 
     # -- looking -----------------------------------------------------------------------------------
 
+    def key_source(self, channel: Channel, destination: Destination) -> str:
+        return self._folders(channel).text
+
     def scan(
         self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
     ) -> Iterator[Message]:

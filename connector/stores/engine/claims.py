@@ -76,10 +76,27 @@ class LocalClaim(Claim):
 
     @property
     def duplicate_key(self) -> str:
-        source = str(self.destination)
-        if self.home.subscription:
-            source = f"{source} {self.home.subscription}"
-        return f"{source}|{self.message_id}".replace("\n", "%0A")
+        return duplicate_key(key_source(self.home, self.destination), self.message_id)
 
     def headers(self) -> Message:
         return self._message.copy()
+
+
+def key_source(channel: Channel, destination: Destination) -> str:
+    """Returns the text that names a channel in duplicate keys.
+
+    Args:
+        channel: that messages are claimed from.
+        destination: as the input names it.
+    """
+    return f"{destination} {channel.subscription}" if channel.subscription else str(destination)
+
+
+def duplicate_key(source: str, message_id: str) -> str:
+    """Returns the duplicate key of a message.
+
+    Args:
+        source: as :func:`key_source`.
+        message_id: the JMSMessageID.
+    """
+    return f"{source}|{message_id}".replace("\n", "%0A")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
+from connector.messaging.message import Message
 from connector.messaging.polling import Poller
-from connector.stores.engine.channel import Channel
-from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.channel import Channel, Part
+from connector.stores.engine.claims import LocalClaim, duplicate_key
 from connector.stores.engine.client import Client
 from connector.stores.engine.store import Reader
 from connector.stores.engine.topics import ForeignMessages
@@ -74,6 +75,13 @@ class LocalPoller(Poller):
     def due_in(self) -> float:
         """Returns the seconds until the next delayed message is due. Infinity = none waits."""
         return math.inf if self._closed else self._reader.due_in()
+
+    def delayed(self) -> Iterator[tuple[Message, str]]:
+        store, channel = self._client.store, self._channel
+        source = store.key_source(channel, self.destination)
+        delayed = channel._replace(part=Part.DELAYED)
+        for message in store.scan(delayed, waiting=True, claimed=False, unreadable=None):
+            yield message, duplicate_key(source, message.message_id or "")
 
     def close(self) -> None:
         with self._ending:

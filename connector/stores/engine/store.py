@@ -30,7 +30,7 @@ from connector.messaging.polling import Waiter
 from connector.messaging.retention import Pruned, Retention
 from connector.stores.engine.changes import Change, Edit
 from connector.stores.engine.channel import Channel, Owner
-from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.claims import LocalClaim, key_source
 
 
 class Counts(NamedTuple):
@@ -200,6 +200,10 @@ class Store(Protocol):
             claimed: yield claimed messages, claimed from any part of the channel.
             unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
         """
+
+    def key_source(self, channel: Channel, destination: Destination) -> str:
+        """Returns the text that begins the duplicate keys of the messages of a channel."""
+        return key_source(channel, destination)
 
     @abstractmethod
     def in_progress_claims(self, channel: Channel) -> Sequence[LocalClaim]:

@@ -189,6 +189,22 @@ class DelayingTests(SuiteBase):
         assert (found.message_id, found.delivery_count) == (sent, 2)
         assert (found.properties["connector_retries"], found.correlation_id) == (1, "c" * 230)
 
+    @needs("topics")
+    @pytest.mark.parametrize("source", [ORDERS, TopicSubscription(PRICES, "all", durable=True, shared=True)])
+    def test_a_poller_tells_the_duplicate_keys_of_what_is_delayed(
+        self, connection: Connection, source: Destination | TopicSubscription
+    ) -> None:
+        poller = connection.poller(source)
+        assert list(poller.delayed()) == []
+        (sent,) = self.send(connection, poller.destination, "body")
+        due = _in(SOON)
+        claim = self.take(poller)
+        connection.settle([Settlement(claim, give_back=True, properties={"connector_retries": 1}, due=due)])
+        ((seen, key),) = poller.delayed()
+        assert (seen.message_id, seen.properties["connector_retries"], seen.delivery_time) == (sent, 1, due)
+        assert key == claim.duplicate_key == self.take_soon(poller, cycle=2).duplicate_key
+        assert list(poller.delayed()) == []
+
     def test_messages_that_are_given_back_for_later_wait(self, connection: Connection) -> None:
         bodies = ["one", "two", "three"]
         self.send(connection, ORDERS, *bodies)
