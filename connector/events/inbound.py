@@ -10,33 +10,28 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from connector.errors import PipelineError, ProviderError
 from connector.events.claiming import WaitingMessages
-from connector.events.early_ends import EarlyEnds
 from connector.events.event_durations import EventDurations
-from connector.events.free_disk import FreeDisk
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.no_transactions import NoTransactions
 from connector.events.outcome import Outcome
 from connector.events.outcome_rows import OutcomeRows
-from connector.events.pauses import InputPauses
 from connector.events.prepared_replies import RefusalReplies
-from connector.events.rates import RateLimit
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
-from connector.events.rests import Rests
 from connector.events.schedule import DUPLICATE, Batch, EndedClaims, Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules, Settler
-from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
 from connector.events.waits import EventWaits
+from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
@@ -61,13 +56,7 @@ class Inbound:
         task_settings: with the access of that connection.
         pipeline: runs the tasks.
         settings: of the adapter.
-        summary: counts, over all connections.
-        numbers: of polls, over all connections.
-        pauses: of the inputs, over all connections.
-        early_ends: logs why polls ended early, over all connections.
-        rests: of subscriptions, over all connections.
-        rates: of the inputs, over all connections.
-        disk: of the provider, over all connections.
+        working: what the instance remembers over all connections.
         transactions: whether the claims of one poll of one input are a transaction of a broker.
 
     Raises:
@@ -83,13 +72,7 @@ class Inbound:
         task_settings: TaskSettings,
         pipeline: Pipeline,
         settings: EventSettings,
-        summary: Summary,
-        numbers: Iterator[int],
-        pauses: InputPauses,
-        early_ends: EarlyEnds,
-        rests: Rests,
-        rates: Sequence[RateLimit],
-        disk: FreeDisk,
+        working: WorkingState,
         *,
         transactions: bool = False,
     ) -> None:
@@ -98,11 +81,10 @@ class Inbound:
         self.stopping = False
         """Set from any thread. Nothing more is claimed, and running batches finish."""
         self._settings = settings
-        self._early_ends = early_ends
-        self._disk = disk
+        self._working = working
         self._journals = state.journals(connection.client_id, settings.instance)
         self._transactions = (
-            Transactions(connection, state, settings.instance, pauses, settings.order)
+            Transactions(connection, state, settings.instance, working.pauses, settings.order)
             if transactions and settings.in_progress is None
             else NoTransactions(self._journals)
         )
@@ -116,22 +98,24 @@ class Inbound:
         self._rules = rules = SettlementRules(
             settings.copies, remember=self._window is not None, refusals=refusals
         )
-        self.jobs = EventJobs(pipeline, task_settings, self._journals, settings.stop_timeout + 5.0, rests)
+        self.jobs = EventJobs(
+            pipeline, task_settings, self._journals, settings.stop_timeout + 5.0, working.rests
+        )
         waiting = None
         if settings.in_progress is not None:
             inputs = [one.destination for one in settings.inputs]
             waiting = WaitingMessages(connection, settings.in_progress, inputs)
         stayed = waiting.look if waiting is not None else None
-        self._settler = Settler(connection, rules, summary, settings.trace, stayed)
+        self._settler = Settler(connection, rules, working.summary, settings.trace, stayed)
         self._recovery = Recovery(
             connection,
             state,
             rules,
-            summary,
+            working.summary,
             self._window,
             settings.in_progress,
             settings.policy,
-            numbers,
+            working.numbers,
             settings.trace,
             waiting,
         )
@@ -150,14 +134,11 @@ class Inbound:
         self._intake = Intake(
             connection,
             settings,
-            summary,
-            numbers,
+            working,
             self._schedule,
             self._transactions,
             waiting,
-            pauses,
             self._waits,
-            rates,
         )
         self._journals.make()  # last: a client that fails before leaves nothing behind
 
@@ -196,7 +177,7 @@ class Inbound:
         report = CycleReport()
         if self.stopping:
             return report
-        if shortage := self._disk.shortage():
+        if shortage := self._working.disk.shortage():
             report.fail(shortage, provider_failed=False)
             return report
         try:
@@ -384,7 +365,7 @@ class Inbound:
         if error is not None:
             report.fail(str(error), provider_failed=True)
         if report.reason:
-            self._early_ends.add(self._intake.cycle, report.reason)
+            self._working.early_ends.add(self._intake.cycle, report.reason)
         return report
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:

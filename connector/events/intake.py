@@ -11,14 +11,12 @@ from collections.abc import Iterator, Sequence
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.no_transactions import NoTransactions
-from connector.events.pauses import InputPauses
-from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
 from connector.events.schedule import Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import untouched_settlement
-from connector.events.summary import Summary
 from connector.events.waits import EventWaits
+from connector.events.working_state import WorkingState
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
@@ -34,14 +32,11 @@ class Intake:
     Args:
         connection: of the provider.
         settings: of the adapter.
-        summary: counts expired messages.
-        numbers: of polls, over all connections.
+        working: of the instance.
         schedule: says which inputs may be polled.
         transactions: of the broker, or none.
         waiting: messages whose process was not active. None without InProgressDestination.
-        pauses: of inputs whose events went back.
         waits: of inputs whose next event comes again later.
-        rates: of the inputs, in their order.
 
     Raises:
         CapabilityError: the provider cannot poll an input.
@@ -53,32 +48,27 @@ class Intake:
         self,
         connection: Connection,
         settings: EventSettings,
-        summary: Summary,
-        numbers: Iterator[int],
+        working: WorkingState,
         schedule: Schedule,
         transactions: NoTransactions,
         waiting: WaitingMessages | None,
-        pauses: InputPauses,
         waits: EventWaits,
-        rates: Sequence[RateLimit],
     ) -> None:
         self.cycle = 0
         """Of the last poll."""
         self.trace = settings.trace
         self._connection = connection
         self._quantity = settings.quantity
-        self._summary = summary
-        self._numbers = numbers
+        self._working = working
         self._schedule = schedule
         self._transactions = transactions
         self._waiting = waiting
-        self._pauses = pauses
         self._waits = waits
         self._is_patient = False
         self._pollers = [
             one.poller(connection, settings.in_progress, settings.order) for one in settings.inputs
         ]
-        self._rates = {id(poller): rate for poller, rate in zip(self._pollers, rates, strict=True)}
+        self._rates = {id(poller): rate for poller, rate in zip(self._pollers, working.rates, strict=True)}
         self._full: set[Destination] = set()
         """Inputs of which the last poll took all that it may take."""
         self._skipped: list[Poller] = []
@@ -128,7 +118,7 @@ class Intake:
     def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
         first = None if self._transactions.polls_alone else self._schedule.next_sequence(self.cycle)
         if first is None:
-            self.cycle, first = next(self._numbers), 0
+            self.cycle, first = next(self._working.numbers), 0
         quantity = self._transactions.quantity(pollers, self._quantity)
         rates = [self._rates[id(poller)] for poller in pollers]
         taken = claim_round_robin(pollers, quantity, self.cycle, first, self._waiting, rates)
@@ -138,7 +128,7 @@ class Intake:
         for number, poller in enumerate(self._pollers):
             seen = self._expired.get(number, 0)
             if poller.expired != seen:
-                self._summary.count_expired(str(poller.destination), poller.expired - seen)
+                self._working.summary.count_expired(str(poller.destination), poller.expired - seen)
                 self._expired[number] = poller.expired
         if taken.failure is not None:
             _log.error("claiming messages failed", extra={"cycle": self.cycle, "reason": str(taken.failure)})
@@ -166,7 +156,7 @@ class Intake:
         return min([self._rates[id(one)].seconds() for one in ready], default=None)
 
     def _has_pause(self, destination: Destination) -> bool:
-        return self._is_patient and self._pauses.has(destination)
+        return self._is_patient and self._working.pauses.has(destination)
 
     def _may_poll(self, destination: Destination) -> bool:
         if self._has_pause(destination) or self._waits.has(destination):

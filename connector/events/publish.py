@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from connector import faults
 from connector.businessobjects.instance import BusinessObject
@@ -22,6 +22,7 @@ from connector.errors import (
 )
 from connector.events.conversion_limit import ConversionLimit
 from connector.events.convert import Converter
+from connector.events.open_sinks import CalledSink, OpenSinks
 from connector.events.prepared_replies import ProcessReplies
 from connector.events.rests import TaskRests
 from connector.events.task_settings import TaskSettings
@@ -32,23 +33,15 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import TaskJournal
-from connector.sinks.calling import Deliver, guard
+from connector.sinks.calling import Deliver
 from connector.sinks.contract import (
     AnySink,
     CallTimer,
     Event,
-    ExternalSink,
-    PreparedSink,
-    SinkContext,
-    TransactionalSink,
 )
 from connector.sinks.subscriptions import Broker, Subscription
 from connector.trace import CONVERSION, DETAILS, HANDOVER
 from connector.tracebacks import error_text, log_failure
-
-if TYPE_CHECKING:
-    from connector.databases.database import Database
-    from connector.sinks.transactional import TransactionalCalls
 
 _log: Final = logging.getLogger("connector.events")
 NO_RETRIES: Final[Mapping[str, int]] = MappingProxyType({})
@@ -123,15 +116,6 @@ class Publication:
     must_repeat: bool = False
 
 
-class _Called(NamedTuple):
-    """A sink that is called, and its ``deliver`` with the retries and the time limit of the subscription."""
-
-    sink: ExternalSink | TransactionalSink
-    deliver: Deliver
-    transactions: TransactionalCalls | None = None
-    """For a transactional sink only."""
-
-
 class Publisher:
     """Delivers objects to subscribers.
 
@@ -165,81 +149,17 @@ class Publisher:
         self._pid = os.getpid()
         self.batch = 0
         """Number of the batch of the next events."""
-        self._databases: dict[str, Database] = {}
         self.rests = TaskRests(task_settings.subscriptions)
         """The subscriptions that have failed in a row."""
-        self._called: dict[str, _Called] = {}
-        self._prepared: dict[str, PreparedSink] = {}
-        try:
-            for subscription in task_settings.subscriptions:
-                self._open(subscription, converter, timer)
-            # Prepared sinks come first: if the provider refuses their message, no external sink was called in
-            # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
-            # for their sake.
-            self._broker = Broker(sorted(task_settings.subscriptions, key=self._order_of_delivery))
-        except BaseException:
-            self.close()
-            raise
-
-    def _order_of_delivery(self, subscription: Subscription) -> int:
-        """Returns 0 for a prepared sink, 1 for an external sink, 2 for a transactional sink."""
-        called = self._called.get(subscription.name)
-        return 0 if called is None else 1 if called.transactions is None else 2
-
-    def _open(self, subscription: Subscription, converter: Converter, timer: CallTimer) -> None:
-        task_settings, name = self._task_settings, subscription.name
-        sink = subscription.sink.open(
-            SinkContext(
-                name,
-                self._deployment,
-                writer=lambda mime_type: converter.handler(mime_type).to_body,
-                properties=lambda *of: (
-                    {} if task_settings.rules is None else task_settings.rules.properties(*of)
-                ),
-                format_property=task_settings.format_property,
-                persistent=task_settings.persistent,
-                definitions=task_settings.definitions,
-                mime_type=None if ":" in task_settings.default_handler else task_settings.default_handler,
-            )
-        )
-        if sink.kind == "prepared":
-            self._prepared[name] = sink
-            return
-        transactions, deliver = None, cast(Deliver, sink.deliver)
-        if sink.kind == "transactional":
-            from connector.sinks.transactional import TransactionalCalls  # most adapters have no database
-
-            database = self._database(sink.database)
-            transactions = TransactionalCalls(sink, database, task_settings.application, name)
-            deliver = transactions.deliver
-        deliver = guard(
-            deliver, name, retries=subscription.retries, timeout=subscription.timeout, timer=timer
-        )
-        self._called[name] = _Called(sink, deliver, transactions)
-
-    def _database(self, name: str) -> Database:
-        if name not in self._databases:
-            from connector.databases.database import Database
-
-            settings = next(one for one in self._task_settings.databases if one.name == name)
-            self._databases[name] = Database(settings)
-        return self._databases[name]
+        self._sinks = OpenSinks(task_settings, deployment, converter, timer)
+        # Prepared sinks come first: if the provider refuses their message, no external sink was called in
+        # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
+        # for their sake.
+        self._broker = Broker(sorted(task_settings.subscriptions, key=self._sinks.order_of_delivery))
 
     def close(self) -> None:
         """Closes the sinks. Repeatable."""
-        sinks: dict[str, AnySink] = {**self._prepared}
-        sinks.update((name, called.sink) for name, called in self._called.items())
-        self._prepared, self._called = {}, {}
-        for name, sink in sinks.items():
-            try:
-                sink.close()
-            except BaseException as error:  # the other sinks must be closed, too
-                if stages.is_interrupt(error):
-                    raise
-                log_failure(_log, "a sink cannot be closed", error, sink, self._deployment, subscription=name)
-        for database in self._databases.values():
-            database.close()
-        self._databases = {}
+        self._sinks.close()
 
     def subscribers(self, bo: BusinessObject) -> Sequence[Subscription]:
         return self._broker.subscribers(bo.type, bo.verb or "")
@@ -264,7 +184,7 @@ class Publisher:
         result = Publication()
         calls = [(one, subscription) for one in objects for subscription in one.subscribers]
         if len(objects) > 1:  # otherwise subscribers are in this order
-            calls.sort(key=lambda call: self._order_of_delivery(call[1]))
+            calls.sort(key=lambda call: self._sinks.order_of_delivery(call[1]))
             result.unwanted = tuple([one.unwanted for one in objects if not one.subscribers])
         if confirmed:
             labels = {one.label(subscription.name) for one, subscription in calls}
@@ -284,7 +204,7 @@ class Publisher:
                     verb=one.bo.verb,
                     subscription=name,
                 )
-            called = self._called.get(name)
+            called = self._sinks.called.get(name)
             if called is None:
                 self._prepare(one, f"{reference}|{label}", name, result)
                 if result.provider_failed:
@@ -329,7 +249,7 @@ class Publisher:
 
     def _deliver(
         self,
-        called: _Called,
+        called: CalledSink,
         subscription: Subscription,
         matched: MatchedObject,
         reference: object,
@@ -467,7 +387,7 @@ class Publisher:
 
     def _prepare(self, matched: MatchedObject, key: str, name: str, result: Publication) -> None:
         # The key is the claim's, not the message's: two copies of a message may be at work at the same time.
-        sink, bo, event = self._prepared[name], matched.bo, matched.event
+        sink, bo, event = self._sinks.prepared[name], matched.bo, matched.event
         destination = sink.destination
         with self._limit:
             try:

@@ -204,7 +204,7 @@ class Adapter:
     @property
     def resting(self) -> list[dict[str, Any]]:
         """The subscriptions that rest: ``subscription``, ``since`` (seconds since 1970), ``reason``."""
-        return self._connection.rests.rows()
+        return self._connection.working.rests.rows()
 
     @property
     def working_for(self) -> float:

@@ -21,6 +21,7 @@ from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
 from connector.events.rests import Rests
 from connector.events.summary import Summary
+from connector.events.working_state import WorkingState
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import HeldInstance, StateStore
 from connector.service.assembly import (
@@ -82,18 +83,19 @@ class InboundConnection:
         self._provider = provider
         self._make_pipeline = make_pipeline
         self._requests = requests
-        self._summary = summary
         self._stop = stop
         self._debug = debug
         self._instance: HeldInstance | None = None
         self._settings = make_event_settings(configuration, provider, "")
-        self._polls = itertools.count(1)
-        self._pauses = InputPauses((configuration.connector.poll_frequency or 0) / 1000)
-        self._early_ends = EarlyEnds()
-        self.rests = Rests(entry.subscription() for entry in configuration.subscriptions)
-        """The subscriptions that have failed in a row."""
-        self._disk = FreeDisk(provider.disk(), configuration.min_free)
-        self._rates = [RateLimit(one.rate) for one in configuration.connector.inputs]
+        self.working = WorkingState(
+            summary,
+            itertools.count(1),
+            InputPauses((configuration.connector.poll_frequency or 0) / 1000),
+            EarlyEnds(),
+            Rests(entry.subscription() for entry in configuration.subscriptions),
+            [RateLimit(one.rate) for one in configuration.connector.inputs],
+            FreeDisk(provider.disk(), configuration.min_free),
+        )
         self._began: float | None = None
         self._is_checked = False
 
@@ -230,13 +232,7 @@ class InboundConnection:
                 task_settings,
                 self.pipeline,
                 self._settings,
-                self._summary,
-                self._polls,
-                self._pauses,
-                self._early_ends,
-                self.rests,
-                self._rates,
-                self._disk,
+                self.working,
                 transactions=self._provider.capabilities.transactions,
             )
         except BaseException:

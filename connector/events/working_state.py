@@ -1,0 +1,36 @@
+"""What one instance of an adapter remembers from one connection to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from connector.events.early_ends import EarlyEnds
+from connector.events.free_disk import FreeDisk
+from connector.events.pauses import InputPauses
+from connector.events.rates import RateLimit
+from connector.events.rests import Rests
+from connector.events.summary import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingState:
+    """The memory of an instance. It ends with the process.
+
+    Args:
+        summary: counts outcomes.
+        numbers: of polls and of recoveries.
+        pauses: of inputs whose events went back.
+        early_ends: logs why polls ended early.
+        rests: the subscriptions that have failed in a row.
+        rates: of the inputs, in their order.
+        disk: of the provider.
+    """
+
+    summary: Summary
+    numbers: Iterator[int]
+    pauses: InputPauses
+    early_ends: EarlyEnds
+    rests: Rests
+    rates: Sequence[RateLimit]
+    disk: FreeDisk
