@@ -69,7 +69,9 @@ class Capabilities:
         shares_subscriptions: several connections can use one subscription.
         chooses_ids: the ids of one client have a pattern (:attr:`Connection.sent_ids`). Otherwise the client
             library of a broker chooses them when it sends.
-        delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`.
+        delays: a message waits until its :attr:`~connector.messaging.message.Message.delivery_time`. A
+            remote provider tries that before the first such message, and raises CapabilityError if the broker
+            does not keep the time.
         retries_later: a message that is given back waits until
             :attr:`~connector.messaging.settlement.Settlement.due`.
         lots: durable claims of many messages under a name and a number (:meth:`Connection.claim_lot`).
@@ -487,6 +489,14 @@ class TransactionalConnection(Connection, Protocol):
         So a caller finds out whether a refused message or its destination is to blame.
 
         Raises:
+            ProviderError: the connection has failed.
+        """
+
+    def check_delays(self) -> None:
+        """Tries whether the broker keeps a delivery delay, unless it has kept one on this connection.
+
+        Raises:
+            CapabilityError: the broker does not keep the delay, or the delay cannot be measured.
             ProviderError: the connection has failed.
         """
 

@@ -66,7 +66,7 @@ class Settlement:
             until a client adopts the message. Without effect elsewhere.
         delivery_count: with ``give_back``, the deliveries begun so far. Less than 0 means 0.
         due: with ``give_back`` and without ``stay``, no client gets the message before this time, in
-            milliseconds since 1970. 0 = at once. Only with the capability ``delays``.
+            milliseconds since 1970. 0 = at once. Only with the capability ``retries_later``.
         sends: prepared messages that are sent in the same commit.
         discards: prepared messages that must not be sent.
         published: the duplicate key to remember, if the event counts as published. Only an adapter has a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -54,6 +55,18 @@ def test_every_caller_gets_its_own_answer_and_strangers_stay_as_they_were(world:
     assert len(left) == 280
     assert {message.delivery_count for message in left} == {1}
     assert world.bodies(LATE) == []
+
+
+def test_a_delayed_request_is_taken_in_its_time(world: World) -> None:
+    application = world.application()
+    client = world.client()
+    began = time.monotonic()
+    delayed = client.request_async("Customer.Retrieve", customer(1, DeliveryDelay="1500"))
+    other = client.request_async("Customer.Retrieve", customer(2))
+    assert is_greeted(*done([other]), 2)
+    assert is_greeted(*done([delayed]), 1)
+    assert time.monotonic() - began >= 1.5
+    assert [body_of(one)["CustomerId"] for one in application.requests] == ["2", "1"]
 
 
 def test_a_reply_says_which_request_it_answers_not_the_order_of_replies(world: World) -> None:

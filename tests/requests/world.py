@@ -61,6 +61,7 @@ def definitions(*verbs: Verb) -> Definitions:
         "ReplyToDestination",
         "ResponseTimeout",
         "TimeToLive",
+        "DeliveryDelay",
     )
     return Definitions(
         {

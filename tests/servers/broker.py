@@ -133,6 +133,8 @@ _BROKER_J = {
             "virtualHostInitialConfiguration": json.dumps(
                 {
                     "type": "DERBY",
+                    "context": {"queue.holdOnPublishEnabled": "true"},
+                    "housekeepingCheckPeriod": 100,
                     "nodeAutoCreationPolicies": [_SMALL_POLICY, _FEW_POLICY, _QUEUE_POLICY],
                     "exchanges": [{"name": TOPIC, "type": "fanout"}],
                     "queues": [{"name": "DLQ"}],

@@ -143,9 +143,25 @@ def test_check_says_what_a_client_of_jms_1_1_lacks(at_broker: Any) -> None:
     lines = at_broker(CLIENTS["jms_1_1"]).run("check", "--connect").stdout.splitlines()
     assert any(line.endswith("JMS 1.1") for line in lines if line.startswith("yes connection: ")), lines
     assert "-   shared subscriptions: JMS 1.1 does not have it" in lines
-    assert "-   delivery delay: JMS 1.1 does not have it" in lines
     (sent,) = (line for line in lines if line.startswith("yes transactions"))
     assert "one message after the other" in sent
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("core", "yes delivery delay: kept: 500 ms asked, "),
+        ("javax_artemis", "yes delivery delay: kept: 500 ms asked, "),
+        ("classic", "-   delivery delay: the client library has no delivery delay"),
+        ("jms_1_1", "-   delivery delay: the client library has no delivery delay"),
+    ],
+)
+def test_a_delay_needs_a_library_that_sends_it(at_broker: Any, name: str, words: str) -> None:
+    deployment = at_broker(CLIENTS[name])
+    assert words in deployment.run("check", "--connect").stdout
+    answer = deployment.run("send", deployment.input, "--delay", "60000", body="{}", status=None)
+    assert answer.returncode == (0 if words.startswith("yes") else 1), answer.stderr
+    assert deployment.bodies(deployment.input) == []
 
 
 @pytest.mark.parametrize("name", ["classic", "core"])

@@ -114,6 +114,17 @@ def test_the_static_meta_object_says_how_long_the_message_lives(lives: str, mill
         assert message.expiration == 0
 
 
+@pytest.mark.parametrize(("waits", "milliseconds"), [("90000", 90000), ("0", 0), (" ", 0)])
+def test_the_static_meta_object_says_how_long_the_message_waits(waits: str, milliseconds: int) -> None:
+    before = time.time_ns() // 1_000_000
+    message = sink(said=lambda name, verb: {"DeliveryDelay": waits}).prepare(sample_object(), sample_event())
+    after = time.time_ns() // 1_000_000
+    if milliseconds:
+        assert before + milliseconds <= message.delivery_time <= after + milliseconds
+    else:
+        assert message.delivery_time == 0
+
+
 @pytest.mark.parametrize(("persistent", "mode"), [(True, PERSISTENT), (False, NON_PERSISTENT)])
 def test_a_message_is_as_persistent_as_the_provider_can_keep_it(persistent: bool, mode: int) -> None:
     message = sink(persistent=persistent).prepare(sample_object(), sample_event())

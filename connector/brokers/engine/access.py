@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from connector.brokers.engine.broker import BrokerSession, EndedDestination
+from connector.brokers.engine.broker import BrokerConnection, BrokerSession, EndedDestination
 from connector.brokers.engine.claims import LentReference, identity_of
-from connector.errors import CapabilityError, DestinationError, MalformedData
+from connector.brokers.engine.delays import check_delays
+from connector.errors import DestinationError, MalformedData
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -16,7 +17,7 @@ from connector.messaging.settlement import Prepared
 _log: Final = logging.getLogger("connector.core")
 DELIVERY_COUNT: Final = "JMSXDeliveryCount"
 _TEXTS = ("correlation_id", "reply_to", "type")
-_NUMBERS = ("delivery_mode", "priority", "expiration")
+_NUMBERS = ("delivery_mode", "priority", "expiration", "delivery_time")
 
 
 class RemoteAccess(MessageAccess):
@@ -57,30 +58,15 @@ class RemoteAccess(MessageAccess):
 
 
 def sendable(message: Message) -> Message:
-    """Returns a new message as a sender makes it, without a count of deliveries (JMS 2.0, 3.5.9).
-
-    Raises:
-        CapabilityError: the message is to be delayed.
-    """
-    _refuse_delay(message)
+    """Returns a new message as a sender makes it, without a count of deliveries (JMS 2.0, 3.5.9)."""
     made = message.copy(message.body)
     made.remove_property(DELIVERY_COUNT)
     made.delivery_count, made.destination = 1, None
     return made
 
 
-def _refuse_delay(message: Message) -> None:
-    if message.delivery_time:
-        raise CapabilityError("a broker cannot delay a message here: send it without DeliveryDelay")
-
-
 def pack(message: Message) -> list[Any]:
-    """Returns a message as values that JSON can carry.
-
-    Raises:
-        CapabilityError: the message is to be delayed.
-    """
-    _refuse_delay(message)
+    """Returns a message as values that JSON can carry."""
     headers = {name: getattr(message, name) for name in (*_TEXTS, *_NUMBERS)}
     properties = [
         [name, message.property_types[name], value]
@@ -99,14 +85,18 @@ def unpack(packed: Any) -> Message:
     return message
 
 
-def post_prepared(session: BrokerSession, prepared: Prepared) -> None:
+def post_prepared(connection: BrokerConnection, session: BrokerSession, prepared: Prepared) -> None:
     """Posts a prepared message in a transaction. A message for a destination that has ended is dropped.
 
     Raises:
+        CapabilityError: the message has a delivery delay, which the broker does not keep.
         ProviderError: the broker refuses the message. The transaction can only be rolled back.
     """
+    message = unpack(prepared.handle)
+    if message.delivery_time:
+        check_delays(connection)
     try:
-        session.post(prepared.destination, unpack(prepared.handle))
+        session.post(prepared.destination, message)
     except EndedDestination:
         _log.info(
             "a message is discarded because its temporary destination does not exist any more",

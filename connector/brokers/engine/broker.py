@@ -42,8 +42,8 @@ class Received:
     """A message that a session has received in its open transaction.
 
     Args:
-        message: with the body. ``delivery_count`` is the number of the broker, which also counts deliveries
-            that no client has begun.
+        message: with the body, and without a delivery time, which has passed. ``delivery_count`` is the
+            number of the broker, which also counts deliveries that no client has begun.
         size: bytes of the body. More than in ``message`` if the body was too large to be read.
         unreadable: why the message cannot be read, as a sentence. Empty = it can.
     """
@@ -158,7 +158,8 @@ class BrokerSession(Protocol):
         """Sends a message in the transaction, and sets its ``message_id``, ``timestamp`` and ``expiration``.
 
         JMS has no way to send an expiration, only a time to live (JMS 2.0, 3.4.9). So the expiration becomes
-        later by the milliseconds that the client library needs to count from its own clock.
+        later by the milliseconds that the client library needs to count from its own clock. The same holds
+        for a delivery time, which JMS sends as a delay (JMS 2.0, 7.9).
 
         Args:
             destination: a queue or a topic.
@@ -168,6 +169,7 @@ class BrokerSession(Protocol):
 
         Raises:
             EndedDestination: nothing was sent, and the transaction goes on. Only if the broker tells.
+            CapabilityError: the client library has no delivery delay.
             ProviderError: the broker or its client refuses the message. The transaction can only be rolled
                 back.
         """
@@ -212,6 +214,9 @@ class BrokerSession(Protocol):
 
 class BrokerConnection(Protocol):
     """A connection to a broker. Thread-safe, as the sessions are not."""
+
+    keeps_delays: bool = False
+    """Whether the broker has kept a delivery delay, as :func:`.delays.measure_delay` has seen."""
 
     @property
     @abstractmethod

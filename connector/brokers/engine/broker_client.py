@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from connector.brokers.engine.access import sendable
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession
 from connector.brokers.engine.claims import original
+from connector.brokers.engine.delays import check_delays
 from connector.errors import DestinationError, ProviderError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -35,6 +36,18 @@ class BrokerClientConnection(Connection):
         if failure is not None:
             raise ProviderError(f"the connection to the broker has failed: {failure}")
 
+    def check_message(self, message: Message) -> None:
+        """Checks that a message can be sent.
+
+        Raises:
+            ValueError: the message is not valid.
+            CapabilityError: the message has a delivery delay, which the broker does not keep.
+            ProviderError: the connection has failed.
+        """
+        message.check()
+        if message.delivery_time:
+            check_delays(self.broker)
+
     def sending_session(self) -> BrokerSession:
         """Returns the session for messages that are sent at once."""
         self._sending = self._sending or self.broker.session()
@@ -44,7 +57,7 @@ class BrokerClientConnection(Connection):
         self.check()
         sent = list(messages)
         for message in sent:
-            message.check()
+            self.check_message(message)
         session = self.sending_session()
         try:
             ids = [send_in(session, destination, message) for message in sent]

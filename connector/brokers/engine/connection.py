@@ -24,6 +24,7 @@ from connector.brokers.engine.commits import (
     marked_clients,
     remove_markers,
 )
+from connector.brokers.engine.delays import check_delays
 from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterInput, LaterMessages
@@ -235,6 +236,10 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         self.check()
         return takes(self.broker, destination)
 
+    def check_delays(self) -> None:
+        self.check()
+        check_delays(self.broker)
+
     def _commit(
         self, session: LendingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
     ) -> None:
@@ -291,7 +296,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     def _send_alone(self, sends: Sequence[Prepared]) -> None:
         for prepared in sends:
             session = self.sending_session()
-            post_prepared(session, prepared)
+            post_prepared(self.broker, session, prepared)
             session.commit()
 
     def announce(self, directory: str) -> None:

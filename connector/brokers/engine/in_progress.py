@@ -309,7 +309,7 @@ class InProgress:
         received: Mapping[str, Message],
     ) -> None:
         for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
-            post_prepared(session, prepared)
+            post_prepared(self._connection, session, prepared)
         for settlement in settlements:
             claim = settlement.claim
             assert isinstance(claim, ProgressClaim)

@@ -47,6 +47,7 @@ class RemoteProvider(AdapterProvider):
         shows_all=False,
         shares_client_ids=False,
         chooses_ids=False,
+        delays=True,
         retries_later=True,
     )
 

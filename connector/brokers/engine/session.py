@@ -367,7 +367,7 @@ class LendingSession:
     def _send(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Adds the messages of a settlement to the transaction."""
         for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
-            post_prepared(self._session, prepared)
+            post_prepared(self._connection, self._session, prepared)
         for settlement in settlements:
             copied: Message = settlement.claim.reference.message
             if settlement.due and self._later is not None:

@@ -229,11 +229,12 @@ class SessionConnection(BrokerClientConnection):
 
         Raises:
             ValueError, DestinationError: the message or the destination is not valid.
+            CapabilityError: the message has a delivery delay, which the broker does not keep.
             ProviderError: the broker refuses the message. If the transaction has other messages, it can only
                 be rolled back.
         """
         self.check()
-        message.check()
+        self.check_message(message)
         try:
             send_in(self._session, destination, message)
         except BaseException as error:
@@ -384,6 +385,14 @@ class SharedConnection(BrokerConnection):
     @property
     def failure(self) -> str | None:
         return self._broker.failure
+
+    @property
+    def keeps_delays(self) -> bool:
+        return self._broker.keeps_delays
+
+    @keeps_delays.setter
+    def keeps_delays(self, seen: bool) -> None:
+        self._broker.keeps_delays = seen
 
     def session(self, *, individual: bool = False) -> BrokerSession:
         session = self._broker.session(individual=individual)

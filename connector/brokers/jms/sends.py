@@ -22,6 +22,7 @@ class Outgoing(NamedTuple):
         producer: of its destination, in Java.
         java: the message.
         delivery_mode, priority, milliseconds: the last is the time to live, 0 = without end, as JMS has them.
+        due: JMSDeliveryTime, milliseconds since 1970, for a producer of delayed messages only. 0 = at once.
     """
 
     producer: Any
@@ -29,6 +30,7 @@ class Outgoing(NamedTuple):
     delivery_mode: int
     priority: int = 4
     milliseconds: int = 0
+    due: int = 0
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ class Sends:
 
     def send(self, message: Outgoing) -> None:
         """Sends a Java message."""
-        producer, java, *arguments = message
+        producer, java, *arguments, _ = message
         if not self._client.answers:
             producer.send(java, *arguments)
             return

@@ -46,7 +46,7 @@ _NEXT_MS: Final = 2
 _MOST_PRODUCERS: Final = 64
 """Most producers of a session that are kept for its next transaction."""
 _MOST_MS: Final = 1 << 60
-"""The longest time to live. A client library adds the present time to it."""
+"""The longest time to live, and the longest delay. A client library adds the present time to it."""
 _FOREIGN_MS: Final = 300_000
 """The longest time to live of a message to a temporary destination of another client. A broker may make a
 queue of that name although the client has gone."""
@@ -86,7 +86,8 @@ class JmsSession(BrokerSession):
         self._java = java
         self._individual = individual
         self._writer = MessageWriter(connection.jpype, java, connection.find)
-        self._producers: dict[Destination, Any] = {}
+        self._producers: dict[tuple[Destination, bool], Any] = {}
+        """By destination, and whether the messages are delayed."""
         self._sends: Sends | None = None
         """The messages that the open transaction has sent. None = none since the last rollback."""
         self._posts: list[tuple[Destination, Outgoing]] = []
@@ -160,10 +161,11 @@ class JmsSession(BrokerSession):
     def _make(self, destination: Destination, message: Message, copied: Message | None) -> Outgoing:
         """Makes the Java message of a message to send."""
         with self._errors(destination):
-            producer = self._producers.get(destination)
+            kind = destination, message.delivery_time > 0
+            producer = self._producers.get(kind)
             if producer is None:
                 producer = self._java.createProducer(self._writer.destination(destination))
-                self._producers[destination] = producer
+                self._producers[kind] = producer
             _, received = self._received.get(id(copied), (None, None))
             java = self._writer.write(message, received)
             left = 0
@@ -171,7 +173,8 @@ class JmsSession(BrokerSession):
                 left = min(max(1, message.expiration - self._now()), _MOST_MS)
             elif self._connection.temporaries.is_foreign(destination):
                 left = _FOREIGN_MS
-        return Outgoing(producer, java, message.delivery_mode, min(9, max(0, message.priority)), left)
+        priority = min(9, max(0, message.priority))
+        return Outgoing(producer, java, message.delivery_mode, priority, left, message.delivery_time)
 
     def _send_posts(self) -> None:
         """Sends what :meth:`post` has kept."""
@@ -182,10 +185,21 @@ class JmsSession(BrokerSession):
     def _send(self, destination: Destination, made: Outgoing) -> None:
         self._sends = self._sends or self._connection.sends()
         try:
+            if made.due:
+                self._delay(made)
             self._sends.send(made)
         except self._connection.jpype.JException:
             with self._errors(destination):
                 raise
+
+    def _delay(self, made: Outgoing) -> None:
+        """Sets the delivery delay of a producer for its next message."""
+        try:
+            made.producer.setDeliveryDelay(min(max(0, made.due - self._now()), _MOST_MS))
+        except (AttributeError, TypeError, self._connection.jpype.JException) as error:
+            if not (isinstance(error, AttributeError) or is_unsupported(error)):
+                raise
+            raise CapabilityError("the client library has no delivery delay (JMS 2.0, 7.9)") from None
 
     def _errors(self, destination: Destination) -> AbstractContextManager[None]:
         is_foreign = self._connection.temporaries.is_foreign(destination)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from connector.brokers.engine.delays import measure_delay
 from connector.brokers.jms.reasons import reason_of
 from connector.brokers.jms.sends import Outgoing
 from connector.errors import ConnectorError
@@ -64,7 +65,7 @@ class _Survey:
             ("message selectors", self._selectors),
             ("browsing", self._browse),
             ("shared subscriptions", self._consume_shared),
-            ("delivery delay", self._delay),
+            ("delivery delay", lambda: measure_delay(self._connection)),
         ]
         if commit_queue is not None:
             trials.append((f"commit queue {commit_queue}", lambda: self._look_at(commit_queue)))
@@ -156,15 +157,6 @@ class _Survey:
         topic = self._session.createTemporaryTopic()
         self._session.createSharedConsumer(topic, "connector-check").close()
         topic.delete()
-        return ""
-
-    def _delay(self) -> str:
-        queue = self._session.createTemporaryQueue()
-        producer = self._session.createProducer(queue)
-        producer.setDeliveryDelay(1)
-        producer.send(self._session.createMessage())
-        producer.close()
-        queue.delete()
         return ""
 
     def _look_at(self, queue: Destination) -> str:

@@ -33,6 +33,8 @@ class Stored:
 
     number: int
     message: Message
+    due: int = 0
+    """Its delivery time, in milliseconds since 1970. No receiver sees it."""
     session: BrokerSession | None = None
     """It is locked to this one."""
 
@@ -64,6 +66,8 @@ class Broker:
         """Bodies of messages that the client's library takes and cannot read."""
         self.limit: int | None = None
         """Deliveries after which a message goes to the queue ``DLQ``. None = it never does."""
+        self.keeps_delays = True
+        """Whether a message waits for its delivery time."""
         self.lost_answers: list[str] = []
         """What becomes of the next commits, whose answers are lost: ``done``, ``undone`` or ``late``.
 
@@ -81,17 +85,19 @@ class Broker:
         return connection
 
     def waiting(self, queue: str, selector: str = "") -> list[Stored]:
-        """What waits in a queue. What is locked to a session is seen by nobody else."""
+        """What waits in a queue. What is locked to a session or delayed is seen by nobody else."""
         now = time.time_ns() // 1_000_000
         matches = compile_selector(selector).matches if selector else None
         with self.changed:
             kept = self.queues.setdefault(queue, [])
             kept[:] = [one for one in kept if one.session or not 0 < one.message.expiration <= now]
-            return [one for one in kept if not one.session and (not matches or matches(one.message))]
+            free = [one for one in kept if not one.session and not (self.keeps_delays and one.due > now)]
+            return [one for one in free if not matches or matches(one.message)]
 
     def add(self, queue: str, message: Message) -> None:
         with self.changed:
-            stored = Stored(next(self._numbers), message)
+            due, message.delivery_time = message.delivery_time, 0
+            stored = Stored(next(self._numbers), message, due)
             bisect.insort(self.queues.setdefault(queue, []), stored, key=lambda one: one.place)
             self.changed.notify_all()
 
@@ -130,6 +136,7 @@ class BrokerConnection:
                 session.close()
             for name in self.temporaries:
                 self.broker.queues.pop(name, None)
+            self.temporaries.clear()
             self.ended = True
             self.broker.changed.notify_all()
 

@@ -28,6 +28,7 @@ from connector.messaging.selector import compile_selector
 from connector.messaging.subscription import TopicSubscription
 from tests.brokers.engine.broker import Broker, BrokerConnection, BrokerError, BrokerSession
 
+_LOOK: Final = 0.02
 _providers: Final[WeakValueDictionary[int, LentProvider]] = WeakValueDictionary()
 
 
@@ -59,9 +60,11 @@ class LentProvider(RemoteProvider):
 
 
 class ProviderForRequests(LentProvider):
-    """Also has temporary queues, which are like those of a real broker only where requests need that."""
+    """Also has delays, and temporary queues that are like those of a real broker where requests need that."""
 
-    capabilities = replace(LentProvider.capabilities, temporary_destinations=True)
+    capabilities = replace(
+        LentProvider.capabilities, temporary_destinations=True, delays=True, retries_later=True
+    )
 
 
 class LentClient(contract.BrokerClient):
@@ -203,7 +206,7 @@ class ClientReceiver(contract.BrokerReceiver):
                 break
             else:
                 with self._broker.changed:
-                    self._broker.changed.wait(left)
+                    self._broker.changed.wait(min(left, _LOOK))  # a delayed message notifies nobody
         return found
 
     def _next(self) -> Received | None:

@@ -9,7 +9,8 @@ import pytest
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.messaging.destination import Destination, parse_destination
 from connector.testing.provider import ProviderSuite
-from tests.brokers.engine.provider import LentProvider
+from connector.testing.provider_suite.delaying import DelayingTests
+from tests.brokers.engine.provider import LentProvider, ProviderForRequests
 
 
 class TestLent(ProviderSuite):
@@ -26,3 +27,13 @@ class TestLent(ProviderSuite):
     def unwritable(self, provider: LentProvider) -> Destination:
         provider.broker.refused.add("blocked")
         return parse_destination("queue://blocked")
+
+
+class TestDelays(DelayingTests):
+    able = ProviderForRequests.capabilities
+    by_value = True
+    client_class = BrokerMessagingConnection
+
+    @pytest.fixture
+    def provider(self, root: Path) -> ProviderForRequests:
+        return ProviderForRequests(root / "state")

@@ -1,0 +1,79 @@
+"""The delivery delay of a broker (JMS 2.0, 7.9). Only a delayed message shows whether the broker keeps it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Final
+
+from connector.brokers.engine.broker import BrokerConnection
+from connector.errors import CapabilityError, ConnectorError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+
+_ASKED_MS: Final = 500
+_SECONDS: Final = 45.0
+"""Until a message has to come. A broker may look at its delayed messages every 30 seconds only."""
+
+
+def measure_delay(connection: BrokerConnection) -> str:
+    """Sends a delayed message to a temporary queue, and another message behind it. Returns what was seen.
+
+    The order decides, not the time: on a slow machine every message comes late.
+
+    Raises:
+        CapabilityError: the delayed message came first, or a message did not come.
+        ConnectorError: the broker or its client library refuses an operation.
+    """
+    queue = connection.temporary("queue")
+    try:
+        return _measure(connection, queue)
+    finally:
+        with contextlib.suppress(ConnectorError):
+            connection.delete_temporary(queue)
+
+
+def _measure(connection: BrokerConnection, queue: Destination) -> str:
+    session = connection.session()
+    try:
+        began = _now()
+        session.send(queue, Message(b"", "M", type="delayed", delivery_time=began + _ASKED_MS))
+        session.send(queue, Message(b"", "M", type="plain"))
+        session.commit()
+        receiver = session.receiver(queue, "", 1)
+        for kind in ("plain", "delayed"):
+            found = receiver.receive(_SECONDS)
+            seen = f"{_ASKED_MS} ms asked, {_now() - began} ms seen"
+            if not found:
+                raise CapabilityError(f"the {kind} message does not come: {seen}")
+            if found[0].message.type != kind:
+                raise CapabilityError(f"the broker delivers at once: {seen}")
+        session.commit()
+    finally:
+        session.close()
+    return f"kept: {seen}"
+
+
+def check_delays(connection: BrokerConnection) -> None:
+    """Measures once for each connection whether the broker keeps a delivery delay.
+
+    Raises:
+        CapabilityError: the broker does not keep it, or the delay cannot be measured.
+        ProviderError: the connection has failed.
+    """
+    if connection.keeps_delays:
+        return
+    try:
+        measure_delay(connection)
+    except ConnectorError as error:
+        if connection.failure is not None:
+            raise
+        raise CapabilityError(
+            f"this broker is not known to delay a message ({error}): send it without a delivery delay, and "
+            "see connector check --connect"
+        ) from None
+    connection.keeps_delays = True
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
