@@ -52,7 +52,7 @@ def browse(
     if delayed and target.view:
         raise BadArgument(f"{target}: --delayed is for the whole queue {target.base}")
     provider = make_provider(load(config))
-    if delayed and not provider.capabilities.delays:
+    if delayed and not (provider.capabilities.delays and provider.capabilities.shows_all):
         raise BadArgument("--delayed: a broker does not show the messages that it delays")
     connection = provider.existing()
     unreadable = 0

@@ -14,8 +14,9 @@ from connector.config.loading import Configuration, load
 from connector.config.loading import check as find_problems
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider, Finding, Surveyor
-from connector.service.assembly import check_databases, make_provider
+from connector.service.assembly import check_databases, make_provider, needs_delays
 
+_DELAY: Final = "delivery delay"
 _ABILITIES: Final = {
     "topics": "topics",
     "selectors": "message selectors",
@@ -24,6 +25,7 @@ _ABILITIES: Final = {
     "in_progress": "InProgressDestination",
     "takeover": "taking over from dead clients",
     "shows_all": "browsing claimed messages",
+    "delays": _DELAY,
 }
 """From the name of a capability to words for an operator."""
 
@@ -109,6 +111,8 @@ def _needs(configuration: Configuration, capabilities: Capabilities) -> set[str]
         found.add("message selectors")
     if any(entry.destination.view for entry in inputs):
         found.add("virtual destinations")
+    if needs_delays(configuration):
+        found.add(_DELAY)
     if configuration.connector.in_progress_destination is not None:
         found.add("InProgressDestination")
     return found

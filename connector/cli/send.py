@@ -113,7 +113,7 @@ def send(
     configuration = load(config)
     provider = make_provider(configuration)
     if delay and not provider.capabilities.delays:
-        raise BadArgument("--delay: the provider cannot delay a message; only local providers can")
+        raise BadArgument("--delay: the provider cannot delay a message")
     connection = provider.connect()
     try:
         warn_of_new_queue(target, configuration, provider)
@@ -128,7 +128,7 @@ def send(
                     answer(one)
     finally:
         connection.close()
-    if delay and _stays_delayed(target, configuration, provider):
+    if delay and provider.capabilities.shows_all and _stays_delayed(target, configuration, provider):
         note(
             f"no adapter runs, and the configuration does not poll {target}: the messages stay delayed until "
             "an adapter runs, or a client of the connector takes from there"

@@ -232,7 +232,8 @@ class DefaultEntry(Section):
     delivery_delay: Annotated[int, DELIVERY_DELAY] | None = Field(
         default=None,
         alias="DeliveryDelay",
-        description="Time from sending to the first delivery, of the same messages. 0: none.",
+        description="Time from sending to the first delivery, of the same messages. 0: none. A broker has to "
+        "keep it: `connector check --connect` says whether it does.",
     )
     timeout_fatal: Boolean | None = Field(
         default=None,

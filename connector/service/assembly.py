@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from connector.businessobjects.metadata import read_delivery_delay
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration, place_of
 from connector.config.model import Connector, InputEntry
@@ -212,6 +213,13 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
     return RequestClientSpec(
         request_settings, functools.partial(provider.connect, origin=origin), provider.capabilities
     )
+
+
+def needs_delays(configuration: Configuration) -> bool:
+    """Whether a rule gives its messages a delivery delay."""
+    rules = _rules(configuration)
+    said = () if rules is None else (rules.defaults, *(rule.properties for rule in rules.rules))
+    return any(read_delivery_delay(one.get("DeliveryDelay", "0")) for one in said)
 
 
 def _rules(configuration: Configuration) -> StaticMetaObject | None:

@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from connector.config.loading import Configuration
 from connector.errors import DatabaseProblem, PipelineError, ProviderError
@@ -22,12 +22,14 @@ from connector.events.report import CycleReport
 from connector.events.rests import Rests
 from connector.events.summary import Summary
 from connector.events.working_state import WorkingState
+from connector.messaging.provider import TransactionalConnection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import HeldInstance, StateStore
 from connector.service.assembly import (
     check_databases,
     make_event_settings,
     make_task_settings,
+    needs_delays,
     spark_section,
 )
 from connector.service.stopping import StopRequest
@@ -218,6 +220,8 @@ class InboundConnection:
             settings.application, settings.instance, client_id=settings.client_id
         )
         try:
+            if self._provider.capabilities.transactions and needs_delays(self._configuration):
+                cast(TransactionalConnection, connection).check_delays()
             task_settings = make_task_settings(
                 self._configuration,
                 self._provider,

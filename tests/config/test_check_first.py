@@ -93,7 +93,8 @@ KNOWN = {
     "sinks/lazy_requests.py LazyRequests._open": LATER,
     "brokers/engine/commits.py _announcements": CONNECTS,
     "brokers/engine/connection.py RemoteConnection.sent_ids": LATER,
-    "brokers/engine/access.py _refuse_delay": LATER,
+    "brokers/engine/delays.py _measure": CONNECTS,
+    "brokers/engine/delays.py check_delays": CONNECTS,
     "brokers/engine/session_connection.py SessionConnection.poller": LATER,
     "stores/engine/connection.py LocalConnection._kept_lots": LATER,
     "stores/engine/lots.py Lots.claim": LATER,
@@ -230,7 +231,6 @@ CASES = [
     Case("root in the place of a file", "provider.root", "is not a directory", [(A, "root: ./data", "root: ./adapter.yaml/data\n  create: true")]),
     Case("messages in the place of a file", "provider.url", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./adapter.yaml/m.db")]),
     # inputs
-    Case("delay at a broker", "MO_Config.rules.Customer_Create.DeliveryDelay", "cannot delay a message", [(A, "type: dropbox\n  root: ./data", JMS), ("client.jar", "", ""), (R, "OutputDestination: queue://crm}", "OutputDestination: queue://crm, DeliveryDelay: 5}")]),
     Case("view at a broker", "connector.InputDestination[0]", "has no views of queues", [(A, "type: dropbox\n  root: ./data", JMS), ("client.jar", "", ""), (A, "- queue://orders", "- orders~EXPIRED")]),
     Case("topic in progress", "connector.InputDestination[0]", "a topic", [(A, "- queue://orders", "- {destination: topic://t, subscription: s}"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),
     Case("view in progress", "connector.InputDestination[0]", "a view of a queue", [(A, "- queue://orders", "- orders~EXPIRED"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),

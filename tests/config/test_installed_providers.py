@@ -188,6 +188,20 @@ def test_check_finds_a_mistake_in_its_section(
     assert str(problem).startswith(f"adapter.yaml:{mistake}")
 
 
+def test_a_rule_needs_a_provider_that_delays(install: Install, write: Write) -> None:
+    bare = "class ShelfProvider(DropboxProvider):\n    capabilities = Capabilities()"
+    lines = "from connector.messaging.provider import Capabilities\n" + SHELVES
+    install(lines.replace("class ShelfProvider(DropboxProvider):", bare))
+    rules = "static_metaobject: MO\nrules:\n  Order_Create: {DeliveryDelay: 5}\n"
+    write("  DataHandler", "  ConfigurationMetaObject: MO\n  DataHandler")
+    Path("metaobjects/rules.yaml").write_text(rules)
+    (problem,) = check("adapter.yaml")
+    place = "metaobjects/rules.yaml:3:33: MO.rules.Order_Create.DeliveryDelay"
+    assert str(problem).startswith(f"{place}: the provider shelf cannot delay a message")
+    Path("metaobjects/rules.yaml").write_text(rules.replace("5", "0"))
+    assert check("adapter.yaml") == []
+
+
 def test_a_mistake_in_its_section_hides_no_mistake_in_another(install: Install, write: Write) -> None:
     install()
     write("  boards: ./boards\nconnector:\n", "connector:\n  PollQuantity: 0\n")

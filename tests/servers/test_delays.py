@@ -1,0 +1,76 @@
+"""A delivery delay at real brokers: Artemis and Broker-J keep it, Classic without a scheduler does not."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import BrokerDeployment
+
+DELAY = 8.0
+"""Seconds, longer than a command or a poll takes."""
+
+
+def delay_by_a_rule(deployment: BrokerDeployment) -> None:
+    """Delays what is sent for customers."""
+    rule = f"static_metaobject: MO\nrules:\n  Customer_Create: {{DeliveryDelay: {DELAY * 1000:.0f}}}\n"
+    deployment.write("metaobjects/rules.yaml", rule)
+    path = deployment.directory / "adapter.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["connector"]["ConfigurationMetaObject"] = "MO"
+    path.write_text(yaml.safe_dump(document))
+
+
+def test_a_message_comes_in_its_time(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    (line,) = (
+        one for one in deployment.run("check", "--connect").stdout.splitlines() if "delivery delay" in one
+    )
+    assert line.startswith("yes delivery delay: kept: 500 ms asked, "), line
+    began = time.monotonic()
+    deployment.run("send", deployment.input, "--delay", f"{DELAY * 1000:.0f}", "--count", "2", body="late")
+    deployment.run("send", deployment.input, body="at once")
+    assert deployment.bodies(deployment.input) == ["at once"]
+    got = deployment.lines("receive", deployment.input, "--count", "3", "--wait", "30000")
+    assert [one["body"] for one in got] == ["at once", "late", "late"]
+    assert time.monotonic() - began >= DELAY
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_a_rule_delays_what_the_adapter_sends(broker: Broker, deploy: Deploy, in_progress: bool) -> None:
+    deployment = deploy(broker, in_progress=in_progress)
+    delay_by_a_rule(deployment)
+    deployment.fill(5)
+    service = deployment.start()
+    deployment.wait_for_calls(1)
+    began = time.monotonic()
+    wait_for(lambda: len(deployment.bodies(f"{deployment.name}.archive")) == 5, 60, "the copies")
+    assert deployment.bodies(deployment.sink) == []
+    wait_for(lambda: len(deployment.bodies(deployment.sink)) == 5, 60, "what was sent")
+    assert time.monotonic() - began > DELAY - 2, "the time counts from the conversion, just before the call"
+    service.stop()
+    deployment.finish(5)
+
+
+def test_a_broker_that_delivers_at_once_is_found_out(classic: Broker, deploy: Deploy) -> None:
+    deployment = deploy(classic)
+    deployment.fill(1)
+    reason = "the broker delivers at once: 500 ms asked, "
+    assert f"-   delivery delay: {reason}" in deployment.run("check", "--connect").stdout
+    answer = deployment.run("send", deployment.input, "--delay", "5000", body="late", status=1)
+    assert reason in answer.stderr
+    assert "connector check --connect" in answer.stderr
+    delay_by_a_rule(deployment)
+    deployment.run("check")
+    assert f"no  delivery delay: {reason}" in deployment.run("check", "--connect", status=1).stdout
+    assert deployment.start("--drain").wait(120) == 1
+    assert reason in deployment.log()
+    assert deployment.customers(deployment.input) == ["0"]
+    assert deployment.calls() == []
