@@ -26,10 +26,7 @@ def lot(
     """
     if not give_back:
         raise BadArgument("expected --give-back: its messages wait again in their queue")
-    provider = make_provider(load(config))
-    if not provider.capabilities.lots:
-        raise BadArgument("a broker has no lots")
-    with contextlib.closing(provider.connect()) as connection:
+    with contextlib.closing(make_provider(load(config)).connect()) as connection:
         info = connection.give_back_lot(name)
     messages = f"{info.messages:,} message{'s' * (info.messages != 1)}"
     note(f"the lot {info.number} of {printable(name)} is given back: {messages} to {info.destination}")

@@ -36,8 +36,9 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
     yet distributed. The role of a destination says how the configuration uses the destination. A queue
     without a role is not polled: no input takes messages there. The messages of a lot are in progress, and
     connector lot gives them back when no program comes for them. With --json each destination is an object on
-    a separate line. A broker does not list its queues, so these are then the queues of the configuration,
-    and the topics of its inputs with their subscriptions. Only waiting messages of queues are counted there.
+    a separate line. A broker does not list its queues, so these are then the queues of the configuration and
+    of lots, and the topics of its inputs with their subscriptions. Only waiting messages of queues are
+    counted there.
     """
     configuration = load(config)
     provider = make_provider(configuration)
@@ -61,12 +62,14 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
 
 
 def _queues_of_broker(connection: Connection, has: Mapping[Destination, str]) -> list[DestinationInfo]:
-    """Returns the queues of the configuration that a broker has, because a broker does not list its own."""
+    """Returns the queues of the configuration that a broker has, because it lists only those with lots."""
+    told = {info.destination: info for info in connection.destinations()}
     found = []
     for queue in (one for one in has if one.is_queue and not one.view):
         with contextlib.suppress(UnknownDestination):
-            found.append(DestinationInfo(queue, waiting=sum(1 for _ in connection.browse(queue))))
-    return found
+            info = told.pop(queue, None)
+            found.append(info or DestinationInfo(queue, waiting=sum(1 for _ in connection.browse(queue))))
+    return [*found, *told.values()]
 
 
 def _topics(sources: Iterable[Destination | TopicSubscription]) -> list[DestinationInfo]:

@@ -73,7 +73,7 @@ class MessagingConnection(SessionOwner, client.MessagingConnection):
     ) -> Lot | None:
         queue = as_destination(destination)
         if not self._capabilities.lots:
-            raise CapabilityError("the provider has no lots: use a consumer, or a local provider")
+            raise CapabilityError("the provider has no lots: use a consumer")
         with self._lock:
             self._check_open()
             if name not in self._lots:

@@ -249,7 +249,8 @@ class Connection(Protocol):
         Args:
             destination: a queue.
             name: of the lot, for example of the program that takes lots. One name is for one queue at a time.
-            limit: the largest number of messages of a new lot, from 1.
+            limit: the largest number of messages of a new lot, from 1. At a broker a lot also has no more
+                messages than a transaction.
             number: return the lot of this number, and make no new one. None = any.
 
         Returns:
@@ -262,7 +263,7 @@ class Connection(Protocol):
             ValueError: the name is empty, or the limit is less than 1.
             ProviderError: the provider failed. A message that it has taken is in the next lot.
         """
-        raise CapabilityError("the provider has no lots: use a poller, or a provider dropbox, sql or memory")
+        raise CapabilityError("the provider has no lots: use a poller")
 
     def give_back_lot(self, name: str) -> LotInfo:
         """Ends the lot of a name by hand: its messages wait again in their queue, as one more delivery.
@@ -320,7 +321,8 @@ class Connection(Protocol):
     def subscriptions(self) -> Sequence[SubscriptionInfo]:
         """Returns all subscriptions of every client, by topic, name and client id.
 
-        Returns none if a broker does not tell. The same holds for :meth:`names` and :meth:`destinations`.
+        Returns none if a broker does not tell. The same holds for :meth:`names` and :meth:`destinations`, but
+        for the queues that lots were taken from.
         """
 
     # -- subscriptions and destinations that end -----------------------------------------------------

@@ -79,13 +79,3 @@ def test_a_lot_of_a_living_owner_stays(
 def test_the_option_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lot", "to-lake"]) == 2
     assert "expected --give-back" in capsys.readouterr().err
-
-
-def test_a_broker_has_no_lots(deployment: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.chdir(deployment)
-    text = (deployment / "adapter.yaml").read_text()
-    _, _, rest = text.partition("connector:")
-    broker = "provider: {type: amqp, url: 'amqp://127.0.0.1:1'}\n\nconnector:"
-    (deployment / "adapter.yaml").write_text(f"{broker}{rest}")
-    assert run(["lot", "to-lake", "--give-back"]) == 2
-    assert capsys.readouterr().err == "connector: a broker has no lots\n"

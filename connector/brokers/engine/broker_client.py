@@ -27,6 +27,8 @@ class BrokerClientConnection(Connection):
         self.broker = broker
         self._sending: BrokerSession | None = None
         """For messages that are sent at once."""
+        self.temporaries: set[Destination] = set()
+        """The temporary destinations that this client has made."""
         self._ended = False
 
     def check(self) -> None:
@@ -101,7 +103,9 @@ class BrokerClientConnection(Connection):
 
     def temporary(self, kind: str) -> Destination:
         self.check()
-        return self.broker.temporary(kind)
+        made = self.broker.temporary(kind)
+        self.temporaries.add(made)
+        return made
 
     def delete_temporary(self, destination: Destination) -> None:
         self.check()

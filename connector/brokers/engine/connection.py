@@ -6,6 +6,7 @@ all claims of the transactions that it names.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import secrets
@@ -28,6 +29,7 @@ from connector.brokers.engine.delays import check_delays
 from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterInput, LaterMessages
+from connector.brokers.engine.lots import RemoteLot, RemoteLots
 from connector.brokers.engine.poller import RemotePoller
 from connector.brokers.engine.probe import takes
 from connector.brokers.engine.progress_claim import ProgressClaim
@@ -41,15 +43,17 @@ from connector.errors import (
     ClaimLost,
     ProviderError,
     SettlementError,
+    UnknownDestination,
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.lot import LotInfo
 from connector.messaging.message import Message
 from connector.messaging.provider import Leftover, TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
-from connector.messaging.subscription import TopicSubscription
+from connector.messaging.subscription import DestinationInfo, TopicSubscription
 
 
 class RemoteConnection(BrokerClientConnection, TransactionalConnection):
@@ -62,6 +66,9 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
         commit_queue: shows which transactions were committed. None = commits are not marked.
     """
+
+    lots: RemoteLots
+    """The lots, as this client claims them. Set by the provider."""
 
     def __init__(
         self,
@@ -331,6 +338,31 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
             return self.later.browse(input_name(destination))
         return super().browse(destination, unreadable, delayed=delayed)
 
+    # -- lots ----------------------------------------------------------------------------------------
+
+    def claim_lot(
+        self, destination: Destination, name: str, limit: int, *, number: int | None = None
+    ) -> RemoteLot | None:
+        self.check()
+        if destination in self.temporaries:
+            raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
+        return self.lots.claim(destination, name, limit, number)
+
+    def give_back_lot(self, name: str) -> LotInfo:
+        self.check()
+        return self.lots.give_back(name)
+
+    def destinations(self) -> list[DestinationInfo]:
+        self.check()
+        found = []
+        for queue, lots in sorted(self.lots.information().items()):
+            waiting = 0
+            with contextlib.suppress(UnknownDestination):  # some brokers remove an empty queue
+                waiting = sum(1 for _ in self.browse(queue))
+            in_progress = sum(lot.messages for lot in lots)
+            found.append(DestinationInfo(queue, waiting, in_progress, lots=lots))
+        return found
+
     # -- copies --------------------------------------------------------------------------------------
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
@@ -395,6 +427,7 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         for session in (*sessions, *self._leaving):
             session.close(keeps_mark=keeps_marks)
         self._pollers.clear()
+        self.lots.names.close()
         if self.state is not None:
             self.state.hold_pending(self.client_id)
         if self.in_progress is not None:

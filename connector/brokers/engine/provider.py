@@ -11,6 +11,8 @@ from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.held import HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterMessages
+from connector.brokers.engine.lot_names import LotNames
+from connector.brokers.engine.lots import RemoteLots
 from connector.brokers.engine.state import RemoteState
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities
@@ -19,6 +21,8 @@ from connector.messaging.provider_kind import AdapterProvider
 COMMIT_QUEUE: Final = "connector.{application}.commits"
 HELD_QUEUE: Final = "connector.{application}.held"
 LATER_QUEUE: Final = "connector.{application}.later"
+LOT_QUEUE: Final = "connector.{application}.lots"
+LOT_QUEUE_OF_PROGRAMS: Final = "connector.lots"
 DEFAULT_BATCH: Final = 250
 DEFAULT_BATCH_BYTES: Final = 16 << 20
 DEFAULT_MAX_BODY: Final = 64 << 20
@@ -31,6 +35,7 @@ class RemoteProvider(AdapterProvider):
         state_directory: for journals, published ids and instance locks.
         batch: messages of a transaction, at most.
         batch_bytes: bytes of bodies after which a transaction gets no more messages.
+        most_of_lot: messages of a lot, at most. A lot is one transaction.
         max_body: bytes of a body. A larger body is not read.
         commit_queue: name of the queue that shows which transactions were committed, ``{application}``
             replaced. None = commits are not marked. Then a commit whose answer is lost may be repeated.
@@ -49,6 +54,7 @@ class RemoteProvider(AdapterProvider):
         chooses_ids=False,
         delays=True,
         retries_later=True,
+        lots=True,
     )
 
     def __init__(
@@ -57,6 +63,7 @@ class RemoteProvider(AdapterProvider):
         *,
         batch: int = DEFAULT_BATCH,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
+        most_of_lot: int = DEFAULT_BATCH,
         max_body: int = DEFAULT_MAX_BODY,
         commit_queue: str | None = COMMIT_QUEUE,
         redelivery_limit: int | None = ASSUMED_DELIVERIES,
@@ -64,6 +71,7 @@ class RemoteProvider(AdapterProvider):
         self._state_directory = os.path.abspath(state_directory)
         self._batch = batch
         self._batch_bytes = batch_bytes
+        self._most_of_lot = most_of_lot
         self.max_body = max_body
         self._commit_queue_name = commit_queue
         self._redelivery_limit = redelivery_limit
@@ -105,6 +113,18 @@ class RemoteProvider(AdapterProvider):
             if self._redelivery_limit is not None:
                 queue = _queue(HELD_QUEUE, application)
                 connection.held = HeldMessages(connection.broker, queue, self._redelivery_limit)
+        lot_queue = LOT_QUEUE.replace("{application}", application) if application else LOT_QUEUE_OF_PROGRAMS
+        connection.lots = RemoteLots(
+            connection.broker,
+            LotNames(self._state_directory, connection.client_id, lot_queue),
+            connection.client_id,
+            connection.check,
+            most=self._most_of_lot,
+            most_bytes=self._batch_bytes,
+            limit=self.max_body,
+            redelivery_limit=self._redelivery_limit,
+            later=connection.later,
+        )
         return connection
 
     def _commit_queue(self, application: str) -> Destination | None:

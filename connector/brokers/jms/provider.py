@@ -60,7 +60,7 @@ class JmsProvider(RemoteProvider):
     Args:
         factory: of connections.
         java: runs the client library.
-        state_directory, batch, batch_bytes, max_body, commit_queue, redelivery_limit: as of
+        state_directory, batch, batch_bytes, most_of_lot, max_body, commit_queue, redelivery_limit: as of
             :class:`~connector.brokers.engine.provider.RemoteProvider`.
     """
 
@@ -72,6 +72,7 @@ class JmsProvider(RemoteProvider):
         *,
         batch: int = DEFAULT_BATCH,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
+        most_of_lot: int = DEFAULT_BATCH,
         max_body: int = DEFAULT_MAX_BODY,
         commit_queue: str | None = COMMIT_QUEUE,
         redelivery_limit: int | None = ASSUMED_DELIVERIES,
@@ -80,6 +81,7 @@ class JmsProvider(RemoteProvider):
             state_directory,
             batch=batch,
             batch_bytes=batch_bytes,
+            most_of_lot=most_of_lot,
             max_body=max_body,
             commit_queue=commit_queue,
             redelivery_limit=redelivery_limit,

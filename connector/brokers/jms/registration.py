@@ -61,6 +61,7 @@ def _make(section: ClientSection, paths: DeploymentPaths) -> JmsProvider:
         redelivery_limit=section.redelivery_limit,
         batch=quantity,
         batch_bytes=section.batch_bytes,
+        most_of_lot=section.batch or DEFAULT_BATCH,
         max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
     )
 

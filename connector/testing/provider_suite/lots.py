@@ -204,7 +204,6 @@ class LotTests(SuiteBase):
         connection.prune(seconds=1)
         assert self.read(self.lot(connection)) == self.read(lot) == ["a"]
 
-    @needs("shows_all")
     def test_lots_are_listed(self, connect: Connect) -> None:
         connection, other = connect(), connect()
         lot = self.filled(connection, "a", "b")
@@ -346,6 +345,7 @@ class LotTests(SuiteBase):
         assert [self.take_soon(poller, sequence=n).delivery_count for n in range(2)] == [1, 1]
         with pytest.raises(LotError, match=f"there is no lot of '{NAME}'"):
             second.give_back_lot(NAME)
+        self.release_fetched(poller)
         self.send(second, ORDERS, "c")
         assert self.lot(second).number > lot.number
 

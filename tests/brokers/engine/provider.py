@@ -41,6 +41,7 @@ class LentProvider(RemoteProvider):
         transactions=True,
         shows_all=False,
         chooses_ids=False,
+        lots=True,
     )
 
     def __init__(self, state_directory: str | os.PathLike[str], **options: Any) -> None:
