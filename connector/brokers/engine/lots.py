@@ -221,19 +221,15 @@ class RemoteLots:
 
     def _commit(self, session: BrokerSession, owned: OwnedName, last: Mark, mark: Mark) -> None:
         """Replaces the mark, and commits."""
+        owned.mark = None  # until the broker has answered
         session.post(owned.queue, owned.record.message(mark))
         session.check_sends()
         receiver = session.receiver(owned.queue, owned.selector(), _MARK_BYTES)
         if [Mark.of(one.message) for one in receiver.receive(_WAIT)] != [last]:
-            owned.mark = None
             raise ProviderError(f"the mark of the lots of {owned.record.name!r} has changed: try again")
         receiver.close()
         faults.point("settle.committing")
-        try:
-            session.commit()
-        except CommitUnknown:
-            owned.mark = None
-            raise
+        session.commit()
         owned.mark = mark
 
     # -- looking -------------------------------------------------------------------------------------
