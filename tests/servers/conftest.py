@@ -145,8 +145,9 @@ class Broker:
                 assert time.monotonic() < deadline
 
     def empty(self) -> None:
-        """Removes all queues, subscriptions and messages. No client is connected."""
-        shutil.rmtree(self.directory / "state" / "subscriptions", ignore_errors=True)
+        """Removes all queues, subscriptions, messages and names of lots. No client is connected."""
+        for records in ("subscriptions", "lots"):
+            shutil.rmtree(self.directory / "state" / records, ignore_errors=True)
         self._command("empty")
 
     def remove(self, queue: str) -> None:
