@@ -136,7 +136,7 @@ class ClientSection(ProviderSection):
     )
     batch: Annotated[int | None, integer(1, "messages", maximum=250)] = Field(
         default=None,
-        description="Most messages of one transaction. Default: `PollQuantity`, at most 250.",
+        description="Most messages of one transaction. Default: `PollQuantity`, at most 250. For a lot: 250.",
     )
     batch_bytes: Size = Field(
         default=16 << 20, description="Bytes of bodies after which a transaction gets no more messages."
