@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from connector.messaging.message import Message
 from tests.runs import customer
 from tests.servers.broker import OPENWIRE, SMALL, STORE_PASSWORD, TOPIC
 from tests.servers.conftest import ARTEMIS, CLIENT, Broker, make_stores, resolved
+from tests.servers.test_lots import run_owner
 from tests.servers.test_refusals import fill, free
 from tests.waiting import wait_for
 
@@ -173,6 +175,21 @@ def test_a_killed_adapter_loses_nothing(at_broker: Any, name: str) -> None:
         deployment.wait_for_calls(len(deployment.calls()) + 8)
         service.kill_everything()
     deployment.finish(40, twice=4)
+
+
+@pytest.mark.parametrize("name", ["amqp_classic", "core", "classic", "jms_1_1"])
+def test_a_killed_owner_leaves_the_same_lot(at_broker: Any, name: str) -> None:
+    deployment = at_broker(CLIENTS[name])
+    deployment.fill(6)
+    sent = [message.message_id for message in deployment.messages(deployment.input)]
+    status, before, errors = run_owner(deployment, place="settle.committing:2")
+    assert status == -signal.SIGKILL, errors
+    status, after, errors = run_owner(deployment)
+    assert status == 0, errors
+    assert after[0] == before[0]
+    archived = [message.message_id for message in deployment.messages(f"{deployment.name}.archive")]
+    assert sorted(map(str, archived)) == sorted(map(str, sent))
+    assert deployment.leftovers() == []
 
 
 def test_a_killed_broker_loses_nothing(at_broker: Any, artemis: Broker) -> None:

@@ -61,7 +61,7 @@ _PLACES: Final = (
 )
 
 
-def run(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, list[Any], str]:
+def run_owner(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, list[Any], str]:
     """Runs the program. Returns its status, the lots that it has read, and its errors."""
     fault = {"CONNECTOR_FAULT": f"{place}=kill"} if place not in ("", "read") else {}
     queues = f"queue://{deployment.input}", f"queue://{deployment.name}.archive"
@@ -82,9 +82,9 @@ def test_a_killed_owner_leaves_the_same_lot(broker: Broker, deploy: Deploy, plac
     deployment = deploy(broker, provider={"batch": 4})
     deployment.fill(_COUNT)
     sent = [str(message.message_id) for message in deployment.messages(deployment.input)]
-    status, before, errors = run(deployment, place=place)
+    status, before, errors = run_owner(deployment, place=place)
     assert status == -signal.SIGKILL, errors
-    status, after, errors = run(deployment)
+    status, after, errors = run_owner(deployment)
     assert status == 0, errors
     if place == "lot.claimed":
         assert after[0][1:] == [1, sent[:4]]
@@ -103,7 +103,7 @@ def test_a_killed_owner_leaves_the_same_lot(broker: Broker, deploy: Deploy, plac
 def test_the_commands_show_a_lot_and_give_it_back(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, provider={"batch": 4})
     deployment.fill(_COUNT)
-    status, before, errors = run(deployment, place="read")
+    status, before, errors = run_owner(deployment, place="read")
     assert status == -signal.SIGKILL, errors
     (info,) = (one for one in deployment.lines("queues") if one["lots"])
     assert (info["destination"], info["waiting"]) == (f"queue://{deployment.input}", _COUNT - 4)
