@@ -98,7 +98,6 @@ KNOWN = {
     "brokers/engine/delays.py check_delays": CONNECTS,
     "brokers/engine/lots.py RemoteLots.claim": LATER,
     "brokers/engine/lots.py RemoteLots.settle": LATER,
-    "brokers/engine/access.py _refuse_delay": LATER,
     "brokers/engine/session_connection.py SessionConnection.poller": LATER,
     "stores/engine/connection.py LocalConnection._kept_lots": LATER,
     "stores/engine/lots.py Lots.claim": LATER,

@@ -402,7 +402,7 @@ class RemoteLots:
     def _send(self, session: BrokerSession, settlement: Settlement, copied: Message) -> None:
         """Adds the messages of an outcome to the transaction."""
         for prepared in settlement.sends:
-            post_prepared(session, prepared)
+            post_prepared(self._connection, session, prepared)
         claim = settlement.claim
         if settlement.due and self._later is not None:
             again = self._later.copy(settlement, str(claim.destination))
