@@ -315,9 +315,7 @@ class InProgress:
             assert isinstance(claim, ProgressClaim)
             copied = received[claim.token]
             if settlement.due and self._later is not None:
-                again = self._later.copy(settlement, str(claim.destination))
-                session.post(self._later.queue, again, copied=copied)
-                self._later.note(str(claim.destination), settlement.due)
+                self._later.post(session, settlement, str(claim.destination), copied)
             elif settlement.give_back:
                 stays = settlement.stay or claim.destination == claim.queue
                 marks: dict[str, PropertyValue] = dict(settlement.properties)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from connector.brokers.engine.broker import BrokerConnection
+from connector.brokers.engine.broker import BrokerConnection, BrokerSession
 from connector.brokers.engine.claims import (
     BEGUN,
     DIGEST,
@@ -51,13 +51,19 @@ class LaterMessages:
         """By input: the time of the earliest message that is known, in milliseconds since 1970."""
         self._look_at = 0
 
-    def copy(self, settlement: Settlement, name: str) -> Message:
-        """Returns the copy of a message whose event comes again later.
+    def post(self, session: BrokerSession, settlement: Settlement, name: str, copied: Message) -> None:
+        """Posts the copy of a message whose event comes again later.
 
         Args:
+            session: with the transaction that acknowledges the message.
             settlement: with the time.
             name: of the input.
+            copied: the message as the session has received it.
         """
+        session.post(self.queue, self._copy(settlement, name), copied=copied)
+        self._note(name, settlement.due)
+
+    def _copy(self, settlement: Settlement, name: str) -> Message:
         claim = settlement.claim
         assert isinstance(claim, LentClaim)
         marks = {
@@ -71,7 +77,7 @@ class LaterMessages:
         copy.set_property(DUE, settlement.due, "long")
         return copy
 
-    def note(self, name: str, due: int) -> None:
+    def _note(self, name: str, due: int) -> None:
         """Notes a message of an input and its time."""
         self._due[name] = min(due, self._due.get(name, due))
 
@@ -101,7 +107,7 @@ class LaterMessages:
     def _note_message(self, message: Message) -> None:
         due = message.properties.get(DUE)
         if isinstance(due, int):  # any client may send to the queue
-            self.note(str(message.properties.get(HELD_FOR)), due)
+            self._note(str(message.properties.get(HELD_FOR)), due)
 
     def browse(self, name: str) -> Iterator[Message]:
         """Yields the messages of an input, as their senders made them, with their ``delivery_time``."""

@@ -405,9 +405,7 @@ class RemoteLots:
             post_prepared(self._connection, session, prepared)
         claim = settlement.claim
         if settlement.due and self._later is not None:
-            again = self._later.copy(settlement, str(claim.destination))
-            session.post(self._later.queue, again, copied=copied)
-            self._later.note(str(claim.destination), settlement.due)
+            self._later.post(session, settlement, str(claim.destination), copied)
         elif settlement.give_back:
             marks = {**settlement.properties, BEGUN: max(0, settlement.delivery_count)}
             back = moved_copy(claim.reference.message, marks, expires=True)

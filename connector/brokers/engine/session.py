@@ -47,15 +47,10 @@ _SHORT_LOOK: Final = 0.02
 
 
 class LaterCopies(Protocol):
-    """Makes the copies of messages that come again later."""
+    """Sends the copies of messages that come again later."""
 
-    queue: Destination
-
-    def copy(self, settlement: Settlement, name: str) -> Message:
-        """Returns the copy of a message of an input, for the queue."""
-
-    def note(self, name: str, due: int) -> None:
-        """Notes the time at which a message of an input comes again, in milliseconds since 1970."""
+    def post(self, session: BrokerSession, settlement: Settlement, name: str, copied: Message) -> None:
+        """See :meth:`connector.brokers.engine.later.LaterMessages.post`."""
 
 
 class LendingSession:
@@ -371,9 +366,7 @@ class LendingSession:
         for settlement in settlements:
             copied: Message = settlement.claim.reference.message
             if settlement.due and self._later is not None:
-                copy = self._later.copy(settlement, self.input_name)
-                self._session.post(self._later.queue, copy, copied=copied)
-                self._later.note(self.input_name, settlement.due)
+                self._later.post(self._session, settlement, self.input_name, copied)
             elif settlement.copy_to is not None:
                 self._session.post(settlement.copy_to, copy_of(settlement), copied=copied)
         self._mark()
