@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from connector.errors import ConfigurationError
 from connector.events.claiming import claim_round_robin
 from connector.events.rates import RateLimit
 from connector.messaging.destination import Destination
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.service.loop import Service
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine import world
@@ -103,25 +104,29 @@ def test_no_rate(bench: Bench, rate: str) -> None:
     assert [one.path for one in mistakes] == ["connector.InputDestination[0].rate"]
 
 
-PROVIDERS = ("dropbox", "memory", "sql")
+@pytest.fixture(params=["dropbox", "memory", "sqlite", "postgresql"])
+def section(request: pytest.FixtureRequest) -> Mapping[str, str] | None:
+    """The section of each provider. None = that of the bench, a directory."""
+    if request.param == "postgresql":
+        return {"type": "sql", "url": request.getfixturevalue("database")}
+    sections = {"memory": {"type": "memory"}, "sqlite": {"type": "sql", "url": "sqlite:///./messages.db"}}
+    return sections.get(request.param)
 
 
-def deploy(bench: Bench, rate: str, kind: str = "dropbox", **connector: Any) -> Deployment:
+def deploy(bench: Bench, rate: str, section: Mapping[str, str] | None = None, **connector: Any) -> Deployment:
     deployment = bench.deploy(
-        provider={"type": "memory"} if kind == "memory" else None,
         InputDestination=["queue://fast", {"destination": "queue://orders", "rate": rate}],
         **{"PollQuantity": 100, "PollFrequency": 60_000, **connector},
     )
-    if kind == "sql":
+    if section is not None:
         document = yaml.safe_load((bench.directory / "adapter.yaml").read_text())
-        document["provider"] = {"type": "sql", "url": "sqlite:///./messages.db"}
+        document["provider"] = dict(section)
         deployment.write("adapter.yaml", yaml.safe_dump(document))
     return deployment
 
 
-@pytest.mark.parametrize("kind", PROVIDERS)
-def test_a_drain_takes_its_time_and_everything(bench: Bench, kind: str) -> None:
-    deployment = deploy(bench, "20/s", kind)
+def test_a_drain_takes_its_time_and_everything(bench: Bench, section: Mapping[str, str] | None) -> None:
+    deployment = deploy(bench, "20/s", section)
     for _ in range(40):
         deployment.send("queue://orders", BODY)
         deployment.send("queue://fast", BODY)
@@ -187,10 +192,11 @@ def check_service(adapter: InProcessAdapter, send: Callable[[int], object], done
         assert len(polls) - before < 5, "it rests when nothing waits"
 
 
-@pytest.mark.parametrize("kind", PROVIDERS)
 @pytest.mark.parametrize("order", ["destination", "none"])
-def test_a_service_waits_for_the_rate_and_polls_again_by_itself(bench: Bench, kind: str, order: str) -> None:
-    deployment = deploy(bench, "20/s", kind, order=order)
+def test_a_service_waits_for_the_rate_and_polls_again_by_itself(
+    bench: Bench, section: Mapping[str, str] | None, order: str
+) -> None:
+    deployment = deploy(bench, "20/s", section, order=order)
 
     def send(number: int) -> None:
         for _ in range(number):
@@ -198,6 +204,32 @@ def test_a_service_waits_for_the_rate_and_polls_again_by_itself(bench: Bench, ki
 
     with deployment.running() as adapter:
         check_service(adapter, send, lambda: adapter.summary.as_dict()["published"])
+
+
+def assert_rate(done: Callable[[], int], rate: int) -> None:
+    """Watches events for four seconds, of which more than enough wait.
+
+    The first second of them comes at once. Half a second is for what was claimed before the first look.
+    """
+    wait_for(lambda: done() > 0, 60, "the first event")
+    began = time.monotonic()
+    while (passed := time.monotonic() - began) < 4:
+        found, passed = done(), time.monotonic() - began
+        assert found <= rate * (1.5 + passed), f"{found} events after {passed} s"
+        time.sleep(0.02)
+    assert found >= rate * (0.5 + 0.75 * passed), f"only {found} events after {passed} s"
+
+
+@pytest.mark.parametrize("quantity", [1, 100])
+def test_a_rate_holds_over_seconds(bench: Bench, section: Mapping[str, str] | None, quantity: int) -> None:
+    deployment = deploy(bench, "50/s", section, PollQuantity=quantity)
+    connection = deployment.provider.connect()
+    mode = PERSISTENT if deployment.provider.capabilities.reliable else NON_PERSISTENT
+    messages = [Message(BODY.encode(), delivery_mode=mode) for _ in range(400)]
+    connection.send(Destination("queue", "orders"), messages)
+    connection.close()
+    with deployment.running() as adapter, serving(adapter):
+        assert_rate(lambda: adapter.summary.as_dict()["published"], 50)
 
 
 def test_without_wake_a_rate_does_not_hasten_a_poll(bench: Bench) -> None:

@@ -1,0 +1,30 @@
+"""The rate of an input at real brokers, whose client library fetches ahead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.events.test_rates import assert_rate
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+@pytest.mark.parametrize("order", ["destination", "none"])
+def test_a_rate_holds_over_seconds(broker: Broker, deploy: Deploy, order: str, in_progress: bool) -> None:
+    connector = {"PollQuantity": 25, "PollFrequency": 60_000, "order": order}
+    deployment = deploy(broker, in_progress=in_progress, connector=connector)
+    path = deployment.directory / "adapter.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["connector"]["InputDestination"] = [{"destination": deployment.input, "rate": "50/s"}]
+    path.write_text(yaml.safe_dump(document))
+    deployment.fill(400)
+    service = deployment.start()
+    assert_rate(lambda: len(deployment.calls()), 50)
+    deployment.wait_for_calls(400)
+    service.stop()
+    deployment.finish(400)
