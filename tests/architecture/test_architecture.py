@@ -16,7 +16,7 @@ FLOORS = (
     ("messaging",),
     ("businessobjects", "core", "databases", "declare", "state"),
     ("formats",),
-    ("requests",),
+    ("operate", "requests"),
     ("brokers", "datahandlers", "sinks", "spark", "stores"),
     ("config", "events"),
     ("workbench",),
