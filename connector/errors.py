@@ -154,6 +154,10 @@ class MalformedData(ConnectorError, ValueError):
     """
 
 
+class BodyTooLarge(MalformedData):
+    """A body has more bytes than ``max_body``, and is not read."""
+
+
 class UnknownBusinessObject(MalformedData):
     """Neither a rule nor the body names a defined business object. The event is unsubscribed."""
 

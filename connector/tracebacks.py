@@ -6,15 +6,14 @@ its stack deep. No function here raises, and every text is bounded.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import resource
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from connector.modules import PRIVATE_NAMES
 
@@ -121,8 +120,22 @@ def failure_text(error: BaseException, target: object, deployment: str) -> str:
     return f"{_cut(error_text(error))}{f' ({place})' if place else ''}"
 
 
+class ErrorLog(Protocol):
+    """A log that gets failures of user code."""
+
+    def error(
+        self, text: str, /, *, extra: Mapping[str, object], exc_info: BaseException | None = None
+    ) -> None:
+        """Logs a line at level error."""
+
+
 def log_failure(
-    log: logging.Logger, text: str, error: BaseException, target: object, deployment: str, **fields: object
+    log: ErrorLog,
+    text: str,
+    error: BaseException,
+    target: object,
+    deployment: str,
+    **fields: object,
 ) -> str:
     """Logs an exception of user code at level error, with the frames of user code.
 

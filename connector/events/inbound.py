@@ -37,6 +37,7 @@ from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import TransactionRefused
 from connector.messaging.state_store import StateStore
+from connector.operate.reasons import ReasonKind
 from connector.status import OutcomeKind
 from connector.trace import step
 
@@ -106,7 +107,7 @@ class Inbound:
             inputs = [one.destination for one in settings.inputs]
             waiting = WaitingMessages(connection, settings.in_progress, inputs)
         stayed = waiting.look if waiting is not None else None
-        self._settler = Settler(connection, rules, working.summary, settings.trace, stayed)
+        self._settler = Settler(connection, rules, working.summary, working.lines, settings.trace, stayed)
         self._recovery = Recovery(
             connection,
             state,
@@ -223,7 +224,13 @@ class Inbound:
                 ended_claims.decided.append((claim, Outcome(OutcomeKind.LATER, not_read=True, due=due)))
             elif count >= self._settings.max_attempts:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
-                outcome = Outcome(OutcomeKind.FAILED, None, None, reason, count, not_read=True)
+                outcome = Outcome(
+                    OutcomeKind.FAILED,
+                    reason=reason,
+                    attempts=count,
+                    not_read=True,
+                    reason_kind=ReasonKind.WORKER_DIED,
+                )
                 ended_claims.decided.append((claim, outcome))
             else:
                 wanted.append(claim)
@@ -365,7 +372,8 @@ class Inbound:
         if error is not None:
             report.fail(str(error), provider_failed=True)
         if report.reason:
-            self._working.early_ends.add(self._intake.cycle, report.reason)
+            fields = {"cycle": self._intake.cycle, "reason": report.reason}
+            self._working.lines.error("a poll ended early", extra=fields)
         return report
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:

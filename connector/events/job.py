@@ -30,6 +30,7 @@ from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
+from connector.operate.reasons import ReasonKind
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
 
@@ -213,8 +214,13 @@ class EventJobs:
             attempts = batch.attempts[number] + 1 if number in batch.attempts else 0
             if claim.delivery_count + attempts >= self._task_settings.max_attempts:
                 reason = f"{ended}; it was tried alone {attempts} times (max_attempts)"
-                outcome = Outcome(OutcomeKind.FAILED, None, None, reason, attempts, not_read=True)
-                result.outcomes[number] = outcome
+                result.outcomes[number] = Outcome(
+                    OutcomeKind.FAILED,
+                    reason=reason,
+                    attempts=attempts,
+                    not_read=True,
+                    reason_kind=ReasonKind.WORKER_DIED,
+                )
                 result.again.discard(number)
             else:
                 result.attempts[number] = attempts
@@ -352,7 +358,15 @@ class EventJobs:
                 result.attempts[number] = attempts
                 result.again.add(number)
                 continue
-            result.outcomes[number] = Outcome(kind, None, None, reason, total, not_read=True)
+            timed_out = answer.exceeded or answer.overdue
+            result.outcomes[number] = Outcome(
+                kind,
+                reason=reason,
+                attempts=total,
+                not_read=True,
+                reason_kind=ReasonKind.TIMEOUT if timed_out else ReasonKind.WORKER_DIED,
+                subscription=answer.overdue,
+            )
 
     def _later(self, claim: Claim, answer: TaskAnswer, total: int, ended: str) -> Outcome | None:
         """Returns the outcome of an event whose call its ``timeout`` has ended, if it may come again later.
@@ -371,7 +385,16 @@ class EventJobs:
         due = self._task_settings.access.open().now() + int(rules.seconds(retries) * 1000)
         tried = join_retries({name: retries + 1})
         reason = f"{name}: {ended}"
-        return Outcome(OutcomeKind.LATER, None, None, reason, total, not_read=True, due=due, retries=tried)
+        return Outcome(
+            OutcomeKind.LATER,
+            reason=reason,
+            attempts=total,
+            not_read=True,
+            due=due,
+            retries=tried,
+            reason_kind=ReasonKind.TIMEOUT,
+            subscription=name,
+        )
 
 
 def _description(batch: Batch) -> str:

@@ -34,6 +34,9 @@ class Outcome(NamedTuple):
         due: later: when the message comes again, in milliseconds since 1970.
         retries: later: the tries of each delivery (:func:`.sinks.retry_later.join_retries`).
         bare: failed, and a broker has refused the whole copy, so the copy has the body only.
+        reason_kind: a :class:`~connector.operate.reasons.ReasonKind`. Empty = there is no reason.
+        subscription: the first one that has failed. Empty = none.
+        place: ``FILE:LINE`` of user code that has failed. Empty = none.
     """
 
     kind: OutcomeKind
@@ -50,6 +53,9 @@ class Outcome(NamedTuple):
     bare: bool = False
     due: int = 0
     retries: str = ""
+    reason_kind: str = ""
+    subscription: str = ""
+    place: str = ""
 
     @property
     def comes_again(self) -> bool:
@@ -180,6 +186,8 @@ def event_fields(cycle: int, claim: Claim, message_id: str, outcome: Outcome) ->
         "object": outcome.object,
         "verb": outcome.verb,
         "outcome": outcome.kind,
+        "kind": outcome.reason_kind or None,
+        "subscription": outcome.subscription or None,
         "reason": outcome.reason,
         "attempts": outcome.attempts,
         "cycle": cycle,

@@ -22,6 +22,7 @@ from connector.errors import (
 )
 from connector.events.conversion_limit import ConversionLimit
 from connector.events.convert import Converter
+from connector.events.grouped_log import GroupedLog
 from connector.events.open_sinks import CalledSink, OpenSinks
 from connector.events.prepared_replies import ProcessReplies
 from connector.events.rests import TaskRests
@@ -33,6 +34,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import TaskJournal
+from connector.operate.reasons import ReasonKind
 from connector.sinks.calling import Deliver
 from connector.sinks.contract import (
     AnySink,
@@ -89,6 +91,7 @@ class Publication:
         later: error texts of the subscriptions that have failed for a while. Empty for one that rests.
         retries: the tries of each of these deliveries, this one included.
         wait: seconds until the next try of all of them.
+        reason_kind, subscription, place: of the first failure, as :class:`.Outcome` has them.
         unsubscribed: subscriptions that do not want the object after all.
         unwanted: records of the message that no subscription wants.
         inactive: why the event has to come again: a process is not active, or a provider cannot take a
@@ -107,6 +110,9 @@ class Publication:
     later: tuple[str, ...] = ()
     retries: dict[str, int] = field(default_factory=dict)
     wait: float = 0.0
+    reason_kind: str = ""
+    subscription: str = ""
+    place: str = ""
     unsubscribed: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
     inactive: str | None = None
@@ -114,6 +120,28 @@ class Publication:
     begun: bool = False
     transacted: bool = False
     must_repeat: bool = False
+
+    def fail(self, reason: str, kind: ReasonKind, subscription: str, where: str = "") -> None:
+        """Adds a failure.
+
+        Args:
+            reason: with ``where`` at its end.
+            kind: of the reason.
+            subscription: that has failed.
+            where: `` (FILE:LINE)``, or empty.
+        """
+        if not self.failures:
+            self._blame(kind, subscription, where)
+        self.failures += (reason,)
+
+    def postpone(self, reason: str, kind: ReasonKind, subscription: str) -> None:
+        """Adds a failure of a delivery that is tried again later."""
+        if not (self.failures or self.reason_kind):
+            self._blame(kind, subscription, "")
+        self.later += (reason,)
+
+    def _blame(self, kind: ReasonKind, subscription: str, where: str) -> None:
+        self.reason_kind, self.subscription, self.place = kind, subscription, where[2:-1]
 
 
 class Publisher:
@@ -126,6 +154,7 @@ class Publisher:
         access: prepares messages.
         timer: ends this worker when an external sink takes too long.
         limit: of everything before the first delivery of an event, and of replies.
+        lines: the log of failures.
 
     Raises:
         ConnectorError: a sink cannot be opened.
@@ -139,9 +168,11 @@ class Publisher:
         access: MessageAccess,
         timer: CallTimer,
         limit: ConversionLimit,
+        lines: GroupedLog,
     ) -> None:
         self._task_settings = task_settings
         self._limit = limit
+        self._lines = lines
         self._deployment = deployment
         self.trace = task_settings.trace
         self._access = access
@@ -271,7 +302,7 @@ class Publisher:
             except BaseException as error:
                 if stages.is_interrupt(error):
                     raise
-                result.failures += (f"{place}{_reason(name, error)}",)
+                result.fail(f"{place}{_reason(name, error)}", ReasonKind.SEND_FAILED, name)
                 return
         returned, raised = self._call(called.deliver, bo, _event_for(name, event, retries))
         if called.transactions is not None and called.transactions.taken_over is not None:
@@ -311,7 +342,7 @@ class Publisher:
         elif isinstance(failure, NotActive):
             result.inactive = f"{place}{_reason(name, failure)}"
         elif rules is not None and rules.allows(failure, retries):
-            result.later += (f"{place}{_reason(name, failure)}",)
+            result.postpone(f"{place}{_reason(name, failure)}", _kind_of(failure), name)
             result.retries[label] = retries + 1
             after = failure.after if isinstance(failure, TemporaryFailure) else 0.0
             result.wait = max(result.wait, rules.seconds(retries), after)
@@ -321,7 +352,8 @@ class Publisher:
             tried += f" (came again {retries} times)" * (retries > 0)
             sink = None if raised is None or isinstance(raised, HandlerFailed) else called.sink
             where = self._log_failure(failure, sink, name, bo, event)
-            result.failures += (f"{place}{_reason(name, failure)}{tried}{where}",)
+            reason = f"{place}{_reason(name, failure)}{tried}{where}"
+            result.fail(reason, _kind_of(failure), name, where)
 
     def _log_failure(
         self,
@@ -353,7 +385,7 @@ class Publisher:
         else:
             return ""  # an error without a place in a file of the user
         return log_failure(
-            _log,
+            self._lines,
             text,
             error,
             target,
@@ -398,7 +430,8 @@ class Publisher:
                     raise
                 blamed = None if isinstance(error, MalformedData | ValueError) else sink
                 where = self._log_failure(error, blamed, name, bo, event)
-                result.failures += (f"{matched.place}{_reason(name, error)}{where}",)
+                reason = f"{matched.place}{_reason(name, error)}{where}"
+                result.fail(reason, ReasonKind.SEND_FAILED, name, where)
                 return
         try:
             result.prepared += (self._access.prepare(destination, message, key),)
@@ -409,7 +442,7 @@ class Publisher:
         except OSError:
             raise
         except Exception as error:  # a header that no message can carry, or no message at all
-            result.failures += (f"{matched.place}{_reason(name, error)}",)
+            result.fail(f"{matched.place}{_reason(name, error)}", ReasonKind.SEND_FAILED, name)
 
     def _write(self, name: str, result: Publication) -> bool:
         """Whether the prepared messages are written, which the journal of a begun event relies on."""
@@ -437,6 +470,13 @@ def _event_for(subscription: str, event: Event, retries: int) -> Event:
         event.requests,
         retries=retries,
     )
+
+
+def _kind_of(failure: BaseException) -> ReasonKind:
+    if isinstance(failure, HandlerFailed):
+        return ReasonKind.HANDLER_FAILED
+    is_temporary = isinstance(failure, TemporaryFailure | ConnectionError | TimeoutError)
+    return ReasonKind.TEMPORARY if is_temporary else ReasonKind.REFUSED
 
 
 def _reason(name: str, error: BaseException) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
+from connector.events.grouped_log import GroupedLog
 from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.report import CycleReport
@@ -128,7 +130,8 @@ class SettlementRules:
             attempts += earlier
             if outcome.kind == OutcomeKind.FAILED:
                 delivered = (*confirmed, *(name for name in delivered if name not in confirmed))
-        key = (claim.destination, outcome.kind, now, attempts, outcome.reason, delivered)
+        why = _REASON_FIELDS(outcome) if outcome.reason else None
+        key = (claim.destination, outcome.kind, now, attempts, why, delivered)
         properties = self._properties.get(key)
         if properties is None:
             if len(self._properties) > 1000:
@@ -141,6 +144,7 @@ class SettlementRules:
             }
             if outcome.reason:
                 properties["connector_reason"] = outcome.reason
+                properties |= reason_properties(outcome)
             if delivered:
                 properties["connector_delivered"] = join_names(delivered)
         return properties
@@ -153,6 +157,7 @@ class Settler:
         connection: of the provider.
         rules: turn outcomes into settlements.
         summary: counts.
+        lines: the log of events that were not published.
         trace: of AgentTraceLevel.
         stayed: called when messages stay in the in-progress destination to wait there.
     """
@@ -162,12 +167,14 @@ class Settler:
         connection: Connection,
         rules: SettlementRules,
         summary: Summary,
+        lines: GroupedLog,
         trace: Trace,
         stayed: Callable[[], None] | None,
     ) -> None:
         self._connection = connection
         self._rules = rules
         self._summary = summary
+        self._lines = lines
         self._trace = trace
         self._stayed = stayed
 
@@ -245,11 +252,10 @@ class Settler:
             if outcome.reason:  # not of an event that only waits for an earlier one
                 due = {"due": outcome.due, "retries": outcome.retries}
                 fields = event_fields(claim.cycle, claim, identity, outcome)
-                _log.warning("an event comes again later", extra={**fields, **due})
+                self._lines.warning("an event comes again later", extra={**fields, **due})
         elif outcome.kind not in (OutcomeKind.PUBLISHED, OutcomeKind.DUPLICATE):
-            _log.warning(
-                "an event was not published", extra=event_fields(claim.cycle, claim, identity, outcome)
-            )
+            fields = event_fields(claim.cycle, claim, identity, outcome)
+            self._lines.warning("an event was not published", extra=fields)
         if self._trace.level >= EVENTS:
             self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
 
@@ -267,6 +273,21 @@ class Settler:
         if self._trace.level >= EVENTS:
             for claim, identity in zip(claims, identities, strict=True):
                 self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
+
+
+_REASON_FIELDS: Final = attrgetter("reason", "reason_kind", "object", "verb", "subscription", "place")
+
+
+def reason_properties(outcome: Outcome) -> dict[str, PropertyValue]:
+    """Returns the properties that group copies by their reasons."""
+    named = {
+        "connector_kind": outcome.reason_kind,
+        "connector_object": outcome.object,
+        "connector_verb": outcome.verb,
+        "connector_subscription": outcome.subscription,
+        "connector_place": outcome.place,
+    }
+    return {name: value for name, value in named.items() if value}
 
 
 def untouched_settlement(claim: Claim) -> Settlement:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from connector.events.outcome import Outcome
 from connector.status import OutcomeKind
+from connector.text.alike import mask
 
 _KEYS: Final = (
     "claimed",
@@ -79,7 +80,8 @@ class Summary:
         self._destinations: dict[str, EventCounts] = {name: EventCounts() for name in destinations}
         self._events: deque[tuple[tuple[int, int], str, str, Outcome]] = deque(maxlen=MAX_EVENTS)
         self._last = (0, 0)
-        self._reasons: dict[tuple[str, str], dict[str, int]] = {}
+        self._reasons: dict[tuple[str, str], dict[str, tuple[str, int]]] = {}
+        """By destination and outcome: the first of alike reasons, and their number, by what they share."""
 
     def count_outcome(
         self,
@@ -129,10 +131,11 @@ class Summary:
         self._last = newest[-1][0]
         self._events.extend([(place, identity, destination, outcome) for place, identity in newest])
         if reason:
-            by_reason = self._reasons.setdefault((destination, kind), {})
-            by_reason[reason] = by_reason.get(reason, 0) + number
-            if len(by_reason) > _MOST_REASONS:  # the text of each event may differ
-                kept = sorted(by_reason.items(), key=_number, reverse=True)[: _MOST_REASONS // 2]
+            groups, group = self._reasons.setdefault((destination, kind), {}), mask(reason)
+            first, before = groups.get(group, (reason, 0))
+            groups[group] = first, before + number
+            if len(groups) > _MOST_REASONS:  # the text of each event may differ
+                kept = sorted(groups.items(), key=lambda one: one[1][1], reverse=True)[: _MOST_REASONS // 2]
                 self._reasons[destination, kind] = dict(kept)
 
     def count_expired(self, destination: str, number: int) -> None:
@@ -144,11 +147,11 @@ class Summary:
     def reasons(self) -> dict[tuple[str, str], dict[str, int]]:
         """The numbers of events by reason, the most frequent reason first, for each destination and outcome.
 
-        Of very many reasons the rare ones are left out.
+        Alike reasons are counted together, under the first of them. Of very many the rare ones are left out.
         """
         return {
-            where: dict(sorted(reasons.items(), key=_number, reverse=True))
-            for where, reasons in self._reasons.items()
+            where: dict(sorted(groups.values(), key=_number, reverse=True))
+            for where, groups in self._reasons.items()
         }
 
     @property

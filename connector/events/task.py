@@ -19,9 +19,10 @@ from typing import Any, Final, Protocol
 from connector import faults
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
-from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
+from connector.errors import BodyTooLarge, MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
+from connector.events.grouped_log import GroupedLog
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of
 from connector.events.publish import MatchedObject, Publication, Publisher
 from connector.events.rests import Calls, Failing
@@ -31,6 +32,7 @@ from connector.limits import stages
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import JournalHandle, TaskJournal
+from connector.operate.reasons import ReasonKind
 from connector.sinks.contract import CallTimer, Event
 from connector.sinks.lazy_requests import LazyRequests
 from connector.sinks.retry_later import join_retries
@@ -48,6 +50,10 @@ _PLACE: Final = re.compile(rb" \([^()\n]+:\d+\)\Z")
 
 _LEAVE_SECONDS = 1.0
 """Seconds at the end for requests in flight that no business process waits for."""
+
+
+class _ConversionRaised(MalformedData):
+    """The conversion raised an exception that is a mistake of its code. ``__cause__`` is that exception."""
 
 
 def _with_group(number: int, order_group: list[WorkItem]) -> list[tuple[WorkItem, int]]:
@@ -89,8 +95,9 @@ class Task:
         self._access = task_settings.access.open()
         self._converter = Converter(task_settings, deployment)
         self._limit = ConversionLimit(control, task_settings.convert_timeout)
+        self._lines = GroupedLog(_log)
         self._publisher = Publisher(
-            task_settings, deployment, self._converter, self._access, control, self._limit
+            task_settings, deployment, self._converter, self._access, control, self._limit, self._lines
         )
         self._trace = task_settings.trace
         self._control = control
@@ -200,7 +207,7 @@ class Task:
             except LookupError as error:
                 reason = f"the message vanished between claim and read: {error}; "
                 reason += "nobody else may move claimed files"
-                return Outcome(OutcomeKind.FAILED, None, None, reason, attempts, not_read=True), False
+                return _not_read(reason, attempts, ReasonKind.UNREADABLE), False
             earlier, confirmed = history(message)
             attempts += earlier
             message.delivery_count = attempts + 1  # the file does not count workers that died since
@@ -217,7 +224,7 @@ class Task:
             first = matched[0].bo
             if not any(one.subscribers for one in matched):
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
-                outcome = Outcome(OutcomeKind.UNSUBSCRIBED, first.type, first.verb, reason, attempts)
+                outcome = _unsubscribed(first.type, first.verb, reason, attempts)
                 return self._with_refusal(outcome, message, reference), False
             of_event = matched, confirmed, journal, sequence, reference, retries_of(message)
             if self._trace.level >= STEPS:
@@ -232,14 +239,23 @@ class Task:
             )
             delivered = confirmed if kind == OutcomeKind.FAILED else ()
             with self._limit:  # the text of an exception is code of its author, too
-                reason = shorten(f"{message_of(error)}{self._place(error, message, destination, attempts)}")
-            outcome = Outcome(kind, None, None, reason, attempts, delivered, not_read=message is None)
+                place = self._place(error, message, destination, attempts)
+                reason = shorten(f"{message_of(error)}{place}")
+            outcome = Outcome(
+                kind,
+                reason=reason,
+                attempts=attempts,
+                delivered=delivered,
+                not_read=message is None,
+                reason_kind=_kind_of(error),
+                place=place[2:-1],
+            )
             if message is not None and not confirmed:  # subscriptions that have confirmed have replied
                 outcome = self._with_refusal(outcome, message, reference)
             return outcome, False
         except MemoryError as error:
             self._give_up_memory()
-            return Outcome(OutcomeKind.FAILED, None, None, error_text(error), attempts, not_read=True), False
+            return _not_read(error_text(error), attempts, ReasonKind.TOO_LARGE), False
         except ProviderError as error:
             reason = shorten(str(error))
             return Outcome(
@@ -289,7 +305,7 @@ class Task:
                 self._give_up_memory()
             if isinstance(error, MalformedData) or stages.is_interrupt(error):
                 raise
-            raise MalformedData(f"the conversion raised {error_text(error)}") from error
+            raise _ConversionRaised(f"the conversion raised {error_text(error)}") from error
 
     def _give_up_memory(self) -> None:
         """Lets another process try an event without enough memory, unless the event was the first here."""
@@ -329,7 +345,7 @@ class Task:
         if not isinstance(error, HandlerFailed):
             return ""
         return log_failure(
-            _log,
+            self._lines,
             "a data handler has failed",
             error.__cause__ or error,
             error.handler,
@@ -375,7 +391,17 @@ def _outcome(
         reason = shorten("; ".join(filter(None, publication.failures + publication.later)))
         sends = replies + _pack(publication.refusals)
         return Outcome(
-            OutcomeKind.FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared
+            OutcomeKind.FAILED,
+            object_name,
+            verb,
+            reason,
+            attempts,
+            delivered,
+            sends,
+            discards=prepared,
+            reason_kind=publication.reason_kind,
+            subscription=publication.subscription,
+            place=publication.place,
         )
     if publication.later:
         return Outcome(
@@ -388,14 +414,35 @@ def _outcome(
             sends=replies,
             discards=prepared + _pack(publication.refusals),
             retries=join_retries(publication.retries),
+            reason_kind=publication.reason_kind,
+            subscription=publication.subscription,
+            place=publication.place,
         )
     if not delivered and not prepared:
         reason = shorten("; ".join(publication.unsubscribed + publication.unwanted))
-        return Outcome(OutcomeKind.UNSUBSCRIBED, object_name, verb, reason, attempts)
+        return _unsubscribed(object_name, verb, reason, attempts)
     unwanted = shorten("; ".join(publication.unwanted)) or None
     return Outcome(
         OutcomeKind.PUBLISHED, object_name, verb, unwanted, attempts, delivered, prepared + replies
     )
+
+
+def _not_read(reason: str, attempts: int, kind: ReasonKind) -> Outcome:
+    return Outcome(OutcomeKind.FAILED, reason=reason, attempts=attempts, not_read=True, reason_kind=kind)
+
+
+def _unsubscribed(object_name: str, verb: str | None, reason: str, attempts: int) -> Outcome:
+    kind = ReasonKind.UNSUBSCRIBED
+    return Outcome(OutcomeKind.UNSUBSCRIBED, object_name, verb, reason, attempts, reason_kind=kind)
+
+
+def _kind_of(error: MalformedData) -> ReasonKind:
+    if isinstance(error, UnknownBusinessObject):
+        return ReasonKind.UNSUBSCRIBED
+    if isinstance(error, BodyTooLarge) or isinstance(error.__cause__, MemoryError):
+        return ReasonKind.TOO_LARGE
+    is_mistake_of_code = isinstance(error, HandlerFailed | _ConversionRaised)
+    return ReasonKind.HANDLER_FAILED if is_mistake_of_code else ReasonKind.MALFORMED
 
 
 def _pack(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from connector.events.early_ends import EarlyEnds
 from connector.events.free_disk import FreeDisk
+from connector.events.grouped_log import GroupedLog
 from connector.events.pauses import InputPauses
 from connector.events.rates import RateLimit
 from connector.events.rests import Rests
@@ -21,7 +21,7 @@ class WorkingState:
         summary: counts outcomes.
         numbers: of polls and of recoveries.
         pauses: of inputs whose events went back.
-        early_ends: logs why polls ended early.
+        lines: logs events that were not published, and polls that ended early.
         rests: the subscriptions that have failed in a row.
         rates: of the inputs, in their order.
         disk: of the provider.
@@ -30,7 +30,7 @@ class WorkingState:
     summary: Summary
     numbers: Iterator[int]
     pauses: InputPauses
-    early_ends: EarlyEnds
+    lines: GroupedLog
     rests: Rests
     rates: Sequence[RateLimit]
     disk: FreeDisk

@@ -39,6 +39,11 @@ HISTORY: Final = (
     "connector_attempts",
     "connector_delivered",
     "connector_retries",
+    "connector_kind",
+    "connector_object",
+    "connector_verb",
+    "connector_subscription",
+    "connector_place",
 )
 """The properties by which an adapter notes the outcome of a message in a copy.
 

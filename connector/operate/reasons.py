@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from enum import StrEnum
-from typing import Final
 
-_MOST: Final = 500
-"""Characters of a masked text."""
-_QUOTED: Final = re.compile(r"""(?<!\w)'[^'\n]*'|"[^"\n]*"|`[^`\n]*`""")
-_WORD: Final = re.compile(r"[\w.:/%-]+")
-_DIGIT: Final = re.compile(r"\d")
+from connector.text.alike import mask as mask  # a group is told by it
 
 
 class ReasonKind(StrEnum):
@@ -41,15 +35,6 @@ class ReasonKind(StrEnum):
     """The message was past its expiration."""
 
 
-def mask(text: str) -> str:
-    """Returns a reason without what differs between alike messages: quoted values, numbers and ids.
-
-    The time is linear, because a sender may decide about the text.
-    """
-    masked = _QUOTED.sub("'...'", text[: 4 * _MOST])
-    return _WORD.sub(lambda word: "#" if _DIGIT.search(word[0]) else word[0], masked)[:_MOST]
-
-
 def group_id(kind: str, place: str, subscription: str, text: str) -> str:
     """Returns the id of the group of a reason: ten hexadecimal digits.
 
@@ -57,7 +42,7 @@ def group_id(kind: str, place: str, subscription: str, text: str) -> str:
         kind: a :class:`ReasonKind`. Empty = a copy of an earlier version.
         place: ``FILE:LINE`` of user code. Empty = none.
         subscription: that has failed. Empty = none.
-        text: as :func:`mask` returns it.
+        text: as :func:`~connector.text.alike.mask` returns it.
     """
     whole = "\0".join((kind, place, subscription, text))
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()

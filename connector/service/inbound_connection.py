@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from connector.config.loading import Configuration
 from connector.errors import DatabaseProblem, PipelineError, ProviderError
-from connector.events.early_ends import EarlyEnds
 from connector.events.free_disk import FreeDisk
+from connector.events.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
 from connector.events.pauses import InputPauses
@@ -93,7 +93,7 @@ class InboundConnection:
             summary,
             itertools.count(1),
             InputPauses((configuration.connector.poll_frequency or 0) / 1000),
-            EarlyEnds(),
+            GroupedLog(logging.getLogger("connector.events")),
             Rests(entry.subscription() for entry in configuration.subscriptions),
             [RateLimit(one.rate) for one in configuration.connector.inputs],
             FreeDisk(provider.disk(), configuration.min_free),
@@ -131,6 +131,7 @@ class InboundConnection:
             if inbound is not None:
                 _close(inbound)
         finally:
+            self.working.lines.flush(all_groups=True)
             self.pipeline.stop()
             self._stop.cancel_timer()
             if self._instance is not None:
@@ -195,6 +196,7 @@ class InboundConnection:
         """See :meth:`connector.events.inbound.Inbound.recover`."""
         report = inbound.recover(at_start=at_start)
         self.recovered_at = time.monotonic()
+        self.working.lines.flush()
         return report
 
     def note(self, facts: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ def _texts() -> Iterator[tuple[str, ast.expr]]:
     for where, call in _calls():
         called = ast.unparse(call.func)
         owner, _, method = called.rpartition(".")
-        if owner in ("_log", "log") and method in LEVELS:
+        if owner in ("_log", "log", "self._log", "self._lines", "self._working.lines") and method in LEVELS:
             text, *others = call.args[1:] if method == "log" else call.args
             assert others == [], f"{where}: values are fields, in extra="
             yield where, text

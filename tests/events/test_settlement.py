@@ -40,8 +40,17 @@ def test_a_copy_carries_where_from_what_when_why_and_how_often(
     when = datetime.datetime.fromisoformat(properties.pop("connector_time"))
     assert before <= when <= datetime.datetime.now(datetime.UTC)
     delivered = {"connector_delivered": "a"} if kind == "published" else {}
+    kinds = {
+        "failed": {"connector_kind": "malformed"},
+        "unsubscribed": {
+            "connector_kind": "unsubscribed",
+            "connector_object": "Customer",
+            "connector_verb": "Create",
+        },
+    }
     assert properties == {
         "mine": "yes",
+        **kinds.get(kind, {}),
         "connector_origin_destination": f"queue://{queue}",
         "connector_outcome": kind,
         "connector_attempts": 1 if kind == "published" else 0,
@@ -145,7 +154,7 @@ def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Ben
                 Path(deployment.folders("error").target) / file,
                 Path(deployment.folders("orders").target) / file,
             )
-    assert sum(1 for name in copy.properties if name.startswith("connector_")) == 5
+    assert sum(1 for name in copy.properties if name.startswith("connector_")) == 10
 
 
 def test_two_messages_of_one_name_are_both_kept(bench: Bench, outcomes: Outcomes) -> None:

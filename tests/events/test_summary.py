@@ -43,10 +43,24 @@ def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bo
     assert {"queue://a", "queue://c"} <= set(document["destinations"])
 
 
+def letters(number: int) -> str:
+    """Returns a number without digits: reasons that differ in digits only are alike."""
+    return str(number).translate(str.maketrans("0123456789", "abcdefghij"))
+
+
+def test_reasons_that_differ_in_values_only_are_counted_together() -> None:
+    summary = Summary(["queue://a"])
+    for number in range(5):
+        outcome = Outcome("failed", reason=f"order {number} of 'x{number}' is wrong")
+        summary.count_outcome("queue://a", "1", outcome, discarded=False)
+    assert summary.reasons["queue://a", "failed"] == {"order 0 of 'x0' is wrong": 5}
+
+
 def test_a_frequent_reason_counts_though_it_comes_after_thousands_of_rare_ones() -> None:
     summary = Summary(["queue://a"])
     for number in range(5000):
-        summary.count_outcome("queue://a", "1", Outcome("failed", reason=f"R-{number}"), discarded=False)
+        rare = Outcome("failed", reason=f"R-{letters(number)}")
+        summary.count_outcome("queue://a", "1", rare, discarded=False)
         if number % 10 == 5:
             summary.count_outcome("queue://a", "1", Outcome("failed", reason="the disk"), discarded=False)
     reasons = summary.reasons["queue://a", "failed"]

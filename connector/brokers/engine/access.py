@@ -8,7 +8,7 @@ from typing import Any, Final
 from connector.brokers.engine.broker import BrokerConnection, BrokerSession, EndedDestination
 from connector.brokers.engine.claims import LentReference, identity_of
 from connector.brokers.engine.delays import check_delays
-from connector.errors import DestinationError, MalformedData
+from connector.errors import BodyTooLarge, DestinationError, MalformedData
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -31,9 +31,9 @@ class RemoteAccess(MessageAccess):
 
     def load(self, reference: LentReference, max_body: int) -> Message:
         if reference.size > max_body:
-            raise MalformedData(f"the body has {reference.size} bytes, more than max_body ({max_body} bytes)")
+            raise BodyTooLarge(f"the body has {reference.size} bytes, more than max_body ({max_body} bytes)")
         if reference.size > len(reference.message.body):
-            raise MalformedData(f"the body has {reference.size} bytes, more than this client reads")
+            raise BodyTooLarge(f"the body has {reference.size} bytes, more than this client reads")
         if reference.unreadable:
             raise MalformedData(reference.unreadable)
         return reference.message.copy(reference.message.body)

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Final, Self
 
-from connector.errors import MalformedData, ProviderError
+from connector.errors import BodyTooLarge, MalformedData, ProviderError
 from connector.stores.dropbox import codec
 
 _AT_FDCWD: Final = -100
@@ -156,7 +156,7 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
         if not stat.S_ISREG(status.st_mode):
             raise MalformedData("the message is not a regular file")
         if status.st_size > limit:
-            raise MalformedData(f"the body has {status.st_size} bytes, more than max_body ({limit} bytes)")
+            raise BodyTooLarge(f"the body has {status.st_size} bytes, more than max_body ({limit} bytes)")
         size = status.st_size
         body = os.read(descriptor, size + 1)
         if len(body) == size:
@@ -167,7 +167,7 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
             chunks.append(chunk)
             total += len(chunk)
             if total > limit:
-                raise MalformedData(f"the body has more than max_body ({limit} bytes)")
+                raise BodyTooLarge(f"the body has more than max_body ({limit} bytes)")
         return b"".join(chunks), status
     finally:
         os.close(descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from connector.errors import MalformedData
+from connector.errors import BodyTooLarge
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel
@@ -51,7 +51,7 @@ class MemoryTaskStore(TaskStore):
                 raise LookupError(f"message {number} is gone")
             body = entry.body.data
             if len(body) > max_body:
-                raise MalformedData(f"the body has {len(body)} bytes, more than max_body ({max_body} bytes)")
+                raise BodyTooLarge(f"the body has {len(body)} bytes, more than max_body ({max_body} bytes)")
             return entry.message.copy(body)
 
     def identity(self, reference: tuple[int, int], message: Message) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from sqlalchemy import select
 
 from connector import faults
-from connector.errors import MalformedData, ProviderError
+from connector.errors import BodyTooLarge, MalformedData, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel
@@ -64,7 +64,7 @@ class SqlTaskStore(TaskStore):
             raise LookupError(f"message {number} is gone")
         (row,) = rows
         if row.size is not None and row.size > max_body:
-            raise MalformedData(f"the body has {row.size} bytes, more than max_body ({max_body} bytes)")
+            raise BodyTooLarge(f"the body has {row.size} bytes, more than max_body ({max_body} bytes)")
         return read_message(row, read_body(row), _refuse)
 
     def identity(self, reference: tuple[int, int], message: Message) -> str:

@@ -168,7 +168,7 @@ def test_an_inactive_process_costs_no_event(
     assert "DLQ" not in provider.broker.queues
     assert ids(provider, "connector.lent.held") == []
     lines = [one for one in caplog.records if one.getMessage() == "a poll ended early"]
-    assert len(lines) == 1, "one line a minute for one reason"
+    assert len([one for one in lines if not hasattr(one, "number")]) == 1, "one a minute for one reason"
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,0 +1,81 @@
+"""Log lines in groups: of lines that differ in values only, one a minute is written."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connector.text.alike import mask
+
+_SECONDS: Final = 60.0
+_MOST_GROUPS: Final = 1000
+
+
+@dataclass(slots=True)
+class _Row:
+    since: float
+    level: int
+    text: str
+    extra: Mapping[str, object]
+    number: int = 0
+    """Of lines that are not written yet."""
+
+
+class GroupedLog:
+    """A log that writes one line of each group and minute.
+
+    A group has a text, a destination, a subscription, a place, and a reason without what differs. The field
+    ``number`` says for how many lines a line stands, if not for one. For one thread.
+
+    Args:
+        log: gets the lines.
+        clock: returns monotonic seconds.
+    """
+
+    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._rows: dict[Hashable, _Row] = {}
+
+    def warning(self, text: str, *, extra: Mapping[str, object]) -> None:
+        """Logs a line at level warning."""
+        self._add(logging.WARNING, text, extra, None)
+
+    def error(self, text: str, *, extra: Mapping[str, object], exc_info: BaseException | None = None) -> None:
+        """Logs a line at level error. A traceback stands in a line that is the first of its minute."""
+        self._add(logging.ERROR, text, extra, exc_info)
+
+    def flush(self, *, all_groups: bool = False) -> None:
+        """Writes the numbers of lines that no line stands for yet.
+
+        Args:
+            all_groups: also of groups whose minute is not over.
+        """
+        now = self._clock()
+        for key, row in list(self._rows.items()):
+            if all_groups or now - row.since >= _SECONDS:
+                del self._rows[key]
+                self._write(row)
+
+    def _add(self, level: int, text: str, extra: Mapping[str, object], error: BaseException | None) -> None:
+        named: list[Any] = [extra.get(name) for name in ("destination", "subscription", "place")]
+        key = (text, *named, mask(str(extra.get("reason"))))
+        now = self._clock()
+        row = self._rows.get(key)
+        if row is not None and now - row.since < _SECONDS:
+            row.number += 1
+            return
+        if row is None and len(self._rows) >= _MOST_GROUPS:
+            self._write(self._rows.pop(next(iter(self._rows))))
+        number = 1 + (row.number if row is not None else 0)
+        self._rows.pop(key, None)
+        self._rows[key] = _Row(now, level, text, extra)
+        counted = {"number": number} if number > 1 else {}
+        self._log.log(level, text, extra={**extra, **counted}, exc_info=error)
+
+    def _write(self, row: _Row) -> None:
+        if row.number:
+            self._log.log(row.level, row.text, extra={**row.extra, "number": row.number})

@@ -1,0 +1,149 @@
+"""A copy says the kind and the place of its reason, and which object and subscription are concerned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.events.outcome import Outcome
+from connector.messaging.message import Message
+from connector.status import OutcomeKind
+from tests.events.conftest import Bench
+
+PROCESSES = """\
+import os, time
+import connector
+
+def a(bo, event):
+    what = bo["Name"]
+    if what == "refuse":
+        raise ValueError("no")
+    if what == "fail":
+        raise connector.Failed("no more")
+    if what == "away":
+        raise ConnectionRefusedError("nobody is there")
+    if what == "temporary":
+        raise connector.TemporaryFailure("soon")
+    if what == "exit":
+        os._exit(3)
+    if what == "sleep":
+        time.sleep(60)
+"""
+HANDLER = """\
+from connector.formats.datahandler import DataHandler
+
+class Odd(DataHandler):
+    mime_types = ("text/odd",)
+    options = {}
+
+    def to_business_object(self, body, hint):
+        raise KeyError("missing")
+
+    def to_body(self, bo):
+        return ""
+"""
+
+
+def customer(name: str) -> str:
+    return f'{{"BusinessObject": "Customer", "CustomerId": "1", "Name": "{name}"}}'
+
+
+def told(message: Message) -> dict[str, Any]:
+    names = ("kind", "object", "verb", "subscription", "place")
+    found = {name: message.properties.get(f"connector_{name}") for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+OF_A = {"object": "Customer", "verb": "Create", "subscription": "a"}
+CASES = {
+    "{": {"kind": "malformed"},
+    customer("x" * 3000): {"kind": "too_large"},
+    customer("refuse"): {"kind": "refused", "place": "processes.py:7", **OF_A},
+    customer("fail"): {"kind": "refused", "place": "processes.py:9", **OF_A},
+    customer("away"): {"kind": "temporary", "place": "processes.py:11", **OF_A},
+    customer("temporary"): {"kind": "temporary", "place": "processes.py:13", **OF_A},
+    customer("exit"): {"kind": "worker_died"},
+    customer("sleep"): {"kind": "timeout", "subscription": "a"},
+    '{"BusinessObject": "Note"}': {"kind": "unsubscribed", "object": "Note", "verb": "Create"},
+    '{"BusinessObject": "Nothing"}': {"kind": "unsubscribed"},
+}
+
+
+@pytest.mark.parametrize(("body", "expected"), CASES.items(), ids=[body[:60] for body in CASES])
+def test_a_copy_says_what_kind_of_reason_it_has(bench: Bench, body: str, expected: dict[str, str]) -> None:
+    one = {"object": "Customer", "process": "processes:a", "name": "a", "timeout": "500ms"}
+    deployment = bench.deploy(subscriptions=[one], processes=PROCESSES, max_attempts=1, max_body="2KiB")
+    deployment.send("queue://orders", body)
+    with deployment.running(isolated=True) as adapter:
+        adapter.drain()
+    copies = [*deployment.messages("queue://error"), *deployment.messages("queue://unsubscribed")]
+    assert [told(copy) for copy in copies] == [expected]
+
+
+def test_a_mistake_of_a_data_handler_has_its_place(bench: Bench) -> None:
+    deployment = bench.deploy(
+        subscriptions=[{"object": "*", "process": "processes:a", "name": "a"}],
+        processes=PROCESSES,
+        more={"datahandlers": "./my_handlers.py"},
+        DataHandlerMimeType="text/odd",
+    )
+    deployment.write("my_handlers.py", HANDLER)
+    deployment.send("queue://orders", "x")
+    with deployment.running() as adapter:
+        adapter.drain()
+    (copy,) = deployment.messages("queue://error")
+    assert told(copy) == {"kind": "handler_failed", "place": "my_handlers.py:8"}
+
+
+def test_a_message_that_cannot_be_sent_on_names_its_subscription(bench: Bench) -> None:
+    one = {"object": "Customer", "destination": "queue://crm", "name": "crm", "mime_type": "text/csv"}
+    deployment = bench.deploy(subscriptions=[one], objects=WITH_CHILD)
+    deployment.send(
+        "queue://orders", '{"BusinessObject": "Customer", "CustomerId": "1", "Child": [{"A": "x"}]}'
+    )
+    with deployment.running() as adapter:
+        adapter.drain()
+    (copy,) = deployment.messages("queue://error")
+    assert told(copy) == {
+        "kind": "send_failed",
+        "object": "Customer",
+        "verb": "Create",
+        "subscription": "crm",
+    }
+
+
+WITH_CHILD = """\
+business_object: Customer
+verbs: {Create: }
+attributes:
+  CustomerId: {type: String, key: true}
+  Child: {type: Child, cardinality: n}
+---
+business_object: Child
+attributes: {A: String}
+---
+static_metaobject: MO_Config
+Default: {}
+"""
+
+
+def test_the_properties_go_when_the_message_is_processed_again(bench: Bench) -> None:
+    one = {"object": "Customer", "process": "processes:a", "name": "a"}
+    deployment = bench.deploy(subscriptions=[one], processes=PROCESSES)
+    deployment.drop("orders", customer("refuse"), "4.1.T")
+    with deployment.running(isolated=True) as adapter:
+        adapter.drain()
+    assert told(*deployment.messages("queue://error"))["kind"] == "refused"
+    deployment.write("processes.py", "def a(bo, event): pass\n")
+    (file,) = deployment.names("error")
+    Path(deployment.folders("error").target, file).rename(Path(deployment.folders("orders").target, file))
+    with deployment.running(isolated=True) as adapter:
+        adapter.drain()
+    assert told(*deployment.messages("queue://archive")) == {}
+
+
+def test_a_journal_of_an_earlier_version_is_read() -> None:
+    found = Outcome.from_list(["failed", "Order", "Create", "why", 1, [], [], []])
+    assert (found.kind, found.reason_kind, found.place) == (OutcomeKind.FAILED, "", "")
