@@ -1,10 +1,11 @@
-"""Messages in memory, and the parts of channels that hold them. Callers hold the lock."""
+"""Messages in memory, and the boxes that they lie in. Callers hold the lock of the memory."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from connector.messaging.destination import Destination
@@ -16,6 +17,8 @@ _ENTRY_BYTES: Final = 800
 """Approximate bytes of an entry without its texts. Measured with CPython 3.11."""
 _PROPERTY_BYTES: Final = 200
 
+Place = tuple[int, int]
+
 
 @dataclass(slots=True)
 class Body:
@@ -25,142 +28,111 @@ class Body:
     links: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class Entry:
-    """A message in one channel.
+    """A message in one box.
 
     Args:
-        number: unique within the provider. The longer a message waits, the lower its number.
-        message: headers and properties. Never changed in place, because entries may share them.
-        body: shared with other entries of the same message.
-        order: the place among waiting messages.
+        number: unique within the memory.
+        headers: headers and properties. Never changed in place, because copies share them.
+        body: shared with the copies of the message.
+        order: the place among waiting messages: by priority, then by age. A copy keeps the place.
+        due: until when the message is delayed, in milliseconds since 1970. 0 = not at all.
+        channel: where the message waits or lies, with the part. None = nowhere.
+        claim: took or left the message. None while the message waits.
+        changes: counts changes of the place. The claims that were made before are lost.
+        weight: approximate bytes of the entry without its body.
     """
 
-    __slots__ = ("body", "claim", "due", "message", "number", "order", "part", "ticket", "weight")
+    number: int
+    headers: Message
+    body: Body
+    order: Place
+    due: int
+    channel: Channel | None = None
+    claim: LocalClaim | None = None
+    changes: int = 0
+    weight: int = field(init=False)
 
-    def __init__(self, number: int, message: Message, body: Body, order: tuple[int, int]) -> None:
-        self.number = number
-        self.message = message
-        self.body = body
-        self.order = order
-        self.part: ChannelPart | None = None
-        """The part in which the message waits or lies. None = nowhere."""
-        self.claim: MemoryClaim | None = None
-        """The claim that took or left the message. None while the message waits."""
-        self.due = message.delivery_time
-        """Until when the message is delayed, in milliseconds since 1970. 0 = not at all."""
-        self.ticket = 0
-        """Counts changes of place, so that an outdated claim or heap item is recognised."""
-        self.weight = weigh(message)
+    def __post_init__(self) -> None:
+        headers = self.headers
+        texts = headers.message_id, headers.correlation_id, headers.reply_to, headers.type
+        found = sum(len(one) for one in (*texts, *headers.properties.values()) if isinstance(one, str))
+        names = sum(_PROPERTY_BYTES + len(name) for name in headers.properties)
+        self.weight = _ENTRY_BYTES + found + names
 
-    def replace_claim(self, owner: Owner | None) -> None:
-        """Replaces the claim by a new object for ``owner``."""
-        if (old := self.claim) is not None:
-            self.claim = MemoryClaim(
-                self, old.home, owner, old.destination, in_progress=old.in_progress, waits=old.waits
-            )
-
-
-class MemoryClaim(LocalClaim):
-    __slots__ = ("_ticket", "entry")
-
-    def __init__(
-        self,
-        entry: Entry,
-        home: Channel,
-        owner: Owner | None,
-        destination: Destination | None,
-        *,
-        in_progress: bool,
-        waits: bool = False,
-    ) -> None:
-        self.entry = entry
-        self._ticket = entry.ticket
-        super().__init__(
-            (entry.number, entry.ticket),
-            entry.message,
-            home,
-            owner,
-            destination,
-            in_progress=in_progress,
-            waits=waits,
-        )
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the message is unchanged since this claim was made: not settled, returned or taken over."""
-        return self.entry.ticket == self._ticket
+    def new_claim(
+        self, home: Channel, owner: Owner | None, destination: Destination | None, **state: bool
+    ) -> LocalClaim:
+        """Returns a claim of the message. ``state`` is ``in_progress`` and ``waits`` of the claim."""
+        return LocalClaim((self.number, self.changes), self.headers, home, owner, destination, **state)
 
 
-class WaitingEntries:
-    """Waiting entries, the lowest order first. Entries that have left are dropped later."""
+class Line:
+    """Waiting messages in an order. A message that has left is dropped when its turn comes.
 
-    __slots__ = ("_heap",)
+    Args:
+        waiting: the waiting messages of a box, by number.
+        place: returns the place of a message in the line.
+    """
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[tuple[int, int], int, int, Entry]] = []
+    def __init__(self, waiting: Mapping[int, Entry], place: Callable[[Entry], Place]) -> None:
+        self._waiting = waiting
+        self._place = place
+        self._heap: list[tuple[Place, int]] = []
 
-    def push(self, entry: Entry, order: tuple[int, int], waiting: int) -> None:
-        """Adds an entry. ``waiting`` = number in the channel. A heap of more than twice that is cleaned."""
-        heap = self._heap
-        if len(heap) > 64 and len(heap) > 2 * waiting:
-            heap[:] = [item for item in heap if item[3].ticket == item[2]]
-            heapq.heapify(heap)
-        heapq.heappush(heap, (order, entry.number, entry.ticket, entry))
-
-    def pop(self, limit: tuple[int, int] | None = None) -> Entry | None:
-        """Returns the next entry that still waits, up to ``limit`` in the order."""
-        heap = self._heap
-        while heap and (limit is None or heap[0][0] <= limit):
-            _, _, ticket, entry = heapq.heappop(heap)
-            if entry.ticket == ticket:
-                return entry
-        return None
+    def push(self, entry: Entry) -> None:
+        """Adds a message. Most items of a line have not left, so that its length is that of the box."""
+        if len(self._heap) > 2 * len(self._waiting) + 64:
+            self._heap = [*{item for item in self._heap if self._find(*item)}]
+            heapq.heapify(self._heap)
+        heapq.heappush(self._heap, (self._place(entry), entry.number))
 
     def first(self) -> Entry | None:
-        """Returns the next entry that still waits, and leaves the entry."""
-        heap = self._heap
-        while heap and heap[0][3].ticket != heap[0][2]:
-            heapq.heappop(heap)
-        return heap[0][3] if heap else None
+        """Returns the first message, which stays."""
+        while self._heap:
+            if (entry := self._find(*self._heap[0])) is not None:
+                return entry
+            self.skip()
+        return None
 
-    def __iter__(self) -> Iterator[Entry]:
-        """Yields the waiting entries, in no order."""
-        return (item[3] for item in self._heap if item[3].ticket == item[2])
+    def skip(self) -> None:
+        """Drops the first message from the line."""
+        heapq.heappop(self._heap)
+
+    def _find(self, place: Place, number: int) -> Entry | None:
+        entry = self._waiting.get(number)
+        return entry if entry is not None and self._place(entry) == place else None
 
 
-Offer = Callable[["Entry | None", str], None]
-"""Tells a reader that a message waits, and which client gave it back. None = the channel has ended."""
+by_order: Final[Callable[[Entry], Place]] = attrgetter("order")
 
 
-class ChannelPart:
-    """The messages of one part of one channel. Callers hold the lock."""
+def _by_due(entry: Entry) -> Place:
+    return entry.due, entry.number
 
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-        self.waiting = WaitingEntries()
-        self.count = 0
-        """Number of waiting messages."""
+
+def _by_expiration(entry: Entry) -> Place:
+    return entry.headers.expiration, entry.number
+
+
+class Box:
+    """The messages of one part of one channel.
+
+    Attributes:
+        waiting: by number. ``line`` has them in the order of taking, ``expiring`` those that expire.
+        claimed: by number. They lie here claimed, or left without an owner.
+    """
+
+    def __init__(self, part: Part) -> None:
+        self.waiting: dict[int, Entry] = {}
+        self.line = Line(self.waiting, _by_due if part is Part.DELAYED else by_order)
+        self.expiring = Line(self.waiting, _by_expiration)
         self.claimed: dict[int, Entry] = {}
-        """Messages that lie here claimed, or left without an owner, by number."""
-        self.readers: dict[object, Offer] = {}
 
-    def enter(self, entry: Entry, returned_by: str = "") -> None:
-        """Adds a waiting message. ``returned_by`` is the client that has given the message back."""
-        entry.part = self
-        entry.ticket += 1
-        self.count += 1
-        order = (entry.due, entry.number) if self.channel.part is Part.DELAYED else entry.order
-        self.waiting.push(entry, order, self.count)
-        for offer in self.readers.values():
-            offer(entry, returned_by)
-
-
-def weigh(message: Message) -> int:
-    """Returns the approximate bytes of an entry."""
-    size = _ENTRY_BYTES
-    for text in (message.message_id, message.correlation_id, message.reply_to, message.type):
-        if text:
-            size += len(text)
-    for name, value in message.properties.items():
-        size += _PROPERTY_BYTES + len(name) + (len(value) if isinstance(value, str) else 0)
-    return size
+    def add(self, entry: Entry) -> None:
+        """Adds a waiting message."""
+        self.waiting[entry.number] = entry
+        self.line.push(entry)
+        if entry.headers.expiration:
+            self.expiring.push(entry)

@@ -1,103 +1,119 @@
-"""The messages, clients and records that all connections of a memory provider share under one lock."""
+"""What all connections of a memory provider share: messages, clients and records, under one lock."""
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import os
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar
 
-from connector.errors import CapabilityError, ProviderError
+from connector.errors import CapabilityError, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
+from connector.state.duplicates import write_keys
 from connector.stores.engine.channel import Channel, Part
-from connector.stores.engine.client import SUBSCRIPTION, has_ended
+from connector.stores.engine.claims import LocalClaim
+from connector.stores.engine.client import SUBSCRIPTION
 from connector.stores.engine.registry import ClientInfo, Record
-from connector.stores.memory.entries import Body, ChannelPart, Entry, MemoryClaim, weigh
-from connector.stores.memory.state import MemoryState
+from connector.stores.memory.entries import Body, Box, Entry
 
 _memories: Final[weakref.WeakValueDictionary[int, Memory]] = weakref.WeakValueDictionary()
 _keys: Final = itertools.count(1)
 
+Offer = Callable[[Entry | None, str], None]
+"""Offers a waiting message to a reader, and names the client that has given the message back.
 
-@dataclass(eq=False)
+None = look at the whole channel again, which may have ended.
+"""
+
+_User = TypeVar("_User")
+
+
+def locked(user: type[_User]) -> type[_User]:
+    """Lets each call of a class hold the lock of the memory, which is its attribute ``memory``."""
+    for name, method in list(vars(user).items()):
+        if callable(method) and not name.startswith("_"):
+            setattr(user, name, _lock(method))
+    return user
+
+
+def _lock(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Any, *arguments: Any, **options: Any) -> Any:
+        with self.memory:
+            return method(self, *arguments, **options)
+
+    return call
+
+
+@dataclass(slots=True, eq=False)
 class MemoryClient:
-    """One connection, with the messages that it has claimed (by number) and prepared (by key)."""
+    """A connection. ``taken_by`` is the client that takes over from it, once it is dead."""
 
     info: ClientInfo
     alive: bool = True
     since: float = field(default_factory=time.time)
-    taken_by: MemoryClient | None = None
-    """The client that takes over from this dead client."""
-    claims: dict[int, Entry] = field(default_factory=dict)
-    prepared: dict[str, Entry] = field(default_factory=dict)
-
-    def check_alive(self, error: type[ProviderError] = ProviderError) -> None:
-        """Raises ``error`` if the client has ended."""
-        if not self.alive:
-            raise error(f"the connection {self.info.client_id} is closed, nothing was done: connect anew")
+    taken_by: str = ""
 
 
 class Memory:
-    """The shared memory of a provider: a context manager that holds the lock.
+    """What all clients of a provider share: a context manager that holds the lock.
 
     Every method needs the lock.
 
-    Only senders wait for room. Messages inside move without waiting, because otherwise no client could make
-    room.
-
     Args:
-        max_bytes: limit for all entries and bodies. Senders cannot exceed the limit.
-        send_timeout: seconds that a sender waits for room.
+        max_bytes: of all messages. Senders wait for room.
+        send_timeout: seconds that a sender waits.
         accept_persistent: whether persistent messages are taken.
-        state_directory: see :class:`MemoryState`.
 
     Entering raises:
         CapabilityError: in a process that was forked off.
     """
 
     def __init__(
-        self,
-        max_bytes: int,
-        send_timeout: float,
-        state_directory: str | os.PathLike[str] | None,
-        *,
-        accept_persistent: bool,
+        self, max_bytes: float = math.inf, send_timeout: float = 0.0, *, accept_persistent: bool = True
     ) -> None:
-        self.key = next(_keys)
-        self.pid = os.getpid()
+        self.max_bytes, self.send_timeout = max_bytes, send_timeout
+        self.accept_persistent = accept_persistent
+        self.key, self.pid = next(_keys), os.getpid()
         # Re-entrant: a generator that is garbage-collected at any moment ends a takeover.
         self.lock = threading.RLock()
-        self.room = threading.Condition(self.lock)
-        """Notified when a change may let a waiting sender continue."""
-        self.parts: dict[Channel, ChannelPart] = {}
+        self.used = 0
+        """Approximate bytes of all messages."""
+        self.freed = threading.Condition(self.lock)
+        """Notified when messages use fewer bytes, and when a client ends."""
+        self.boxes: dict[Channel, Box] = {}
         self.entries: dict[int, Entry] = {}
-        """By number."""
+        """All messages, by number."""
+        self.last_number = 0
         self.expired: dict[int, Entry] = {}
-        """Expired messages, the oldest first. They can be looked at until their room is needed."""
+        """Messages that wait as expired, the oldest first. They stay until their room is needed."""
+        self.claims: dict[str, dict[int, Entry]] = {}
+        """Claimed messages by owner, then by number."""
+        self.prepared: dict[str, dict[str, Entry]] = {}
+        """Prepared messages by client, then by key."""
+        self.readers: dict[Channel, dict[object, Offer]] = {}
         self.clients: dict[str, MemoryClient] = {}
         self.records: dict[tuple[str, Channel | str], dict[str, Record]] = {}
         """By kind and ``of``, then by key."""
+        self.living: dict[tuple[str, Channel | str], Sequence[Record]] = {}
+        """The records whose owner lives, until one of them changes or a client ends."""
         self.subscriptions: dict[str, Record] = {}
         """By key, which is unique among all topics."""
-        self.alive_records: dict[tuple[str, Channel | str], Sequence[Record]] = {}
-        """Records whose owner lives, cached until a change."""
         self.refused: dict[Destination, str] = {}
-        self.state = MemoryState(state_directory)
-        self._max_bytes = max_bytes
-        self._send_timeout = send_timeout
-        self._accept_persistent = accept_persistent
-        self._used = 0
-        self._numbers = itertools.count(1)
+        """Why nothing can be sent to a destination."""
+        self.kept: object = None
+        """Kept as long as the memory."""
         _memories[self.key] = self
 
     def __enter__(self) -> None:
-        if self.pid != os.getpid():
-            raise _foreign(self.pid)
+        _check_process(self.pid)
         self.lock.acquire()
 
     def __exit__(self, *_: object) -> None:
@@ -105,194 +121,150 @@ class Memory:
 
     # -- channels ----------------------------------------------------------------------------------
 
-    def part(self, channel: Channel) -> ChannelPart:
-        """Returns a part of a channel. Makes a part that is missing."""
-        found = self.parts.get(channel)
-        if found is None:
-            found = self.parts[channel] = ChannelPart(channel)
+    def create(self, channel: Channel) -> Box:
+        """Returns the box of a channel. Makes a box that is missing."""
+        box = self.boxes.get(channel)
+        if box is None:
+            box = self.boxes[channel] = Box(channel.part)
             if channel.part is not Part.MAIN:
-                self.part(channel._replace(part=Part.MAIN))
-        return found
+                self.create(channel._replace(part=Part.MAIN))
+        return box
 
-    def open(self, channel: Channel) -> ChannelPart | None:
-        """Returns the part of a channel for a message. Makes a queue, but no channel that can end."""
-        found = self.parts.get(channel)
-        if found is None and (not channel.can_end or channel._replace(part=Part.MAIN) in self.parts):
-            found = self.part(channel)
-        return found
+    def open(self, channel: Channel) -> Box | None:
+        """Returns the box of a channel for a message. Makes a queue, but no channel that can end."""
+        box = self.boxes.get(channel)
+        if box is None and (not channel.can_end or channel._replace(part=Part.MAIN) in self.boxes):
+            return self.create(channel)
+        return box
 
-    def first_delayed(self, channel: Channel) -> Entry | None:
-        """Returns the delayed message of a channel that is due first."""
-        delayed = self.parts.get(channel._replace(part=Part.DELAYED))
-        return None if delayed is None else delayed.waiting.first()
-
-    def move_due(self, part: ChannelPart, now: int) -> None:
-        """Moves the delayed messages of a channel that are due to its main part."""
-        while (entry := self.first_delayed(part.channel)) is not None and entry.due <= now:
-            self.take_out(entry)
-            entry.due = 0
-            part.enter(entry)
-
-    def parts_of(self, channel: Channel) -> list[ChannelPart]:
-        """Returns all existing parts of a channel."""
-        found = (self.parts.get(channel._replace(part=part)) for part in Part)
-        return [part for part in found if part is not None]
+    def parts(self, channel: Channel) -> dict[Part, Box]:
+        """Returns the boxes of all parts of a channel, empty ones for those that are missing."""
+        return {part: self.boxes.get(channel._replace(part=part)) or Box(part) for part in Part}
 
     # -- messages ----------------------------------------------------------------------------------
 
     def new(self, message: Message) -> Entry:
-        """Returns the entry of a sender's message, in no channel and not counted yet, apart from its body."""
-        number = next(self._numbers)
-        return Entry(number, message.copy(), Body(bytes(message.body)), (-message.priority, number))
-
-    def keep(self, entry: Entry) -> Entry:
-        """Counts a new message. Its body is counted with the first entry."""
-        self.entries[entry.number] = entry
-        body = entry.body
-        self._used += entry.weight + (0 if body.links else len(body.data))
-        body.links += 1
-        return entry
-
-    def send(self, entry: Entry, channels: Iterable[Channel]) -> None:
-        """Puts a message into channels. All channels but the first get a new entry.
-
-        A channel that is gone gets no message.
-        """
-        first: Entry | None = entry
-        for channel in channels:
-            part = self.open(channel._replace(part=Part.DELAYED) if entry.due else channel)
-            if part is not None:
-                if first is None:
-                    first = self.keep(Entry(next(self._numbers), entry.message, entry.body, entry.order))
-                    first.due = entry.due
-                part.enter(first)
-                first = None
-        if first is not None:
-            self.remove(first)
-
-    def take_out(self, entry: Entry) -> None:
-        """Takes a message out of its part."""
-        part, claim = entry.part, entry.claim
-        assert part is not None
-        entry.ticket += 1
-        entry.part = entry.claim = None
-        if claim is None:
-            part.count -= 1
-            return
-        part.claimed.pop(entry.number, None)
-        owner = self.clients.get(claim.owner.client_id) if claim.owner is not None else None
-        if owner is not None:
-            owner.claims.pop(entry.number, None)
-
-    def put_in_part(self, claim: MemoryClaim, part: ChannelPart) -> MemoryClaim:
-        """Puts a message that was taken out into a part, claimed or without an owner."""
-        entry = claim.entry
-        entry.part, entry.claim = part, claim
-        part.claimed[entry.number] = entry
-        if claim.owner is not None:
-            self.clients[claim.owner.client_id].claims[entry.number] = entry
-        return claim
-
-    def remove(self, entry: Entry) -> None:
-        """Removes a message from any place, and its body with the last entry."""
-        if entry.part is not None:
-            self.take_out(entry)
-        if self.entries.pop(entry.number, None) is not None:
-            self.expired.pop(entry.number, None)
-            body = entry.body
-            body.links -= 1
-            self._used -= entry.weight + (0 if body.links else len(body.data))
-            self.room.notify_all()
-
-    def change_headers(self, entry: Entry, message: Message) -> None:
-        """Replaces the headers and properties of a message."""
-        if message is not entry.message:
-            weight = weigh(message)
-            self._used += weight - entry.weight
-            entry.message, entry.weight = message, weight
-
-    # -- senders -----------------------------------------------------------------------------------
-
-    def check_target(self, channel: Channel) -> None:
-        """Checks that messages can be sent to a channel.
-
-        Raises:
-            UnknownDestination: the channel is a temporary destination that has ended.
-            ProviderError: a test refuses the destination.
-        """
-        destination = channel.destination
-        if self.refused and destination in self.refused:
-            raise ProviderError(f"{destination} cannot be written: {self.refused[destination]}")
-        if not channel.subscription and channel.can_end and channel not in self.parts:
-            raise has_ended(destination)
-
-    def check_delivery_mode(self, message: Message) -> None:
-        """Checks that the provider accepts the delivery mode of a message.
+        """Returns the entry of a sender's message, in no box and not counted yet.
 
         Raises:
             CapabilityError: the message is persistent, and the provider does not accept that.
         """
-        if message.delivery_mode == PERSISTENT and not self._accept_persistent:
+        if message.delivery_mode == PERSISTENT and not self.accept_persistent:
             raise CapabilityError(
                 "the memory provider loses persistent messages with its process; send them non-persistent, "
                 "or set accept_persistent: true if they may be lost"
             )
+        self.last_number += 1
+        order, body = (-message.priority, self.last_number), Body(bytes(message.body))
+        return Entry(self.last_number, message.copy(), body, order, message.delivery_time)
 
-    def wait_for_room(self, entries: Sequence[Entry], channel: Channel, client: MemoryClient) -> None:
-        """Waits until there is room for a sender's new messages. Releases the lock while waiting.
+    def keep(self, entry: Entry) -> Entry:
+        """Counts a new message. The body is counted with its first entry."""
+        self.entries[entry.number] = entry
+        self.used += entry.weight + (0 if entry.body.links else len(entry.body.data))
+        entry.body.links += 1
+        return entry
 
-        Messages that the sender itself has claimed do not count. Otherwise the sender would wait for itself.
-        Only the sender can free the room of its own prepared messages.
+    def remove(self, entry: Entry) -> None:
+        """Removes a message from any place. The body goes with its last entry."""
+        self.take_out(entry)
+        if self.entries.pop(entry.number, None) is not None:
+            entry.body.links -= 1
+            self.used -= entry.weight + (0 if entry.body.links else len(entry.body.data))
+            self.freed.notify_all()
 
-        Args:
-            entries: new, and not counted yet.
-            channel: the target of the messages.
-            client: the sender.
+    def send(self, entry: Entry, channels: Sequence[Channel]) -> None:
+        """Puts a message into channels, one copy each. A channel that is gone gets no copy."""
+        copies = [entry]
+        for _ in channels[1:]:
+            self.last_number += 1
+            copy = Entry(self.last_number, entry.headers, entry.body, entry.order, entry.due)
+            copies.append(self.keep(copy))
+        for copy, channel in zip(copies, channels, strict=False):
+            self.put_waiting(copy, channel)
+        if not channels:
+            self.remove(entry)
+
+    def put_waiting(self, entry: Entry, channel: Channel, giver: str = "") -> None:
+        """Lets a message that was taken out wait in a channel, or until it is due.
+
+        A message whose channel is gone is removed. ``giver`` is the client that gives the message back.
+        """
+        if entry.due:
+            channel = channel._replace(part=Part.DELAYED)
+        box = self.open(channel)
+        if box is None:
+            self.remove(entry)
+            return
+        entry.channel = channel
+        box.add(entry)
+        if channel.part is Part.EXPIRED:
+            self.expired[entry.number] = entry
+        for offer in self.readers.get(channel, {}).values():
+            offer(entry, giver)
+
+    def put_claimed(self, entry: Entry, channel: Channel, claim: LocalClaim) -> LocalClaim:
+        """Lets a message that was taken out lie in a channel, claimed or left. Returns the claim.
+
+        A message whose channel is gone is removed.
+        """
+        box = self.open(channel)
+        if box is None:
+            self.remove(entry)
+            return claim
+        entry.channel, entry.claim = channel, claim
+        box.claimed[entry.number] = entry
+        if claim.owner is not None:
+            self.claims.setdefault(claim.owner.client_id, {})[entry.number] = entry
+        return claim
+
+    def next_delayed(self, channel: Channel) -> Entry | None:
+        """Returns the delayed message of a channel that is due first."""
+        box = self.boxes.get(channel._replace(part=Part.DELAYED))
+        return box.line.first() if box is not None else None
+
+    def move_due(self, channel: Channel, now: int) -> None:
+        """Moves the delayed messages of a channel that are due to its main part."""
+        while (entry := self.next_delayed(channel)) is not None and entry.due <= now:
+            self.take_out(entry)
+            entry.due = 0
+            self.put_waiting(entry, channel)
+
+    def find(self, reference: tuple[int, int]) -> Entry | None:
+        """Returns the message of a claim. None = the claim is lost."""
+        entry = self.entries.get(reference[0])
+        return entry if entry is not None and entry.changes == reference[1] else None
+
+    def take_out(self, entry: Entry) -> None:
+        """Takes a message out of its box. The claim of the message is lost."""
+        channel, claim = entry.channel, entry.claim
+        entry.changes += 1
+        entry.channel = entry.claim = None
+        if channel is not None and (box := self.boxes.get(channel)) is not None:
+            (box.waiting if claim is None else box.claimed).pop(entry.number, None)
+        if claim is None:
+            self.expired.pop(entry.number, None)
+        elif claim.owner is not None:
+            self.claims.get(claim.owner.client_id, {}).pop(entry.number, None)
+
+    def remember(self, window: str, client_id: str, keys: Sequence[str]) -> None:
+        """Writes a record of published keys into the directory that the duplicate window reads.
 
         Raises:
-            UnknownDestination: the channel is a temporary destination that has ended.
-            ProviderError: a test refuses the destination, the messages never fit, there was no room in time,
-                or the client has ended.
+            SettlementError: the record cannot be written.
         """
-        self.check_target(channel)
-        destination = channel.destination
-        size = _bytes(entries)
-        if self._used + size <= self._max_bytes:
-            return
-        limit = f"max_bytes ({self._max_bytes}) of the memory provider"
-        if size > self._max_bytes:
-            raise ProviderError(
-                f"cannot send to {destination}: it takes {size} bytes, more than {limit}; send less at once, "
-                "or raise max_bytes. Nothing was sent"
-            )
-        deadline = time.monotonic() + self._send_timeout
-        while self._used + size > self._max_bytes + _bytes(client.claims.values()):
-            if self._remove_expired():
-                continue
-            if _bytes(client.prepared.values()) + size > self._max_bytes:
-                raise ProviderError(
-                    f"cannot send to {destination}: this transaction alone takes more than {limit}; commit "
-                    "earlier, or raise max_bytes"
-                )
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise ProviderError(
-                    f"cannot send to {destination}: {len(self.entries)} messages take {self._used} of "
-                    f"{limit}, and none was taken for {self._send_timeout:g} s; start a consumer, or raise "
-                    "max_bytes. Nothing was sent"
-                )
-            self.room.wait(left)
-            if not client.alive:
-                raise ProviderError(f"cannot send to {destination}: the connection was closed")
-            self.check_target(channel)
-
-    def _remove_expired(self) -> bool:
-        """Removes the oldest expired message that no client has claimed. False if there is none."""
-        for entry in self.expired.values():
-            if entry.claim is None and entry.part is not None and entry.part.channel.part is Part.EXPIRED:
-                self.remove(entry)
-                return True
-        return False
+        name = f"{client_id}-{next(_keys)}"
+        hidden = os.path.join(window, f".{name}")
+        try:
+            os.makedirs(window, exist_ok=True)
+            with open(hidden, "wb") as record:
+                record.write(write_keys(keys))
+            os.rename(hidden, os.path.join(window, name))
+        except OSError as error:
+            raise SettlementError(
+                f"cannot write the published ids: {error.strerror}: {error.filename!r}; make room there. "
+                "The messages stay claimed until then, none is lost"
+            ) from error
 
     # -- clients -----------------------------------------------------------------------------------
 
@@ -301,32 +273,35 @@ class Memory:
         client = self.clients.get(client_id)
         return client is not None and client.alive
 
-    def client(self, client_id: str) -> MemoryClient:
-        """Returns a client that is not forgotten yet.
+    def check_alive(self, client_id: str, error: type[ProviderError] = ProviderError) -> None:
+        """Raises ``error`` if a client has ended."""
+        if not self.is_alive(client_id):
+            raise error(f"the connection {client_id} is closed, nothing was done: connect anew")
 
-        Raises:
-            ProviderError: there is no such client.
-        """
-        client = self.clients.get(client_id)
-        if client is None:
-            raise ProviderError(f"the client {client_id} of the memory provider has ended")
-        return client
+    def forget(self, client_id: str) -> None:
+        """Removes a client with its prepared messages and its records."""
+        self.discard_prepared(client_id)
+        self.claims.pop(client_id, None)
+        self.clients.pop(client_id, None)
+        records = [one for same in self.records.values() for one in same.values()]
+        for record in records:
+            if record.owner is not None and record.owner.client_id == client_id:
+                self.remove_record(record.kind, record.of, record.key)
 
-    def remove_prepared(self, client: MemoryClient) -> None:
+    def discard_prepared(self, client_id: str) -> None:
         """Removes the prepared messages of a client."""
-        for entry in client.prepared.values():
+        for entry in self.prepared.pop(client_id, {}).values():
             self.remove(entry)
-        client.prepared.clear()
 
     def remove_record(self, kind: str, of: Channel | str, key: str) -> None:
         """Removes a record if it exists."""
-        records = self.records.get((kind, of), {})
-        records.pop(key, None)
-        if not records:
+        same = self.records.get((kind, of), {})
+        same.pop(key, None)
+        if not same:
             self.records.pop((kind, of), None)
         if kind == SUBSCRIPTION:
             self.subscriptions.pop(key, None)
-        self.alive_records.pop((kind, of), None)
+        self.living.pop((kind, of), None)
 
 
 def find_memory(key: int, pid: int) -> Memory:
@@ -336,8 +311,7 @@ def find_memory(key: int, pid: int) -> Memory:
         CapabilityError: the memory belongs to another process.
         ProviderError: the memory is gone.
     """
-    if pid != os.getpid():
-        raise _foreign(pid)
+    _check_process(pid)
     memory = _memories.get(key)
     if memory is None:
         raise ProviderError(
@@ -346,12 +320,9 @@ def find_memory(key: int, pid: int) -> Memory:
     return memory
 
 
-def _foreign(pid: int) -> CapabilityError:
-    return CapabilityError(
-        f"memory cannot be shared between processes: this is process {os.getpid()}, the messages are in "
-        f"{pid}; run in one process, or choose another provider (dropbox)"
-    )
-
-
-def _bytes(entries: Iterable[Entry]) -> int:
-    return sum(entry.weight + len(entry.body.data) for entry in entries)
+def _check_process(pid: int) -> None:
+    if pid != os.getpid():
+        raise CapabilityError(
+            f"memory cannot be shared between processes: this is process {os.getpid()}, the messages are in "
+            f"{pid}; run in one process, or choose another provider (dropbox)"
+        )

@@ -16,12 +16,13 @@ from connector.messaging.notes import ClientNote, ClientState
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
 from connector.state.directory import StateDirectory
-from connector.stores.engine.channel import is_lot
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.registry import ClientInfo
 from connector.stores.memory.memory import Memory, MemoryClient, find_memory
-from connector.stores.memory.registry import MemoryRegistry, MemoryWatch
+from connector.stores.memory.registry import MemoryRegistry
+from connector.stores.memory.state import MemoryState
 from connector.stores.memory.store import MemoryStore
+from connector.stores.memory.watch import MemoryWatch
 
 _providers: Final[weakref.WeakValueDictionary[int, MemoryProvider]] = weakref.WeakValueDictionary()
 
@@ -67,7 +68,8 @@ class MemoryProvider(AdapterProvider):
         redelivery_limit: int | None = None,
         state_directory: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._memory = Memory(max_bytes, send_timeout, state_directory, accept_persistent=accept_persistent)
+        self._memory = Memory(max_bytes, send_timeout, accept_persistent=accept_persistent)
+        self._state = self._memory.kept = MemoryState(state_directory)
         self._limit = redelivery_limit or None
         self._connections: weakref.WeakSet[LocalConnection] = weakref.WeakSet()
         self.closed = False
@@ -84,32 +86,23 @@ class MemoryProvider(AdapterProvider):
             ProviderError: ``state_directory`` cannot be used.
         """
         with self._memory:
-            return self._memory.state.of(application)
+            return self._state.of(application)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> LocalConnection:
-        """Opens a connection.
-
-        Raises:
-            CapabilityError: in a process that was forked off.
-        """
         memory = self._memory
         with memory:
             if self.closed:
                 raise ProviderError("the memory provider is closed, and its messages are gone: make another")
             own = f"m{secrets.token_hex(6)}"
             info = ClientInfo(own, application, instance, origin or client_id or own)
-            window = memory.state.of(application).published if application else ""
-            client = memory.clients[own] = MemoryClient(info)
-            watch = MemoryWatch(memory.lock)
+            memory.clients[own] = MemoryClient(info)
+            watch = MemoryWatch(own, memory.lock)
+            window = self._state.of(application).published if application else ""
+            store, registry = MemoryStore(memory, watch, window), MemoryRegistry(memory, info)
             connection = LocalConnection(
-                MemoryStore(memory, client, watch, window),
-                MemoryRegistry(memory, client),
-                watch,
-                limit=self._limit,
-                client_id=client_id,
-                lots=True,
+                store, registry, watch, limit=self._limit, client_id=client_id, lots=True
             )
             self._connections.add(connection)
             return connection
@@ -128,7 +121,6 @@ class MemoryProvider(AdapterProvider):
                     ClientState.ALIVE if one.alive else ClientState.DEAD,
                 )
                 for one in self._memory.clients.values()
-                if not is_lot(one.info.client_id)
             ]
 
     def check(self) -> bool:
@@ -151,7 +143,7 @@ class MemoryProvider(AdapterProvider):
             self.closed = True
             for connection in list(self._connections):
                 connection.close()
-            self._memory.state.close()
+            self._state.close()
 
 
 def _find_provider(key: int, pid: int) -> MemoryProvider:

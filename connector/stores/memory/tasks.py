@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from connector.errors import BodyTooLarge
+from connector.errors import BodyTooLarge, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.store import TaskStore, TaskStoreSpec
-from connector.stores.memory.memory import Memory, find_memory
+from connector.stores.memory.memory import Memory, find_memory, locked
+from connector.stores.memory.room import wait_for_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,60 +31,47 @@ class MemoryTaskSpec(TaskStoreSpec):
         return MemoryTaskStore(find_memory(self.key, self.pid), self.client_id)
 
 
+@locked
 class MemoryTaskStore(TaskStore):
     def __init__(self, memory: Memory, client_id: str) -> None:
         self.client_id = client_id
-        self._memory = memory
+        self.memory = memory
 
     def check(self) -> None:
-        with self._memory:
-            self._memory.client(self.client_id)
+        if self.client_id not in self.memory.clients:
+            raise ProviderError(f"the client {self.client_id} of the memory provider has ended")
 
     def is_there(self, destination: Destination, owner: str) -> bool:
-        with self._memory:
-            return Channel(destination) in self._memory.parts and self._memory.is_alive(owner)
+        return Channel(destination) in self.memory.boxes and self.memory.is_alive(owner)
 
     def read(self, reference: tuple[int, int], max_body: int) -> Message:
-        number, ticket = reference
-        with self._memory:
-            entry = self._memory.entries.get(number)
-            if entry is None or entry.ticket != ticket:
-                raise LookupError(f"message {number} is gone")
-            body = entry.body.data
-            if len(body) > max_body:
-                raise BodyTooLarge(f"the body has {len(body)} bytes, more than max_body ({max_body} bytes)")
-            return entry.message.copy(body)
+        entry = self.memory.find(reference)
+        if entry is None:
+            raise LookupError(f"message {reference[0]} is gone")
+        body = entry.body.data
+        if len(body) > max_body:
+            raise BodyTooLarge(f"the body has {len(body)} bytes, more than max_body ({max_body} bytes)")
+        return entry.headers.copy(body)
 
     def identity(self, reference: tuple[int, int], message: Message) -> str:
         return f"{message.message_id}|{reference[0]}"
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
-        """Keeps a message where no client takes it. Waits while there is no room.
-
-        Raises:
-            CapabilityError: the message is persistent, and the provider does not accept that.
-        """
-        memory, handle = self._memory, (self.client_id, key)
-        with memory:
-            client = memory.client(self.client_id)
-            client.check_alive()
-            memory.check_delivery_mode(message)
-            self.discard(handle)
-            entry = memory.new(message)
-            memory.wait_for_room([entry], Channel(destination), client)
-            client.prepared[key] = memory.keep(entry)
+        memory, handle = self.memory, (self.client_id, key)
+        memory.check_alive(self.client_id)
+        self.discard(handle)
+        entry = memory.new(message)
+        wait_for_room(memory, [entry], Channel(destination), self.client_id)
+        memory.prepared.setdefault(self.client_id, {})[key] = memory.keep(entry)
         return handle
 
     def discard(self, handle: Any) -> None:
-        client_id, key = handle
-        with self._memory:
-            client = self._memory.clients.get(client_id)
-            entry = client.prepared.pop(key, None) if client is not None else None
-            if entry is not None:
-                self._memory.remove(entry)
+        entry = self.memory.prepared.get(handle[0], {}).pop(handle[1], None)
+        if entry is not None:
+            self.memory.remove(entry)
 
     def write(self) -> None:
         """Does nothing: memory ends with its process."""
 
     def sync(self) -> None:
-        """Does nothing: memory has nothing to make durable."""
+        """Does nothing: memory ends with its process."""

@@ -1,0 +1,80 @@
+"""What a client does takes no more steps where many messages wait."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message, delivery_time_after
+from connector.stores.engine.connection import LocalConnection
+from connector.stores.memory.provider import MemoryProvider
+
+ORDERS = parse_destination("queue://orders")
+FEW, MANY = 10, 20_000
+
+Text = Callable[..., Message]
+
+
+def steps(action: Callable[[], object]) -> int:
+    """Does something, and returns the number of steps of the interpreter."""
+    number = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal number
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        number += event == "opcode"
+        return count
+
+    tracing = sys.gettrace()
+    sys.settrace(count)
+    try:
+        action()
+    finally:
+        sys.settrace(tracing)
+    return number
+
+
+def take(connection: LocalConnection, selector: str = "") -> Callable[[], object]:
+    """Returns a claim of a message, after a first claim that has seen what waits."""
+    poller = connection.poller(ORDERS, selector=selector)
+    poller.claim(1, range(1))
+    return lambda: poller.claim(2, range(1))
+
+
+@pytest.mark.parametrize(
+    ("selector", "headers"),
+    [
+        ("", {}),
+        ("", {"expiration": delivery_time_after(3_600_000)}),
+        ("", {"delivery_time": delivery_time_after(3_600_000)}),
+        ("JMSType = 'T'", {}),
+        ("JMSType = 'T'", {"type": "T"}),
+    ],
+    ids=["waiting", "expiring", "delayed", "rejected", "selected"],
+)
+def test_a_claim_takes_as_many_steps_however_many_messages_wait(
+    text: Text, selector: str, headers: dict[str, object]
+) -> None:
+    found = []
+    for number in (FEW, MANY):
+        connection = MemoryProvider(max_bytes=1 << 30).connect()
+        connection.send(ORDERS, [text("1", **headers) for _ in range(number)])
+        found.append(steps(take(connection, selector)))
+    assert found[0] == found[1]
+
+
+def test_a_takeover_takes_as_many_steps_however_many_messages_wait(text: Text) -> None:
+    found = []
+    for number in (FEW, MANY):
+        provider = MemoryProvider(max_bytes=1 << 30)
+        dead, other = provider.connect(), provider.connect()
+        other.send(ORDERS, [text("1") for _ in range(number)])
+        take(dead)()
+        dead.abandon()
+        found.append(steps(lambda by=other: [one.forget() for one in by.leftovers(None, at_start=False)]))
+    assert found[0] == found[1]
