@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from typing import Final
 
 from connector.messaging.destination import Destination
 from connector.stores.dropbox import codec
@@ -13,9 +12,7 @@ from connector.stores.dropbox.files import names_in
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import VIEW_LETTERS, QueueFolders, RootLayout
 from connector.stores.dropbox.transaction_log import LEFT, sources_left
-from connector.stores.engine.channel import Channel, Part, is_lot
-
-_PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+from connector.stores.engine.channel import Channel, Part, channel_of, is_lot
 
 
 def claims_by_owner(
@@ -44,9 +41,8 @@ def claims_by_owner(
                 continue
             home, part = folders, Part.MAIN
             if tag.view:
-                view = VIEW_LETTERS[tag.view]
-                home = layout.queue(Destination("queue", f"{folders.destination.name}~{view}"))
-                part = _PARTS[view]
+                view = Destination("queue", f"{folders.destination.name}~{VIEW_LETTERS[tag.view]}")
+                home, part = layout.queue(view), channel_of(view).part
             channel = Channel(folders.destination, key, part)
             claim = DropboxClaim(layout, headers, home, channel, short, f"{relative}/{name}", *tag.owner)
             found.setdefault(tag.owner.client_id, []).append(claim)

@@ -28,6 +28,10 @@ class Part(Enum):
     __hash__ = object.__hash__  # each part is a single object, and every message looks up a channel
 
 
+_PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+"""The name of a virtual destination -> the part of the queue."""
+
+
 class Channel(NamedTuple):
     """A queue, or a subscription of a topic. Messages wait in a channel and are claimed from it.
 
@@ -48,6 +52,11 @@ class Channel(NamedTuple):
         A message never makes such a channel.
         """
         return bool(self.subscription) or temporary_owner(self.destination) is not None
+
+
+def channel_of(queue: Destination) -> Channel:
+    """Returns the channel of a queue, or the part of a channel that a virtual destination shows."""
+    return Channel(queue.base, part=_PARTS.get(queue.view, Part.MAIN))
 
 
 class Owner(NamedTuple):

@@ -21,7 +21,7 @@ from connector.messaging.selector import compile_selector, selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 from connector.stores.engine.access import LocalAccessSpec
-from connector.stores.engine.channel import Channel, Part, temporary_owner
+from connector.stores.engine.channel import Channel, Part, channel_of, temporary_owner
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.client import Client, check_sendable, hold_client_id
 from connector.stores.engine.headers import MessageIds
@@ -35,10 +35,6 @@ from connector.stores.engine.store import Store, Unreadable, Watch
 from connector.stores.engine.subscriptions import StoredSubscription, Subscriptions
 from connector.stores.engine.temporary import TemporaryDestinations
 from connector.stores.engine.topics import ForeignMessages
-
-_PARTS = {"": Part.MAIN, "EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
-"""Name of a virtual destination -> the part of the queue."""
-
 
 _CLOCK_TICK = 0.001
 """Seconds. Times of delivery are whole milliseconds."""
@@ -160,7 +156,7 @@ class LocalConnection(Connection):
         if source.view and not self._has_views:
             raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
         compiled = compile_selector(selector) if selector_text(selector) else None
-        channel = Channel(source.base, part=_PARTS[source.view])
+        channel = channel_of(source)
         on_close: Callable[[LocalPoller], None] = self._remove_poller
         if channel.can_end:
             with self._registry.lock():
@@ -385,7 +381,7 @@ class LocalConnection(Connection):
         self, destination: Destination, unreadable: Unreadable | None, *, delayed: bool
     ) -> Iterator[Message]:
         view = destination.view
-        channel = Channel(destination.base, part=Part.DELAYED if delayed else _PARTS.get(view, Part.MAIN))
+        channel = Channel(destination.base, part=Part.DELAYED) if delayed else channel_of(destination)
         waiting, claimed = view != "PROCESSING", not delayed and view in ("", "PROCESSING")
         for message in self.store.scan(channel, waiting=waiting, claimed=claimed, unreadable=unreadable):
             message.destination = str(destination)

@@ -9,8 +9,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from connector.messaging.destination import Destination
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.engine.channel import Channel
+from connector.stores.engine.channel import Channel, channel_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,13 @@ class Record:
 def name_key(client_id: str, name: str, *, durable: bool) -> str:
     """Returns the key of a named subscription, if a store chooses no other form."""
     return json.dumps(["durable" if durable else "shared", client_id, name])
+
+
+def source_channel(source: Destination | TopicSubscription) -> Channel:
+    """Returns the channel of a queue, a virtual destination or a named subscription (:func:`name_key`)."""
+    if isinstance(source, TopicSubscription):
+        return Channel(source.topic, name_key(source.client_id, source.name, durable=source.durable))
+    return channel_of(source)
 
 
 class DeadClient(Protocol):

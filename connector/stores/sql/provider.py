@@ -18,9 +18,9 @@ from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import StateStore
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.engine.channel import Channel, Part, is_lot
+from connector.stores.engine.channel import Part, is_lot
 from connector.stores.engine.connection import LocalConnection
-from connector.stores.engine.registry import ClientInfo, name_key
+from connector.stores.engine.registry import ClientInfo, source_channel
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
 from connector.stores.sql.dialects import IDLE_SECONDS
 from connector.stores.sql.liveness import liveness_of
@@ -37,7 +37,6 @@ from connector.stores.sql.watch import FileNews, News, SqlWatch
 _PATIENCE: Final = 5.0
 """Seconds that an operator waits for a client in the middle of a claim."""
 _LOCK_NOT_AVAILABLE: Final = "55P03"
-_PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
 
 
 class SqlProvider(AdapterProvider):
@@ -179,11 +178,7 @@ class SqlProvider(AdapterProvider):
         ]
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        if isinstance(source, TopicSubscription):
-            key = name_key(source.client_id, source.name, durable=source.durable)
-            channel = Channel(source.topic, key)
-        else:
-            channel = Channel(source.base, part=_PARTS.get(source.view, Part.MAIN))
+        channel = source_channel(source)
         in_channel = reference.c.channel == channel_name(channel), IS_NEW
         here = (*in_channel, reference.c.part == channel.part.value)
         db = self._observer()
