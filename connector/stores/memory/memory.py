@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import os
+import socket
 import threading
 import time
 import weakref
@@ -59,6 +60,8 @@ class MemoryClient:
     info: ClientInfo
     alive: bool = True
     since: float = field(default_factory=time.time)
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
     taken_by: str = ""
 
 
@@ -143,6 +146,11 @@ class Memory:
 
     # -- messages ----------------------------------------------------------------------------------
 
+    def next_number(self) -> int:
+        """Returns a number that is higher than all before."""
+        self.last_number += 1
+        return self.last_number
+
     def new(self, message: Message) -> Entry:
         """Returns the entry of a sender's message, in no box and not counted yet.
 
@@ -154,9 +162,8 @@ class Memory:
                 "the memory provider loses persistent messages with its process; send them non-persistent, "
                 "or set accept_persistent: true if they may be lost"
             )
-        self.last_number += 1
-        order, body = (-message.priority, self.last_number), Body(bytes(message.body))
-        return Entry(self.last_number, message.copy(), body, order, message.delivery_time)
+        number, body = self.next_number(), Body(bytes(message.body))
+        return Entry(number, message.copy(), body, (-message.priority, number), message.delivery_time)
 
     def keep(self, entry: Entry) -> Entry:
         """Counts a new message. The body is counted with its first entry."""
@@ -177,8 +184,7 @@ class Memory:
         """Puts a message into channels, one copy each. A channel that is gone gets no copy."""
         copies = [entry]
         for _ in channels[1:]:
-            self.last_number += 1
-            copy = Entry(self.last_number, entry.headers, entry.body, entry.order, entry.due)
+            copy = Entry(self.next_number(), entry.headers, entry.body, entry.order, entry.due)
             copies.append(self.keep(copy))
         for copy, channel in zip(copies, channels, strict=False):
             self.put_waiting(copy, channel)
@@ -247,19 +253,19 @@ class Memory:
         elif claim.owner is not None:
             self.claims.get(claim.owner.client_id, {}).pop(entry.number, None)
 
-    def remember(self, window: str, client_id: str, keys: Sequence[str]) -> None:
-        """Writes a record of published keys into the directory that the duplicate window reads.
+    def remember(self, path: str, keys: Sequence[str]) -> None:
+        """Writes a record of published keys, which the duplicate window reads.
 
         Raises:
             SettlementError: the record cannot be written.
         """
-        name = f"{client_id}-{next(_keys)}"
-        hidden = os.path.join(window, f".{name}")
+        directory, name = os.path.split(path)
+        hidden = os.path.join(directory, f".{name}")
         try:
-            os.makedirs(window, exist_ok=True)
+            os.makedirs(directory, exist_ok=True)
             with open(hidden, "wb") as record:
                 record.write(write_keys(keys))
-            os.rename(hidden, os.path.join(window, name))
+            os.rename(hidden, path)
         except OSError as error:
             raise SettlementError(
                 f"cannot write the published ids: {error.strerror}: {error.filename!r}; make room there. "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 import threading
 import weakref
 from collections.abc import Callable
@@ -115,8 +114,8 @@ class MemoryProvider(AdapterProvider):
                     one.info.client_id,
                     one.info.application,
                     one.info.instance,
-                    socket.gethostname(),
-                    os.getpid(),
+                    one.host,
+                    one.pid,
                     one.since,
                     ClientState.ALIVE if one.alive else ClientState.DEAD,
                 )

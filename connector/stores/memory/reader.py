@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 
 from connector.messaging.destination import Destination
 from connector.stores.engine.channel import Channel, Owner, Part
@@ -16,39 +17,42 @@ from connector.stores.memory.watch import MemoryWatch
 
 
 @locked
+@dataclass(eq=False)
 class MemoryReader(Reader):
     """Takes from the line of a box.
 
     A reader with a selector has a line of its own, which a message leaves when the selector rejects it. Such
     a message can only expire.
+
+    Args:
+        memory: the memory.
+        watch: of the client.
+        channel, judge, into, destination: see :meth:`connector.stores.engine.store.Store.reader`.
+        owner: of the claims.
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        watch: MemoryWatch,
-        channel: Channel,
-        judge: Judge,
-        into: Channel | None,
-        destination: Destination,
-        owner: str = "",
-    ) -> None:
-        self.expired = 0
-        self.memory, self._watch = memory, watch
-        self._channel, self._delayed = channel, channel._replace(part=Part.DELAYED)
-        self._judge, self._owner = judge, owner or watch.client_id
-        self._into, self._destination = into, destination
-        memory.open(channel)
+    memory: Memory
+    watch: MemoryWatch
+    channel: Channel
+    judge: Judge
+    into: Channel | None
+    destination: Destination
+    owner: str
+    expired: int = 0
+
+    def __post_init__(self) -> None:
+        self.memory.open(self.channel)
         self._look()
-        for one in (channel, self._delayed):
-            memory.readers.setdefault(one, {})[self] = self._offer
+        self._heard = self.channel, self.channel._replace(part=Part.DELAYED)
+        for channel in self._heard:
+            self.memory.readers.setdefault(channel, {})[self] = self._offer
 
     def _look(self) -> None:
         """Looks at all messages that wait."""
         self._has_news = True
-        box = self.memory.boxes.get(self._channel) or Box(self._channel.part)  # the channel may have ended
+        box = self.memory.boxes.get(self.channel) or Box(self.channel.part)  # the channel may have ended
         self._line = box.line
-        if self._judge.selects:
+        if self.judge.selects:
             self._line = Line(box.waiting, by_order)
             for entry in box.waiting.values():
                 self._line.push(entry)
@@ -58,27 +62,27 @@ class MemoryReader(Reader):
             self._look()
         elif not entry.due:
             self._has_news = True
-            if self._judge.selects:
+            if self.judge.selects:
                 self._line.push(entry)
-        self._watch.tell(returned=giver == self._watch.client_id)
+        self.watch.tell(returned=giver == self.watch.client_id)
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []
-        memory, channel, into = self.memory, self._channel, self._into
-        memory.check_alive(self._watch.client_id)
+        memory, channel, into = self.memory, self.channel, self.into
+        memory.check_alive(self.watch.client_id)
         box, now = memory.boxes.get(channel), _now()
         if box is None:  # the channel has ended
             return claims
         memory.move_due(channel, now)
-        if not self._judge.is_view:
+        if not self.judge.is_view:
             while (entry := box.expiring.first()) is not None and entry.headers.expiration <= now:
                 self._put_aside(entry, Verdict.EXPIRED)
         while len(claims) < len(numbers) and (entry := self._line.first()) is not None:
-            verdict = self._judge(entry.headers, now)
+            verdict = self.judge(entry.headers, now)
             if verdict is Verdict.TAKE:
                 memory.take_out(entry)
-                owner = Owner(self._owner, cycle, numbers[len(claims)])
-                claim = entry.new_claim(channel, owner, self._destination, in_progress=into is not None)
+                owner = Owner(self.owner, cycle, numbers[len(claims)])
+                claim = entry.new_claim(channel, owner, self.destination, in_progress=into is not None)
                 claims.append(memory.put_claimed(entry, into or channel, claim))
             elif verdict is Verdict.LEAVE:
                 self._line.skip()
@@ -94,17 +98,17 @@ class MemoryReader(Reader):
         else:
             entry.headers = apply_edit(entry.headers, edit_to_put_aside(entry.headers))
         self.memory.take_out(entry)
-        self.memory.put_waiting(entry, self._channel._replace(part=part))
+        self.memory.put_waiting(entry, self.channel._replace(part=part))
 
     def has_news(self) -> bool:
         return self._has_news or self.due_in() <= 0
 
     def due_in(self) -> float:
-        entry = self.memory.next_delayed(self._channel)
+        entry = self.memory.next_delayed(self.channel)
         return math.inf if entry is None else (entry.due - _now()) / 1000
 
     def close(self) -> None:
-        for one in (self._channel, self._delayed):
+        for one in self._heard:
             readers = self.memory.readers.get(one, {})
             readers.pop(self, None)
             if not readers:

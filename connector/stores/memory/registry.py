@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.client import SUBSCRIPTION
@@ -12,28 +13,31 @@ from connector.stores.memory.memory import Memory, locked
 
 
 @locked
+@dataclass(eq=False)
 class MemoryDead(DeadClient):
     """A dead client that the client ``by`` takes over from."""
 
-    def __init__(self, memory: Memory, info: ClientInfo, by: str) -> None:
-        self.info = info
-        self.memory, self._by = memory, by
-        memory.clients[info.client_id].taken_by = by
+    memory: Memory
+    info: ClientInfo
+    by: str
+
+    def __post_init__(self) -> None:
+        self.memory.clients[self.info.client_id].taken_by = self.by
 
     def remove(self) -> None:
         self.memory.forget(self.info.client_id)
 
     def release(self) -> None:
         client = self.memory.clients.get(self.info.client_id)
-        if client is not None and client.taken_by == self._by:
+        if client is not None and client.taken_by == self.by:
             client.taken_by = ""
 
 
 @locked
+@dataclass(eq=False)
 class MemoryRegistry(Registry):
-    def __init__(self, memory: Memory, info: ClientInfo) -> None:
-        self.info = info
-        self.memory = memory
+    memory: Memory
+    info: ClientInfo
 
     def check(self) -> None:
         self.memory.check_alive(self.info.client_id)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -35,6 +37,7 @@ from connector.stores.memory.watch import MemoryWatch
 
 
 @locked
+@dataclass(eq=False)
 class MemoryStore(Store):
     """The messages of a :class:`~connector.stores.memory.memory.Memory`.
 
@@ -44,14 +47,11 @@ class MemoryStore(Store):
         window: directory of the records that name published ids. Empty = no records.
     """
 
+    memory: Memory
+    watch: MemoryWatch
+    window: str
     title = "memory"
     has_foreign = False
-
-    def __init__(self, memory: Memory, watch: MemoryWatch, window: str) -> None:
-        self.memory = memory
-        self._watch = watch
-        self._client_id = watch.client_id
-        self._window = window
 
     # -- channels ----------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ class MemoryStore(Store):
         return channel._replace(part=Part.MAIN) in self.memory.boxes
 
     def create(self, channel: Channel) -> None:
-        self.memory.check_alive(self._client_id)
+        self.memory.check_alive(self.watch.client_id)
         self.memory.create(channel)
 
     def remove(self, channel: Channel, *, claimed: bool) -> None:
@@ -114,22 +114,22 @@ class MemoryStore(Store):
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
     ) -> MemoryReader:
-        self.memory.check_alive(self._client_id)
-        return MemoryReader(self.memory, self._watch, channel, judge, into, destination)
+        self.memory.check_alive(self.watch.client_id)
+        return MemoryReader(self.memory, self.watch, channel, judge, into, destination, self.watch.client_id)
 
     def lot_reader(self, channel: Channel, judge: Judge, owner: str) -> MemoryReader:
-        self.memory.check_alive(self._client_id)
-        return MemoryReader(self.memory, self._watch, channel, judge, None, channel.destination, owner)
+        self.memory.check_alive(self.watch.client_id)
+        return MemoryReader(self.memory, self.watch, channel, judge, None, channel.destination, owner)
 
     # -- sending and settling ----------------------------------------------------------------------
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         memory = self.memory
-        memory.check_alive(self._client_id)
+        memory.check_alive(self.watch.client_id)
         made = [(memory.new(message), channels) for message, channels in messages]
         made = [(entry, channels) for entry, channels in made if channels]
         if made:
-            wait_for_room(memory, [entry for entry, _ in made], made[0][1][0], self._client_id)
+            wait_for_room(memory, [entry for entry, _ in made], made[0][1][0], self.watch.client_id)
         for entry, channels in made:
             memory.send(memory.keep(entry), channels)
 
@@ -145,14 +145,15 @@ class MemoryStore(Store):
         self.memory.create(Channel(destination))
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
-        self.memory.check_alive(self._client_id, SettlementError)
+        self.memory.check_alive(self.watch.client_id, SettlementError)
         # All that can fail comes first. So the changes happen all together or not at all.
         singles = list(_singles(changes))
         for change in singles:
             self._check(change, fenced=fenced)
         published = [one.published for one in singles if isinstance(one, Moved | Removed) and one.published]
-        if self._window and published:
-            self.memory.remember(self._window, self._client_id, published)
+        if self.window and published:
+            name = f"{self.watch.client_id}-{self.memory.next_number()}"
+            self.memory.remember(os.path.join(self.window, name), published)
         for change in singles:
             if not isinstance(change, Sent | Discarded):
                 self._settle(change)
@@ -192,13 +193,13 @@ class MemoryStore(Store):
             memory.put_claimed(entry, place, left)
         else:
             entry.due = change.due
-            memory.put_waiting(entry, claim.home, self._client_id)
+            memory.put_waiting(entry, claim.home, self.watch.client_id)
 
     # -- recovery ----------------------------------------------------------------------------------
 
     def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
         memory = self.memory
-        memory.check_alive(self._client_id)
+        memory.check_alive(self.watch.client_id)
         entry = memory.find(claim.reference)
         if entry is None or entry.channel is None:
             return None
@@ -245,7 +246,7 @@ class MemoryStore(Store):
         return Pruned(copies=copies)
 
     def tasks(self) -> MemoryTaskSpec:
-        return MemoryTaskSpec(self.memory.key, self.memory.pid, self._client_id)
+        return MemoryTaskSpec(self.memory.key, self.memory.pid, self.watch.client_id)
 
 
 _Single = Moved | Removed | GivenBack | Sent | Discarded

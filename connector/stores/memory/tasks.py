@@ -32,10 +32,10 @@ class MemoryTaskSpec(TaskStoreSpec):
 
 
 @locked
+@dataclass(eq=False)
 class MemoryTaskStore(TaskStore):
-    def __init__(self, memory: Memory, client_id: str) -> None:
-        self.client_id = client_id
-        self.memory = memory
+    memory: Memory
+    client_id: str
 
     def check(self) -> None:
         if self.client_id not in self.memory.clients:
