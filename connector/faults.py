@@ -52,6 +52,9 @@ PLACES: Final = (
     "claim.uncommitted",
     "prepare.uncommitted",
     "prepare",
+    # an operator's word is about to be written, and an instance has read it and has not obeyed yet
+    "control.write",
+    "control.seen",
     # what only a broker has: claims are recorded, a transaction is about to be rolled back
     "claim.noted",
     "rollback",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import socket
 import tempfile
 from pathlib import Path
 
@@ -35,6 +36,15 @@ def name_without_account() -> str:
         if given := os.environ.get(variable):
             return given
     return str(os.geteuid())
+
+
+def operator_name() -> str:
+    """Returns who has started this process, for what is told to an application: ``NAME@HOST``."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        name = name_without_account()
+    return f"{name}@{socket.gethostname()}"
 
 
 def java_options(home: str) -> list[str]:

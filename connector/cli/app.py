@@ -41,6 +41,8 @@ VERBS: Final = {
     "unsubscribe": "Removes a durable subscription, with its messages.",
     "accept-root": "Makes the root, or takes it over as it is now.",
     "status": "Shows what the instances are doing.",
+    "pause": "Pauses inputs and subscriptions, for all instances.",
+    "resume": "Ends pauses.",
     "takeover": "Takes over from a client whose lock never comes free.",
     "jars": "Lists the jars of provider.packages, and fetches them.",
     "import-repository": "Turns repository files into metaobjects/*.yaml.",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json
@@ -15,6 +15,7 @@ from connector.messaging.notes import BatchNote, ClientNote, ClientState
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
 from connector.service.assembly import make_event_settings, make_provider
+from connector.text.iso_time import iso_time
 
 StatusRow = dict[str, Any]
 
@@ -44,6 +45,7 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
             "batches": [],
             "workers": [],
             "resting": [],
+            "paused": [],
             "inputs": _inputs(configuration, provider, looks=False),
         }
     state = provider.existing_state(application)
@@ -61,6 +63,7 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
         "batches": [_batch(one, names[one.client_id]) for one in _running(batches, workers)],
         "workers": workers,
         "resting": list(_resting(state.instances())),
+        "paused": [asdict(one) for one in state.control().read().paused],
         "inputs": _inputs(configuration, provider, looks=True),
     }
 
@@ -186,10 +189,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _iso(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if seconds is None else iso_time(seconds)
 
 
 def _text(document: Mapping[str, Any], now: float) -> Iterable[str]:
@@ -251,6 +251,15 @@ def _text(document: Mapping[str, Any], now: float) -> Iterable[str]:
         [
             (row["subscription"], row["instance"], ago(row["since"], now), row["reason"])
             for row in document["resting"]
+        ],
+    )
+    yield from _part(
+        "paused by operators",
+        "nothing",
+        ("what", "kind", "since", "by", "reason"),
+        [
+            (row["what"], row["kind"], ago(row["since"], now), row["by"], _cell(row["reason"]))
+            for row in document["paused"]
         ],
     )
     yield from _part(

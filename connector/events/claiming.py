@@ -10,7 +10,7 @@ claim is round x number of inputs + position of its input. Claims are processed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
@@ -49,14 +49,20 @@ class WaitingMessages:
         connection: of this adapter.
         in_progress: InProgressDestination.
         inputs: the input destinations. Messages from other destinations belong to other applications.
+        is_paused: whether an input is paused, by its name.
     """
 
     def __init__(
-        self, connection: Connection, in_progress: Destination, inputs: Iterable[Destination]
+        self,
+        connection: Connection,
+        in_progress: Destination,
+        inputs: Iterable[Destination],
+        is_paused: Callable[[str], bool],
     ) -> None:
         self._connection = connection
         self._in_progress = in_progress
         self._inputs = frozenset(inputs)
+        self._is_paused = is_paused
         self._found: list[Claim] = []
         self._is_due = True
 
@@ -77,7 +83,11 @@ class WaitingMessages:
             ProviderError: the in-progress destination cannot be read, or a message cannot be given back.
         """
         if self._is_due:
-            found = [claim for claim in self._connection.find_unowned(self._in_progress) if self.has(claim)]
+            found = [
+                claim
+                for claim in self._connection.find_unowned(self._in_progress)
+                if self.has(claim) and not self._is_paused(str(claim.destination))
+            ]
             self._found = sorted(found, key=lambda claim: -claim.headers().priority)
             self._is_due = False
         while self._found:

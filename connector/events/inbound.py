@@ -89,6 +89,8 @@ class Inbound:
             if transactions and settings.in_progress is None
             else NoTransactions(self._journals)
         )
+        self._control = state.control()
+        working.control.look(self._control, at_once=True)
         size = settings.duplicate_window
         self._window = state.window(connection.client_id, size) if size else None
         refusals = (
@@ -100,12 +102,18 @@ class Inbound:
             settings.copies, remember=self._window is not None, refusals=refusals
         )
         self.jobs = EventJobs(
-            pipeline, task_settings, self._journals, settings.stop_timeout + 5.0, working.rests
+            pipeline,
+            task_settings,
+            self._journals,
+            settings.stop_timeout + 5.0,
+            working.rests,
+            working.control.waits,
         )
         waiting = None
         if settings.in_progress is not None:
             inputs = [one.destination for one in settings.inputs]
-            waiting = WaitingMessages(connection, settings.in_progress, inputs)
+            is_paused = working.control.is_paused
+            waiting = WaitingMessages(connection, settings.in_progress, inputs, is_paused)
         stayed = waiting.look if waiting is not None else None
         self._settler = Settler(connection, rules, working.summary, working.lines, settings.trace, stayed)
         self._recovery = Recovery(
@@ -131,6 +139,7 @@ class Inbound:
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._has_reserved = False
+        self._has_read_waits = False
         self._waits = EventWaits(settings.order, has_ids=self._window is not None)
         self._intake = Intake(
             connection,
@@ -178,6 +187,7 @@ class Inbound:
         report = CycleReport()
         if self.stopping:
             return report
+        self.look()
         if shortage := self._working.disk.shortage():
             report.fail(shortage, provider_failed=False)
             return report
@@ -191,6 +201,16 @@ class Inbound:
         self._start()
         self._note_more(report)
         return report
+
+    def look(self) -> bool:
+        """Obeys what operators have told the application. Looks at most once a second.
+
+        Returns whether an input has been resumed.
+
+        Raises:
+            ProviderError: the record cannot be read, or an input cannot be used.
+        """
+        return self._working.control.look(self._control) and self._intake.obey()
 
     def _note_more(self, report: CycleReport) -> None:
         report.more_in = None if self.stopping else self._intake.more_in()
@@ -433,8 +453,9 @@ class Inbound:
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         self._transactions.recover(timeout if at_start else 0.0)
-        if at_start or recovered.returned:
+        if not self._has_read_waits or recovered.returned:
             self._intake.read_waits()
+            self._has_read_waits = True
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
         if recovered.reprocess:
             self._intake.cycle = recovered.reprocess[0].cycle

@@ -7,13 +7,14 @@ is polled alone, because the claims of one poll are one transaction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.no_transactions import NoTransactions
+from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
 from connector.events.schedule import Schedule
-from connector.events.settings import EventSettings
+from connector.events.settings import EventSettings, Input
 from connector.events.settling import untouched_settlement
 from connector.events.waits import EventWaits
 from connector.events.working_state import WorkingState
@@ -21,6 +22,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection
+from connector.messaging.subscription import TopicSubscription
 from connector.trace import EVENTS, step
 
 _log = logging.getLogger("connector.events")
@@ -58,17 +60,18 @@ class Intake:
         """Of the last poll."""
         self.trace = settings.trace
         self._connection = connection
-        self._quantity = settings.quantity
+        self._settings = settings
         self._working = working
         self._schedule = schedule
         self._transactions = transactions
         self._waiting = waiting
         self._waits = waits
         self._is_patient = False
-        self._pollers = [
-            one.poller(connection, settings.in_progress, settings.order) for one in settings.inputs
-        ]
-        self._rates = {id(poller): rate for poller, rate in zip(self._pollers, working.rates, strict=True)}
+        self._open: dict[int, Poller] = {}
+        """By the position of the input. A paused input has none."""
+        self._pollers: list[Poller] = []
+        """The same in the order of the inputs."""
+        self._rates: dict[int, RateLimit] = {}
         self._full: set[Destination] = set()
         """Inputs of which the last poll took all that it may take."""
         self._skipped: list[Poller] = []
@@ -76,6 +79,49 @@ class Intake:
         self._expired: dict[int, int] = {}
         self._held: list[Sequence[Claim]] = []
         """Transactions with an event that another client still has."""
+        for one in settings.inputs:
+            if self._is_paused(one) and isinstance(one.source, TopicSubscription):
+                self._poller(one).close()  # the subscription gets messages meanwhile
+        self._open_and_close()
+
+    def _poller(self, one: Input) -> Poller:
+        return one.poller(self._connection, self._settings.in_progress, self._settings.order)
+
+    def _is_paused(self, one: Input) -> bool:
+        return self._working.control.is_paused(str(one.destination))
+
+    def _open_and_close(self) -> list[Poller]:
+        """Opens and closes pollers, so that exactly the paused inputs have none. Returns the new pollers."""
+        new: list[Poller] = []
+        for position, one in enumerate(self._settings.inputs):
+            is_paused, is_open = self._is_paused(one), position in self._open
+            if is_paused and is_open:
+                poller = self._open.pop(position)
+                poller.close()
+                self._rates.pop(id(poller))
+                self._expired.pop(id(poller), None)
+                self._full.discard(one.destination)
+            elif not is_paused and not is_open:
+                poller = self._open[position] = self._poller(one)
+                self._rates[id(poller)] = self._working.rates[position]
+                new.append(poller)
+        self._pollers = [self._open[position] for position in sorted(self._open)]
+        self._skipped = [one for one in self._skipped if one in self._pollers]
+        return new
+
+    def obey(self) -> bool:
+        """Obeys pauses that have changed. Returns whether an input has been resumed.
+
+        Raises:
+            CapabilityError, SubscriptionError, ProviderError: an input cannot be used.
+        """
+        new = self._open_and_close()
+        for poller in new:
+            self._waits.read(poller)
+        if self._waiting is not None:
+            self._waiting.look()
+        self.give_back_held([one.destination for one in self._settings.inputs if self._is_paused(one)])
+        return bool(new)
 
     def poll(self, report: CycleReport, *, ahead: bool, patient: bool) -> Iterator[Sequence[Claim]]:
         """Yields the claims of one poll. The caller takes in each list before the next.
@@ -119,17 +165,17 @@ class Intake:
         first = None if self._transactions.polls_alone else self._schedule.next_sequence(self.cycle)
         if first is None:
             self.cycle, first = next(self._working.numbers), 0
-        quantity = self._transactions.quantity(pollers, self._quantity)
+        quantity = self._transactions.quantity(pollers, self._settings.quantity)
         rates = [self._rates[id(poller)] for poller in pollers]
         taken = claim_round_robin(pollers, quantity, self.cycle, first, self._waiting, rates)
         for poller, rate in zip(pollers, rates, strict=True):
             poller.wakes = rate.allowed() > 0
         self._full = (self._full - {poller.destination for poller in pollers}) | taken.full
-        for number, poller in enumerate(self._pollers):
-            seen = self._expired.get(number, 0)
+        for poller in self._pollers:
+            seen = self._expired.get(id(poller), 0)
             if poller.expired != seen:
                 self._working.summary.count_expired(str(poller.destination), poller.expired - seen)
-                self._expired[number] = poller.expired
+                self._expired[id(poller)] = poller.expired
         if taken.failure is not None:
             _log.error("claiming messages failed", extra={"cycle": self.cycle, "reason": str(taken.failure)})
             report.fail(str(taken.failure), provider_failed=True)
@@ -184,15 +230,21 @@ class Intake:
         for poller in self._pollers:
             self._waits.read(poller)
 
-    def give_back_held(self) -> None:
+    def give_back_held(self, inputs: Collection[Destination] | None = None) -> None:
         """Gives back the transactions that wait for another client.
+
+        Args:
+            inputs: only those of these inputs. None = all.
 
         Raises:
             ProviderError: they cannot be given back.
         """
         held, self._held = self._held, []
         for claims in held:
-            self._connection.settle([untouched_settlement(claim) for claim in claims])
+            if inputs is None or claims[0].destination in inputs:
+                self._connection.settle([untouched_settlement(claim) for claim in claims])
+            else:
+                self._held.append(claims)
 
     def close(self) -> None:
         """Closes the pollers."""

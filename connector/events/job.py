@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final, Protocol
@@ -140,6 +140,7 @@ class EventJobs:
         journals: of this client.
         timeout: seconds to wait for a task that still writes its journal after its job has failed.
         rests: of the subscriptions.
+        paused: returns the paused subscriptions, each with the seconds until its events come again.
     """
 
     def __init__(
@@ -149,6 +150,7 @@ class EventJobs:
         journals: ClientJournals,
         timeout: float,
         rests: Rests,
+        paused: Callable[[], Mapping[str, float]],
     ) -> None:
         self._pipeline = pipeline
         self._task_settings = task_settings
@@ -156,6 +158,7 @@ class EventJobs:
         self._journals = journals
         self._journal_timeout = timeout
         self._rests = rests
+        self._paused = paused
         self._cancelled = False
         self._numbers = itertools.count()
         self._running: dict[int, list[JournalHandle]] = {}
@@ -241,9 +244,9 @@ class EventJobs:
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]
     ) -> tuple[PipelineError | None, list[TaskAnswer]]:
         error: PipelineError | None = None
-        told = self._rests.tell(len(parts))
+        told, paused = self._rests.tell(len(parts)), self._paused()
         payloads = [
-            pickle.dumps(Assignment(handle, part, batch.cycle, failing), protocol=5)
+            pickle.dumps(Assignment(handle, part, batch.cycle, failing, paused), protocol=5)
             for handle, part, failing in zip(handles, parts, told, strict=True)
         ]
         answers: list[TaskAnswer] = []

@@ -88,7 +88,8 @@ class Publication:
         replies: replies of sinks that have confirmed. They are sent with any outcome of the event.
         refusals: replies that say why a sink has failed. They are sent if the event has failed.
         failures: error texts by subscription.
-        later: error texts of the subscriptions that have failed for a while. Empty for one that rests.
+        later: error texts of the subscriptions that have failed for a while. Empty for one that rests or is
+            paused.
         retries: the tries of each of these deliveries, this one included.
         wait: seconds until the next try of all of them.
         reason_kind, subscription, place: of the first failure, as :class:`.Outcome` has them.
@@ -182,6 +183,8 @@ class Publisher:
         """Number of the batch of the next events."""
         self.rests = TaskRests(task_settings.subscriptions)
         """The subscriptions that have failed in a row."""
+        self.paused: Mapping[str, float] = {}
+        """The paused subscriptions, each with the seconds until its events come again."""
         self._sinks = OpenSinks(task_settings, deployment, converter, timer)
         # Prepared sinks come first: if the provider refuses their message, no external sink was called in
         # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
@@ -236,16 +239,18 @@ class Publisher:
                     subscription=name,
                 )
             called = self._sinks.called.get(name)
-            if called is None:
-                self._prepare(one, f"{reference}|{label}", name, result)
-                if result.provider_failed:
-                    break
-                continue
-            wait = self.rests.wait(name)
+            wait = self.paused.get(name)
+            if wait is None and called is not None:
+                wait = self.rests.wait(name)
             if wait is not None:
                 result.later += ("",)  # nothing is logged
                 result.retries[label] = retries.get(label, 0)
                 result.wait = max(result.wait, wait)
+                continue
+            if called is None:
+                self._prepare(one, f"{reference}|{label}", name, result)
+                if result.provider_failed:
+                    break
                 continue
             if not (result.begun or result.transacted) and result.prepared and not self._write(name, result):
                 break

@@ -112,6 +112,7 @@ class Task:
         order_groups: list[list[WorkItem]],
         batch: int = 0,
         failing: Mapping[str, Failing] = NOTHING,
+        paused: Mapping[str, float] = NOTHING,
     ) -> dict[bytes, list[int]]:
         """Runs all order groups. Returns the sequences by outcome, as JSON, without untouched events.
 
@@ -126,6 +127,7 @@ class Task:
         journal = handle.open()
         self._publisher.batch = batch
         self._publisher.rests.begin(failing)
+        self._publisher.paused = paused
         outcomes: dict[bytes, list[int]] = {}
         try:
             self._run(order_groups, journal, outcomes)

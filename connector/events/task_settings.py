@@ -106,3 +106,5 @@ class Assignment(NamedTuple):
     """Number of the batch, unique for the client."""
     failing: Mapping[str, Failing] = NOTHING
     """The subscriptions that have failed, by name."""
+    paused: Mapping[str, float] = NOTHING
+    """The paused subscriptions, by name, each with the seconds until its events come again."""

@@ -11,6 +11,7 @@ from connector.events.pauses import InputPauses
 from connector.events.rates import RateLimit
 from connector.events.rests import Rests
 from connector.events.summary import Summary
+from connector.operate.control import ControlWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class WorkingState:
         rests: the subscriptions that have failed in a row.
         rates: of the inputs, in their order.
         disk: of the provider.
+        control: what operators have told the application.
     """
 
     summary: Summary
@@ -34,3 +36,4 @@ class WorkingState:
     rests: Rests
     rates: Sequence[RateLimit]
     disk: FreeDisk
+    control: ControlWatch

@@ -1,7 +1,8 @@
 """The contract of a StateStore, which keeps the state of the instances of one ApplicationName.
 
-The state is the *names* that running instances hold, the *journals* of the tasks, and the *window* of
-published ids. A driver uses a :class:`StateStore`, and sends a :class:`JournalHandle` with each assignment.
+The state is the *names* that running instances hold, the *journals* of the tasks, the *window* of
+published ids, and the *control*: what operators have told the application. A driver uses a
+:class:`StateStore`, and sends a :class:`JournalHandle` with each assignment.
 The worker opens the handle, in another process and perhaps on another host.
 
 Every store guarantees:
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 
@@ -270,8 +271,66 @@ class HeldInstance(Protocol):
         """Releases the name. Repeatable."""
 
 
+@dataclass(frozen=True, slots=True)
+class PauseNote:
+    """An entry of :class:`Control`: what is paused.
+
+    Args:
+        kind: ``input`` or ``subscription``.
+        what: the destination of the input, or the name of the subscription.
+        by: who has paused it.
+        since: the time, in seconds since 1970.
+        reason: why. May be empty.
+    """
+
+    kind: str
+    what: str
+    by: str
+    since: float
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Control:
+    """What operators have told an application.
+
+    Args:
+        paused: inputs and subscriptions.
+    """
+
+    paused: list[PauseNote] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Control:
+        """Undoes :meth:`to_json`. Raises TypeError or KeyError for other values."""
+        return cls([PauseNote(**one) for one in values["paused"]])
+
+
+class ControlRecord(Protocol):
+    """What operators have told an application, for all its instances. It survives a power cut.
+
+    Every method raises ProviderError if the store cannot be used.
+    """
+
+    def read(self) -> Control:
+        """Returns the control. Cheap, and not to be changed."""
+
+    def change(self) -> AbstractContextManager[Control]:
+        """Returns a context with the control, in which no other client changes it.
+
+        The changed control is written whole at the end of the context, and not after an exception.
+        """
+
+
 class StateStore(Protocol):
     """The state of the instances of one ApplicationName. For one thread."""
+
+    def control(self) -> ControlRecord:
+        """Returns the record of what operators have told the application. Makes nothing."""
 
     def instance(self, wanted: str | None) -> HeldInstance:
         """Returns the name of this instance, held until closed.

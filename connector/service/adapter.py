@@ -271,6 +271,17 @@ class Adapter:
         """
         return self._serve(lambda inbound: self._recover_and_poll(inbound, polls=polls, ahead=ahead))
 
+    def look(self) -> CycleReport:
+        """Obeys what operators have told the application. Reconnects a failed provider.
+
+        Returns:
+            a report with ``more`` if an input has been resumed.
+
+        Raises:
+            ProviderError, PipelineError: as in :meth:`serve`.
+        """
+        return self._serve(lambda inbound: CycleReport(more=inbound.look()))
+
     def settle_ended(self) -> CycleReport:
         """Settles the batches of a service that have ended. Reconnects a failed provider.
 

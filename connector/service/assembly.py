@@ -25,6 +25,7 @@ from connector.messaging.provider import Provider
 from connector.messaging.provider_kind import PROVIDERS, AcceptedRoot, AdapterProvider
 from connector.messaging.retention import Retention
 from connector.messaging.subscription import TopicSubscription
+from connector.operate.control import Targets
 from connector.sinks.subscription_model import PreparedEntry
 from connector.spark.section import Spark
 from connector.trace import Trace
@@ -212,6 +213,16 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
     origin = make_event_settings(configuration, provider, "").client_id
     return RequestClientSpec(
         request_settings, functools.partial(provider.connect, origin=origin), provider.capabilities
+    )
+
+
+def make_targets(configuration: Configuration) -> Targets:
+    """Returns what can be paused in a deployment."""
+    settings = configuration.connector
+    return Targets(
+        [str(one.destination) for one in settings.inputs],
+        [one.subscription().name for one in configuration.subscriptions],
+        is_managed=settings.container_managed_events,
     )
 
 

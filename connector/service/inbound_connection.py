@@ -25,6 +25,7 @@ from connector.events.working_state import WorkingState
 from connector.messaging.provider import TransactionalConnection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import HeldInstance, StateStore
+from connector.operate.control import ControlWatch
 from connector.service.assembly import (
     check_databases,
     make_event_settings,
@@ -97,6 +98,7 @@ class InboundConnection:
             Rests(entry.subscription() for entry in configuration.subscriptions),
             [RateLimit(one.rate) for one in configuration.connector.inputs],
             FreeDisk(provider.disk(), configuration.min_free),
+            ControlWatch(),
         )
         self._began: float | None = None
         self._is_checked = False

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -36,6 +37,8 @@ _log = logging.getLogger("connector.service")
 _MINUTE: Final = 60.0
 _WINDOW_CHECK: Final = 30.0
 """Seconds until a closed poll window is checked again, because local time may have been set."""
+_CONTROL: Final = 1.0
+"""Seconds between two looks at what operators have told the application."""
 _BURST: Final = 0.001
 """Seconds between the first new message and the poll, so that messages of a burst share a job."""
 
@@ -134,10 +137,15 @@ class Service:
         poll_at = self._clock.monotonic()
         counted = _Minutes(self._adapter.summary, poll_at)
         recover_at = poll_at + self._adapter.recovery_interval
+        look_at = poll_at
         listens = ahead = False
         while self._failure is None and not self._adapter.stopping:
             now = self._clock.monotonic()
             counted.look(now)
+            if now >= look_at:
+                look_at = now + _CONTROL
+                if self._work(self._adapter.look).more and self._frequency is not None:
+                    poll_at = now
             if self._frequency is not None and now >= poll_at:
                 closed = self._seconds_until_open()
                 if closed:
@@ -152,7 +160,7 @@ class Service:
                 listens = _is_good(self._work(lambda: self._adapter.serve(polls=False))) and listens
                 recover_at = self._clock.monotonic() + self._adapter.recovery_interval
             else:
-                due = recover_at if self._frequency is None else min(poll_at, recover_at)
+                due = min(recover_at, look_at, math.inf if self._frequency is None else poll_at)
                 if self._adapter.wait(due - now, listens=listens):
                     self._adapter.wait_to_stop(_BURST)
                     poll_at, ahead = self._clock.monotonic(), True

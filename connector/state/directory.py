@@ -8,6 +8,7 @@
     <directory>/in-flight/<client>                      keys that a client is about to publish
     <directory>/id                                      of the directory
     <directory>/redeliveries                            messages that a broker delivers again
+    <directory>/control.json                            what operators have told the application
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 from urllib.parse import quote
 
 from connector.messaging.state_store import InstanceNote, PublishedIds, StateStore
+from connector.state.control import ControlFile
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow, read_keys
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
@@ -67,3 +69,6 @@ class StateDirectory(StateStore):
 
     def window(self, client_id: str, size: int) -> PublishedIds:
         return DuplicateWindow(self.published, self.path, client_id, size, self._keys_of)
+
+    def control(self) -> ControlFile:
+        return ControlFile(self.path)

@@ -25,12 +25,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 
 from connector.errors import ProviderError
-from connector.messaging.state_store import CycleJournal, JournalHandle, StateStore
+from connector.messaging.state_store import Control, CycleJournal, JournalHandle, PauseNote, StateStore
 
 OpenStore = Callable[[], StateStore]
 Record = Callable[[str, Sequence[str]], None]
@@ -365,3 +366,45 @@ class StateStoreSuite:
             record(f"c{start}", keys[start : start + 30])
         window = store.window("c1", 300)
         assert all(key in window for key in keys)
+
+    # -- the control -------------------------------------------------------------------------------
+
+    def test_nothing_is_paused_at_first(self, store: StateStore) -> None:
+        assert store.control().read() == Control()
+
+    def test_all_instances_read_a_change_also_after_a_restart(self, open_store: OpenStore) -> None:
+        record, neighbour = open_store().control(), open_store().control()
+        notes = [
+            PauseNote("input", "queue://orders", "ann@host", 17.5, "the shop is closed"),
+            PauseNote("subscription", "Zoë's ERP", "bob", 18.0),
+        ]
+        for number in (1, 2):
+            with record.change() as control:
+                control.paused.append(notes[number - 1])
+            assert [one.read().paused for one in (record, neighbour)] == [notes[:number]] * 2
+        with neighbour.change() as control:
+            assert control.paused.pop(0) == notes[0]
+        assert record.read().paused == open_store().control().read().paused == notes[1:]
+
+    def test_a_change_that_fails_is_none(self, store: StateStore) -> None:
+        record = store.control()
+
+        def fail() -> None:
+            with record.change() as control:
+                control.paused.append(PauseNote("input", "queue://orders", "ann", 17.5))
+                raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            fail()
+        assert record.read() == Control()
+
+    def test_no_change_is_lost(self, open_store: OpenStore) -> None:
+        def pause(who: str) -> None:
+            record = open_store().control()
+            for number in range(10):
+                with record.change() as control:
+                    control.paused.append(PauseNote("input", f"queue://{number}", who, 1.0))
+
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(pause, "abc"))
+        assert len(open_store().control().read().paused) == 30

@@ -80,7 +80,8 @@ class DatabaseQueues:
         engine = create_engine(Settings(self.url).parsed, poolclass=NullPool)
         with engine.connect() as connection:
             for table in tables:
-                number = connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
+                where = " WHERE kind <> 'control'" if table == "record" else ""
+                number = connection.exec_driver_sql(f"SELECT count(*) FROM {table}{where}").scalar_one()
                 found += [f"{number} rows: {table}"] if number else []
         if self._file:
             found += [str(path) for path in Path(f"{self._file}.clients").glob("*")]

@@ -40,7 +40,7 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     run = deployment.start()
     (worker,) = wait_for(lambda: deployment.reached("hold"), 120, "an event at work")
     document = status(deployment)
-    lists = ["instances", "batches", "workers", "resting", "inputs"]
+    lists = ["instances", "batches", "workers", "resting", "paused", "inputs"]
     assert list(document) == ["application", "disk_shortage", *lists]
     assert document["application"] == "crash"
 

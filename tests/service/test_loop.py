@@ -89,6 +89,7 @@ class RecordingAdapter:
         self.recovery_report = GOOD
         self.ended: list[CycleReport] = []
         self.has_finished = False
+        self.is_resumed = False
         self.stopping = False
         self._has_come = False
 
@@ -105,6 +106,10 @@ class RecordingAdapter:
         if self.poll_failure is not None:
             raise self.poll_failure
         return self.reports.pop(0) if self.reports else GOOD
+
+    def look(self) -> CycleReport:
+        resumed, self.is_resumed = self.is_resumed, False
+        return CycleReport(more=resumed)
 
     def settle_ended(self) -> CycleReport:
         return self.ended.pop(0) if self.ended else CycleReport()

@@ -7,21 +7,29 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql
 
-from connector.errors import ProviderMisconfigured
-from connector.messaging.state_store import HeldInstance, InstanceNote, PublishedIds, StateStore
+from connector import faults
+from connector.errors import ProviderError, ProviderMisconfigured
+from connector.messaging.state_store import (
+    Control,
+    ControlRecord,
+    HeldInstance,
+    InstanceNote,
+    PublishedIds,
+    StateStore,
+)
 from connector.state.directory import StateDirectory, own_folder
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
 from connector.stores.sql.journals import PostgresJournals
 from connector.stores.sql.messages import write_key
 from connector.stores.sql.processes import HOLDER, SharedConnection, durable, this_machine
-from connector.stores.sql.schema import CLOCK, counter, in_flight, instance, process, published
+from connector.stores.sql.schema import CLOCK, counter, in_flight, instance, process, published, record
 
 _log: Final = logging.getLogger("connector.state")
 _RETRY: Final = 0.2
@@ -72,6 +80,41 @@ class PostgresState(StateStore):
 
     def window(self, client_id: str, size: int) -> SqlWindow:
         return SqlWindow(self._database(), self._application, client_id, size)
+
+    def control(self) -> PostgresControl:
+        return PostgresControl(self._database, self._application)
+
+
+class PostgresControl(ControlRecord):
+    """A row of the table ``record``."""
+
+    def __init__(self, database: Callable[[], MessageDatabase], application: str) -> None:
+        self._database = database
+        self._key = {"kind": "control", "of": application, "key": ""}
+        self._own = (record.c.kind == "control") & (record.c.of == application) & (record.c.key == "")
+
+    def read(self) -> Control:
+        return self._parse(DatabaseClient(self._database()).first(select(record.c.data).where(self._own)))
+
+    def _parse(self, values: Any) -> Control:
+        try:
+            return Control.from_json(values) if values else Control()
+        except (TypeError, KeyError) as error:
+            raise ProviderError(f"cannot read the control of {self._key['of']}: {error}") from error
+
+    @contextmanager
+    def change(self) -> Iterator[Control]:
+        new = postgresql.insert(record).values({**self._key, "data": {}}).on_conflict_do_nothing()
+        with DatabaseClient(self._database()).transaction() as connection:
+            connection.execute(new)
+            held = select(record.c.data).where(self._own).with_for_update()
+            control = self._parse(connection.execute(held).scalar_one())
+            before = control.to_json()
+            yield control
+            after = control.to_json()
+            if after != before:
+                connection.execute(update(record).where(self._own).values(data=after))
+                faults.point("control.write")
 
 
 class PostgresInstance(HeldInstance):

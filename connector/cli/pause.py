@@ -1,0 +1,89 @@
+"""``connector pause`` and ``connector resume`` of inputs and subscriptions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+    printable,
+)
+from connector.config.loading import load
+from connector.messaging.state_store import ControlRecord
+from connector.operate.control import Changes, Target, Targets, UnknownTarget, targets_of
+from connector.operate.control import pause as pause_targets
+from connector.operate.control import resume as resume_targets
+from connector.service.assembly import make_provider, make_targets
+from connector.user import operator_name
+
+WhatArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="WHAT...", help="Inputs, or names of subscriptions.")
+]
+
+
+def pause(
+    what: WhatArgument = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    every: Annotated[bool, typer.Option("--all", help="All inputs.")] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why. status shows it.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Pauses inputs and subscriptions until connector resume, for all instances of the application.
+
+    Nothing is claimed from a paused input. What is claimed already is finished. The events of a paused
+    subscription come again later, and this counts as no try. Instances obey within two seconds.
+    """
+    record, targets = _open(config, what, every=every)
+    wanted = targets.all_inputs() if every else _find(targets, what, [])
+    changes = pause_targets(record, wanted, by=operator_name(), reason=reason)
+    _answer(changes, "is paused", "was paused before", json=json)
+
+
+def resume(
+    what: WhatArgument = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    every: Annotated[bool, typer.Option("--all", help="Everything that is paused.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Ends the pauses of inputs and subscriptions.
+
+    Instances obey within two seconds. Events of a subscription that came meanwhile come again within a
+    minute.
+    """
+    record, targets = _open(config, what, every=every)
+    paused = targets_of(record.read().paused)
+    changes = resume_targets(record, paused if every else _find(targets, what, paused))
+    _answer(changes, "is resumed", "was not paused", json=json)
+
+
+def _open(config: str, what: list[str] | None, *, every: bool) -> tuple[ControlRecord, Targets]:
+    if bool(what) == every:
+        raise BadArgument("expected WHAT, an input or the name of a subscription, or --all")
+    configuration = load(config)
+    state = make_provider(configuration).state(configuration.connector.application_name)
+    return state.control(), make_targets(configuration)
+
+
+def _find(targets: Targets, what: list[str] | None, paused: list[Target]) -> list[Target]:
+    try:
+        return targets.find(what or (), paused)
+    except UnknownTarget as error:
+        raise BadArgument(str(error)) from None
+
+
+def _answer(changes: Changes, changed: str, unchanged: str, *, json: bool) -> None:
+    if json:
+        answer_json(changes.document())
+        return
+    for names, words in ((changes.changed, changed), (changes.unchanged, unchanged)):
+        for name in names:
+            answer(f"{printable(name)} {words}")
+    if not changes.changed and not changes.unchanged:
+        answer("nothing is paused")

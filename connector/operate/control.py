@@ -1,0 +1,242 @@
+"""What an operator tells the application: inputs and subscriptions that are paused, for all its instances."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from connector import faults
+from connector.errors import ConnectorError, DestinationError
+from connector.messaging.destination import parse_destination
+from connector.messaging.state_store import ControlRecord, PauseNote
+from connector.text.iso_time import iso_time
+from connector.text.names import did_you_mean
+
+_log: Final = logging.getLogger("connector.control")
+
+_LOOK_SECONDS: Final = 1.0
+_SHORTEST, _LONGEST = 5.0, 60.0
+"""Seconds after which an event of a paused subscription comes again. They grow with the time of the pause."""
+
+
+class UnknownTarget(ConnectorError):
+    """The text names no input and no subscription that can be paused."""
+
+
+class TargetKind(StrEnum):
+    """What can be paused."""
+
+    INPUT = "input"
+    SUBSCRIPTION = "subscription"
+
+
+class Target(NamedTuple):
+    """What can be paused.
+
+    Args:
+        kind: of what.
+        what: the destination of the input, or the name of the subscription.
+    """
+
+    kind: TargetKind
+    what: str
+
+
+class Targets:
+    """What can be paused in a deployment.
+
+    Args:
+        inputs: the destinations of the inputs, as text.
+        subscriptions: their names.
+        is_managed: whether the events are under ContainerManagedEvents. Then no event comes again later, and
+            no subscription can be paused.
+    """
+
+    def __init__(
+        self, inputs: Iterable[str], subscriptions: Iterable[str], *, is_managed: bool = False
+    ) -> None:
+        self._is_managed = is_managed
+        self._known = [
+            *(Target(TargetKind.INPUT, one) for one in dict.fromkeys(inputs)),
+            *(Target(TargetKind.SUBSCRIPTION, one) for one in subscriptions),
+        ]
+
+    def all_inputs(self) -> list[Target]:
+        """Returns all inputs. Nothing is claimed while all of them are paused."""
+        return [one for one in self._known if one.kind is TargetKind.INPUT]
+
+    def find(self, names: Iterable[str], paused: Sequence[Target] = ()) -> list[Target]:
+        """Returns what the names mean.
+
+        Args:
+            names: the name of a subscription, or an input. A bare name that no subscription has is a queue.
+            paused: what can be named although the deployment does not have it any more.
+
+        Raises:
+            UnknownTarget: a name means nothing that can be paused.
+        """
+        known = list(dict.fromkeys([*self._known, *paused]))
+        found = list(dict.fromkeys(self._find(name, known) for name in names))
+        for one in found if self._is_managed else ():
+            if one.kind is TargetKind.SUBSCRIPTION and one not in paused:
+                raise UnknownTarget(
+                    f"the subscription {one.what!r} cannot be paused, because ContainerManagedEvents lets no "
+                    "event come again later: pause the inputs of its objects"
+                )
+        return found
+
+    @staticmethod
+    def _find(name: str, known: Sequence[Target]) -> Target:
+        try:
+            destination = str(parse_destination(name))
+        except DestinationError:
+            destination = ""
+        for wanted in (Target(TargetKind.SUBSCRIPTION, name), Target(TargetKind.INPUT, destination)):
+            if wanted in known:
+                return wanted
+        names = [one.what for one in known]
+        there_are = f"; there are {', '.join(names)}" if names else ""
+        meant = did_you_mean(name, names) or did_you_mean(destination, names) or there_are
+        raise UnknownTarget(f"there is no input and no subscription {name!r}{meant}")
+
+
+class Changes(NamedTuple):
+    """What a command has done.
+
+    Args:
+        changed: what was paused or resumed by the command.
+        unchanged: what was so before.
+        paused: everything that is paused now.
+    """
+
+    changed: list[str]
+    unchanged: list[str]
+    paused: list[PauseNote]
+
+    def document(self) -> dict[str, Any]:
+        """Returns the answer of the command in JSON."""
+        return {**self._asdict(), "paused": [pause_row(one) for one in self.paused]}
+
+
+def pause_row(note: PauseNote) -> dict[str, Any]:
+    """Returns an entry for JSON. ``since`` is in ISO 8601, UTC."""
+    return {**asdict(note), "since": iso_time(note.since)}
+
+
+def pause(record: ControlRecord, targets: Sequence[Target], *, by: str, reason: str = "") -> Changes:
+    """Pauses inputs and subscriptions. What is paused already keeps its entry.
+
+    Args:
+        record: of the application.
+        targets: to be paused.
+        by: who pauses them.
+        reason: why.
+
+    Raises:
+        ProviderError: the record cannot be changed.
+    """
+    now = round(time.time(), 3)
+    with record.change() as control:
+        known = set(targets_of(control.paused))
+        new = [one for one in targets if one not in known]
+        control.paused += [PauseNote(one.kind.value, one.what, by, now, reason) for one in new]
+        control.paused.sort(key=lambda one: (one.kind, one.what))
+    return _changes(targets, new, control.paused)
+
+
+def resume(record: ControlRecord, targets: Sequence[Target]) -> Changes:
+    """Resumes inputs and subscriptions.
+
+    Args:
+        record: of the application.
+        targets: to be resumed.
+
+    Raises:
+        ProviderError: the record cannot be changed.
+    """
+    with record.change() as control:
+        ended = [one for one in targets_of(control.paused) if one in targets]
+        control.paused = [one for one in control.paused if _target(one) not in ended]
+    return _changes(targets, ended, control.paused)
+
+
+def targets_of(paused: Iterable[PauseNote]) -> list[Target]:
+    """Returns what is paused."""
+    return [_target(one) for one in paused]
+
+
+def _target(note: PauseNote) -> Target:
+    return Target(TargetKind(note.kind), note.what)
+
+
+def _changes(targets: Iterable[Target], changed: Sequence[Target], paused: list[PauseNote]) -> Changes:
+    return Changes([one.what for one in changed], [one.what for one in targets if one not in changed], paused)
+
+
+class ControlWatch:
+    """The control as one instance knows it. :meth:`waits` is for any thread, all others for one thread.
+
+    Args:
+        clock: returns monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._looked_at = float("-inf")
+        self._lock = threading.Lock()
+        self._paused: dict[tuple[str, str], PauseNote] = {}
+        self._seen: dict[tuple[str, str], float] = {}
+        """When this instance has seen each pause first."""
+
+    def look(self, record: ControlRecord, *, at_once: bool = False) -> bool:
+        """Reads the record, at most once a second. Returns whether inputs or subscriptions have changed.
+
+        Args:
+            record: of the application.
+            at_once: whether to read although the last look was just now.
+
+        Raises:
+            ProviderError: the record cannot be read.
+        """
+        now = self._clock()
+        if not at_once and now - self._looked_at < _LOOK_SECONDS:
+            return False
+        paused = {(one.kind, one.what): one for one in record.read().paused}
+        self._looked_at = now
+        if paused == self._paused:
+            return False
+        faults.point("control.seen")
+        for key in paused.keys() - self._paused.keys():
+            note = paused[key]
+            _log.warning("paused by an operator", extra={**_name(note), "by": note.by, "reason": note.reason})
+        for key in self._paused.keys() - paused.keys():
+            _log.info("resumed by an operator", extra=_name(self._paused[key]))
+        with self._lock:
+            self._paused = paused
+            self._seen = {key: self._seen.get(key, now) for key in paused}
+        return True
+
+    def is_paused(self, destination: str) -> bool:
+        """Whether an input is paused."""
+        return (TargetKind.INPUT, destination) in self._paused
+
+    def waits(self) -> Mapping[str, float]:
+        """Returns the paused subscriptions, each with the seconds until its events come again."""
+        if not self._paused:
+            return {}
+        with self._lock:
+            now = self._clock()
+            return {
+                what: min(_LONGEST, max(_SHORTEST, now - since))
+                for (kind, what), since in self._seen.items()
+                if kind == TargetKind.SUBSCRIPTION
+            }
+
+
+def _name(note: PauseNote) -> dict[str, str]:
+    return {"destination" if note.kind == TargetKind.INPUT else "subscription": note.what}

@@ -1,0 +1,110 @@
+"""A file with one JSON value, which several processes read and change.
+
+A change holds a lock and replaces the file whole. So readers need no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+from connector import faults
+from connector.errors import ProviderError, remedy
+from connector.state.locked_file import exclusive
+
+_Value = TypeVar("_Value")
+
+
+class SharedFile(Generic[_Value]):
+    """A file with one value.
+
+    Args:
+        path: of the file, in a directory that the first change makes.
+        lock: path of the file that is locked during a change.
+        parse: returns the value from parsed JSON. Raises TypeError, ValueError or KeyError.
+        dump: returns the value for JSON.
+        make: returns the value of a file that is missing.
+        place: of :mod:`connector.faults`, before the new file takes its place. Empty = none.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        lock: str,
+        parse: Callable[[Any], _Value],
+        dump: Callable[[_Value], Any],
+        make: Callable[[], _Value],
+        *,
+        is_durable: bool = False,
+        place: str = "",
+    ) -> None:
+        self._path = path
+        self._lock = lock
+        self._parse = parse
+        self._dump = dump
+        self._make = make
+        self._is_durable = is_durable
+        self._place = place
+        self._seen: tuple[int, int] | None = None
+        self._value = make()
+
+    def read(self) -> _Value:
+        """Returns the value, which is not to be changed. Raises ProviderError if the file cannot be read."""
+        try:
+            found = os.stat(self._path)
+            seen = found.st_mtime_ns, found.st_ino
+            if seen != self._seen:
+                self._value, self._seen = self._load(), seen
+        except FileNotFoundError:
+            return self._make()
+        except OSError as error:
+            raise ProviderError(f"cannot read {self._path}: {error.strerror}") from error
+        return self._value
+
+    def _load(self) -> _Value:
+        try:
+            with open(self._path, "rb") as file:
+                return self._parse(orjson.loads(file.read()))
+        except FileNotFoundError:
+            return self._make()
+        except (TypeError, ValueError, KeyError) as error:
+            raise ProviderError(f"cannot read {self._path}: {error}") from error
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[_Value]:
+        """Yields the value, which is written at the end if it has changed.
+
+        Raises:
+            ProviderError: the file cannot be written, and has the earlier value.
+        """
+        try:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            with exclusive(self._lock):
+                value = self._load()
+                before = orjson.dumps(self._dump(value))
+                yield value
+                after = orjson.dumps(self._dump(value))
+                if after != before:
+                    self._write(after)
+        except OSError as error:
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}{remedy(error)}") from error
+
+    def _write(self, data: bytes) -> None:
+        with open(f"{self._path}.new", "wb") as file:
+            file.write(data)
+            if self._is_durable:
+                file.flush()
+                os.fsync(file.fileno())
+        if self._place:
+            faults.point(self._place)
+        os.rename(f"{self._path}.new", self._path)
+        if self._is_durable:
+            directory = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)

@@ -1,0 +1,281 @@
+"""Pauses of inputs and subscriptions: nothing is claimed or called meanwhile, everything comes afterwards."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connector.errors import ProviderError
+from connector.events.outcome import retries_of
+from connector.messaging.destination import parse_destination
+from connector.operate import control
+from connector.operate.control import ControlWatch, Target, TargetKind, Targets, UnknownTarget
+from connector.service.loop import Service
+from connector.state.directory import StateDirectory
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.brokers.engine import world
+from tests.brokers.engine.provider import LentProvider
+from tests.events.conftest import Bench, bench
+from tests.waiting import wait_for
+
+__all__ = ["bench"]
+
+ORDER = '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}'
+CUSTOMERS = Target(TargetKind.INPUT, "queue://customers")
+ORDERS = Target(TargetKind.INPUT, "queue://orders")
+A = Target(TargetKind.SUBSCRIPTION, "a")
+
+
+@pytest.fixture(params=["dropbox", "memory", "sqlite", "postgresql"])
+def section(request: pytest.FixtureRequest) -> Mapping[str, str] | None:
+    """The section of each provider. None = that of the bench, a directory."""
+    if request.param == "postgresql":
+        return {"type": "sql", "url": request.getfixturevalue("database")}
+    sections = {"memory": {"type": "memory"}, "sqlite": {"type": "sql", "url": "sqlite:///./messages.db"}}
+    return sections.get(request.param)
+
+
+def deploy(bench: Bench, section: Mapping[str, str] | None, **keys: Any) -> Deployment:
+    deployment = bench.deploy(
+        **{
+            "DuplicateEventElimination": True,
+            "InputDestination": ["queue://others", "queue://orders"],
+            **keys,
+        }
+    )
+    if section is not None:
+        document = yaml.safe_load((bench.directory / "adapter.yaml").read_text())
+        document["provider"] = dict(section)
+        deployment.write("adapter.yaml", yaml.safe_dump(document))
+    return deployment
+
+
+def pause(deployment: Deployment, *targets: Target) -> None:
+    control.pause(deployment.provider.state("test").control(), targets, by="ann", reason="closed")
+
+
+def resume(deployment: Deployment, *targets: Target) -> None:
+    control.resume(deployment.provider.state("test").control(), targets)
+
+
+@contextmanager
+def serving(adapter: InProcessAdapter) -> Iterator[None]:
+    service = Service(adapter)
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        service.stop()
+        thread.join()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events of paused subscriptions come again after a quarter of a second."""
+    monkeypatch.setattr(control, "_SHORTEST", 0.25)
+    monkeypatch.setattr(control, "_LONGEST", 0.25)
+
+
+def test_a_drain_leaves_a_paused_input_alone_and_ends(
+    bench: Bench, section: Mapping[str, str] | None
+) -> None:
+    deployment = deploy(bench, section)
+    pause(deployment, ORDERS)
+    sent = [deployment.send(f"queue://{name}", ORDER) for name in ("orders", "others", "orders")]
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert bench.called() == [sent[1]]
+        resume(deployment, ORDERS)
+        wait_for(lambda: adapter.drain() and len(bench.calls()) == 3, 10, "the orders")
+    assert sorted(bench.called()) == sorted(sent)
+
+
+def test_a_service_obeys_within_two_seconds(bench: Bench, section: Mapping[str, str] | None) -> None:
+    deployment = deploy(bench, section, PollFrequency=60_000)
+    with deployment.running() as adapter, serving(adapter):
+        first = deployment.send("queue://orders", ORDER)
+        wait_for(lambda: bench.called() == [first], 10, "an event")
+        pause(deployment, ORDERS)
+        time.sleep(2)
+        second = deployment.send("queue://orders", ORDER)
+        third = deployment.send("queue://others", ORDER)
+        wait_for(lambda: third in bench.called(), 10, "an event of the other input")
+        time.sleep(1.2)
+        assert bench.called() == [first, third]
+        resume(deployment, ORDERS)
+        wait_for(lambda: bench.called() == [first, third, second], 3, "the event, long before a poll is due")
+
+
+def test_events_of_a_paused_subscription_come_again_uncounted(
+    bench: Bench, section: Mapping[str, str] | None, soon: None
+) -> None:
+    subscriptions = [
+        {"object": "Order", "process": "processes:a", "name": "a"},
+        {"object": "Order", "process": "processes:b", "name": "b"},
+        {"object": "Order", "destination": "queue://erp", "name": "erp"},
+    ]
+    erp = Target(TargetKind.SUBSCRIPTION, "erp")
+    deployment = deploy(bench, section, subscriptions=subscriptions, max_attempts=2, order="none")
+    pause(deployment, A, erp)
+    sent = [deployment.send("queue://orders", ORDER) for _ in range(3)]
+    with deployment.running() as adapter:
+        for _ in range(4):
+            time.sleep(0.3)
+            adapter.poll()
+        assert (bench.called("a"), sorted(bench.called("b"))) == ([], sorted(sent)), "who has confirmed rests"
+        assert deployment.messages("erp") == deployment.messages("error") == []
+        counts = adapter.summary.as_dict()
+        assert counts["later"] >= 6
+        assert counts["claimed"] == counts["later"]
+        resume(deployment, A, erp)
+        wait_for(lambda: adapter.drain() and len(deployment.messages("archive")) == 3, 10, "the archive")
+    calls = bench.calls()
+    assert sorted(call["id"] for call in calls if call["who"] == "a") == sorted(sent)
+    assert {call["count"] for call in calls if call["who"] == "a"} <= {1, 2}, "the call of b counts once"
+    assert len(deployment.messages("erp")) == 3
+    assert [retries_of(one) for one in deployment.messages("archive")] == [{}] * 3
+
+
+@pytest.mark.parametrize("order", ["destination", "group"])
+def test_what_is_behind_an_event_of_a_paused_subscription_waits(bench: Bench, order: str, soon: None) -> None:
+    subscriptions = [
+        {"object": "Order", "process": "processes:a", "name": "a"},
+        {"object": "Customer", "process": "processes:b", "name": "b"},
+    ]
+    deployment = bench.deploy(subscriptions=subscriptions, order=order)
+    pause(deployment, A)
+    bodies = (ORDER, '{"BusinessObject": "Customer", "CustomerId": "1"}')
+    group = {"JMSXGroupID": "g"}
+    first, second = (deployment.send("queue://orders", body, properties=group) for body in bodies)
+    with deployment.running() as adapter:
+        adapter.poll()
+        assert bench.calls() == []
+        resume(deployment, A)
+        wait_for(lambda: adapter.drain() and len(bench.calls()) == 2, 10, "both")
+    assert [call["id"] for call in bench.calls()] == [first, second]
+
+
+def test_no_subscription_pauses_under_container_managed_events() -> None:
+    targets = Targets(["queue://orders"], ["a"], is_managed=True)
+    with pytest.raises(UnknownTarget, match="ContainerManagedEvents"):
+        targets.find(["a"])
+    assert targets.find(["orders"]) == [ORDERS]
+    assert targets.find(["a"], [A]) == [A], "what is paused can be resumed"
+
+
+def test_names_and_misspelt_names() -> None:
+    targets = Targets(["queue://orders", "topic://prices"], ["orders", "Order processes:book"])
+    assert targets.find(["orders", "queue://orders", "orders", "topic://prices"]) == [
+        Target(TargetKind.SUBSCRIPTION, "orders"),
+        ORDERS,
+        Target(TargetKind.INPUT, "topic://prices"),
+    ]
+    for name, text in (
+        ("queue://ordres", "did you mean 'queue://orders'?"),
+        ("order processes:book", "did you mean 'Order processes:book'?"),
+        ("topic://x y/z", "there are queue://orders, topic://prices, orders"),
+    ):
+        with pytest.raises(UnknownTarget) as refused:
+            targets.find(["queue://orders", name])
+        assert text in str(refused.value)
+        assert repr(name) in str(refused.value)
+    assert targets.all_inputs() == [ORDERS, Target(TargetKind.INPUT, "topic://prices")]
+
+
+def test_who_and_why_stay_until_it_is_resumed(tmp_path: Path) -> None:
+    record = StateDirectory(str(tmp_path)).control()
+    control.pause(record, [ORDERS], by="ann", reason="the shop is closed")
+    changes = control.pause(record, [ORDERS, A], by="bob")
+    assert (changes.changed, changes.unchanged) == (["a"], ["queue://orders"])
+    found = {one["what"]: (one["kind"], one["by"], one["reason"]) for one in changes.document()["paused"]}
+    assert found == {
+        "queue://orders": ("input", "ann", "the shop is closed"),
+        "a": ("subscription", "bob", ""),
+    }
+    changes = control.resume(record, [ORDERS, CUSTOMERS])
+    assert (changes.changed, changes.unchanged) == (["queue://orders"], ["queue://customers"])
+    assert [one.what for one in changes.paused] == ["a"]
+
+
+def test_the_longer_a_pause_lasts_the_longer_its_events_wait(tmp_path: Path) -> None:
+    now = [100.0]
+    record = StateDirectory(str(tmp_path)).control()
+    control.pause(record, [ORDERS, A], by="ann")
+    watch = ControlWatch(lambda: now[0])
+    assert watch.look(record)
+    assert watch.waits() == {"a": 5.0}
+    assert watch.is_paused("queue://orders")
+    now[0] += 30
+    assert not watch.look(record), "nothing has changed"
+    assert watch.waits() == {"a": 30.0}
+    now[0] += 3600
+    assert watch.waits() == {"a": 60.0}
+
+
+def test_a_record_that_cannot_be_read_stops_the_adapter_and_resumes_nothing(bench: Bench) -> None:
+    deployment = bench.deploy()
+    pause(deployment, ORDERS)
+    state = deployment.provider.state("test")
+    assert isinstance(state, StateDirectory)
+    path = Path(state.path) / "control.json"
+    text = path.read_bytes()
+    path.write_bytes(text[:20])
+    deployment.send("queue://orders", ORDER)
+    with pytest.raises(ProviderError, match=r"control\.json"), deployment.running() as adapter:
+        adapter.drain()
+    path.write_bytes(text)
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert bench.calls() == []
+
+
+def test_a_broker_keeps_what_comes_during_a_pause(tmp_path: Path, soon: None) -> None:
+    provider = LentProvider(tmp_path / "state")
+    deployment = world.deploy(tmp_path, order="none")
+    record = provider.state("lent").control()
+    store = Target(TargetKind.SUBSCRIPTION, "store")
+    control.pause(record, [CUSTOMERS, store], by="ann")
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        sent = world.send(provider, "", "")
+        urgent = world.send(provider, "", queue="urgent")
+        adapter.drain()
+        (inbound,) = [adapter._connection.inbound]
+        assert inbound is not None
+        pollers = inbound._intake._pollers
+        assert [str(one.destination) for one in pollers] == ["queue://urgent"], "no consumer is left"
+        assert world.ids(provider, "customers") == sent
+        assert world.ids(provider, "connector.lent.later") == urgent
+        assert world.stored(deployment) == []
+        control.resume(record, [CUSTOMERS])
+        wait_for(lambda: adapter.drain() and len(world.ids(provider, "connector.lent.later")) == 3, 10)
+        assert world.ids(provider, "crm") == [], "all subscriptions or none are settled"
+        control.resume(record, [store])
+        wait_for(lambda: adapter.drain() and len(world.ids(provider, "archive")) == 3, 10, "the archive")
+        assert sorted(world.stored(deployment)) == ["0 1", "0 1", "1 1"]
+        control.pause(record, [CUSTOMERS], by="ann")
+        wait_for(lambda: adapter.drain() and len(inbound._intake._pollers) == 1, 10, "a closed consumer")
+        world.send(provider, "")
+        adapter.drain()
+        assert len(world.ids(provider, "customers")) == 1
+    assert len(world.ids(provider, "crm")) == 3
+
+
+def test_a_subscription_of_a_paused_topic_gets_messages(bench: Bench) -> None:
+    topic = {"destination": "topic://prices", "subscription": "all"}
+    deployment = bench.deploy(InputDestination=[topic])
+    pause(deployment, Target(TargetKind.INPUT, "topic://prices"))
+    with deployment.running() as adapter:
+        adapter.poll()
+        sent = deployment.send(str(parse_destination("topic://prices")), ORDER)
+        adapter.poll()
+        assert bench.calls() == []
+        resume(deployment, Target(TargetKind.INPUT, "topic://prices"))
+        wait_for(lambda: adapter.drain() and bench.called() == [sent], 10, "the message")
