@@ -49,6 +49,7 @@ VERBS: Final = {
     "new": "Drafts a business object or a data handler.",
     "queues": "Lists destinations, subscriptions and lots, with their numbers of messages.",
     "lot": "Gives the messages of a lot back.",
+    "errors": "Groups the messages in error by their reasons.",
 }
 """From each verb to a line of help. A verb with a ``-`` has a module and function with ``_``."""
 
