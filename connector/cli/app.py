@@ -50,6 +50,9 @@ VERBS: Final = {
     "queues": "Lists destinations, subscriptions and lots, with their numbers of messages.",
     "lot": "Gives the messages of a lot back.",
     "errors": "Groups the messages in error by their reasons.",
+    "replay": "Sends messages in error back to where they came from.",
+    "move": "Moves messages of a queue to another one.",
+    "discard": "Moves messages that nobody will repair to the archive.",
 }
 """From each verb to a line of help. A verb with a ``-`` has a module and function with ``_``."""
 

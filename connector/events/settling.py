@@ -101,7 +101,7 @@ class SettlementRules:
     def group(
         self, claims: Sequence[Claim], outcome: Outcome, id_of: Callable[[Claim], str | None], now: str
     ) -> GroupSettlement:
-        """Returns the settlement of published events of one destination with equal outcomes.
+        """Returns the settlement of published events of one destination or subscription with equal outcomes.
 
         Args:
             claims: of the events.
@@ -131,7 +131,8 @@ class SettlementRules:
             if outcome.kind == OutcomeKind.FAILED:
                 delivered = (*confirmed, *(name for name in delivered if name not in confirmed))
         why = _REASON_FIELDS(outcome) if outcome.reason else None
-        key = (claim.destination, outcome.kind, now, attempts, why, delivered)
+        subscription = claim.subscription
+        key = (claim.destination, subscription, outcome.kind, now, attempts, why, delivered)
         properties = self._properties.get(key)
         if properties is None:
             if len(self._properties) > 1000:
@@ -142,6 +143,8 @@ class SettlementRules:
                 "connector_time": now,
                 "connector_attempts": attempts,
             }
+            if subscription:
+                properties["connector_origin_subscription"] = subscription
             if outcome.reason:
                 properties["connector_reason"] = outcome.reason
                 properties |= reason_properties(outcome)
@@ -200,12 +203,13 @@ class Settler:
             begun_settlement(claim, begun) if begun else untouched_settlement(claim)
             for claim, begun in returned
         ]
-        groups: dict[tuple[int, Destination], tuple[Outcome, list[Claim]]] = {}
+        groups: dict[tuple[int, Destination, str], tuple[Outcome, list[Claim]]] = {}
         settled: list[tuple[Claim, Outcome, bool]] = []
         stayed = False
         for claim, outcome in decided:
             if outcome.is_plain:
-                groups.setdefault((id(outcome), claim.destination), (outcome, []))[1].append(claim)
+                alike_claims = id(outcome), claim.destination, claim.subscription
+                groups.setdefault(alike_claims, (outcome, []))[1].append(claim)
                 continue
             settlement = self._rules.settlement(claim, outcome, id_of(claim), now)
             if settlement is not None:

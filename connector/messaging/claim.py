@@ -67,6 +67,14 @@ class Claim(Protocol):
         ``orders`` and ``orders~EXPIRED`` are two destinations.
         """
 
+    @property
+    def subscription(self) -> str:
+        """Names the subscription that the message was taken from, among those of its topic.
+
+        Only :attr:`.Settlement.subscription` understands the text. Empty for a message of a queue.
+        """
+        return ""
+
     def headers(self) -> Message:
         """Returns all readable headers and properties, without the body and the destination."""
 

@@ -163,6 +163,25 @@ class Connection(Protocol):
             ProviderError: the poller or the subscription cannot be made.
         """
 
+    def picker(self, queue: Destination, wanted: Callable[[Message], bool]) -> Poller:
+        """Returns a poller for an operator: it takes the messages that ``wanted`` picks, and no others.
+
+        No message is put aside: an expired message is taken, too. A broker's poller takes no message that
+        comes after this call.
+
+        Args:
+            queue: a queue, or a virtual destination that is not ``PROCESSING``.
+            wanted: says by headers and properties whether a message is taken. Called at any time, more than
+                once for a message. Claims of a broker may include another message with the id of a message
+                that was picked.
+
+        Raises:
+            CapabilityError: the provider cannot do this, or not with ``queue``.
+            UnknownDestination: there is no such queue.
+            ProviderError: the poller cannot be made.
+        """
+        raise CapabilityError("the provider cannot pick messages")
+
     def wait(self, seconds: float) -> None:
         """Waits ``seconds`` at most until a message may have arrived for a poller of this connection."""
 

@@ -90,6 +90,19 @@ class AdapterProvider(Provider, Protocol):
         """Returns a path on the disk that keeps the messages. None = they are on no disk of this machine."""
         return None
 
+    def connect_operator(self, application: str) -> Connection:
+        """Opens a connection for an operator who moves messages of an adapter.
+
+        The connection is no instance of the adapter, and does not disturb any.
+
+        Args:
+            application: ApplicationName.
+
+        Raises:
+            ProviderError: as :meth:`Provider.connect`.
+        """
+        return self.connect()
+
     def existing(self) -> Connection:
         """Opens a connection that only looks and makes nothing.
 

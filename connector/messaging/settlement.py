@@ -33,6 +33,7 @@ class Prepared:
 
 HISTORY: Final = (
     "connector_origin_destination",
+    "connector_origin_subscription",
     "connector_outcome",
     "connector_reason",
     "connector_time",
@@ -44,6 +45,8 @@ HISTORY: Final = (
     "connector_verb",
     "connector_subscription",
     "connector_place",
+    "connector_discarded_by",
+    "connector_discarded_reason",
 )
 """The properties by which an adapter notes the outcome of a message in a copy.
 
@@ -77,6 +80,11 @@ class Settlement:
         published: the duplicate key to remember, if the event counts as published. Only an adapter has a
             window that remembers keys.
         bare: the copy has the body and ``properties`` only, because a broker has refused the whole copy.
+        subscription: with a topic as ``copy_to``, the copy is only for this subscription of the topic
+            (:attr:`.Claim.subscription`), and for no other. At a broker, an adapter that has the subscription
+            as an input takes the copy. That needs the connection of
+            :meth:`.provider_kind.AdapterProvider.connect_operator`. Empty = the copy is for all subscriptions
+            of the topic.
     """
 
     claim: Claim
@@ -90,6 +98,7 @@ class Settlement:
     discards: Sequence[Prepared] = ()
     published: str | None = None
     bare: bool = False
+    subscription: str = ""
 
 
 @dataclass(slots=True)

@@ -41,6 +41,7 @@ from connector.testing.provider_suite.lending import LendingTests
 from connector.testing.provider_suite.limits import LimitTests
 from connector.testing.provider_suite.lots import LotsRefusedTests, LotTests
 from connector.testing.provider_suite.message_groups import MessageGroupsIgnoredTests, MessageGroupTests
+from connector.testing.provider_suite.picking import PickingTests
 from connector.testing.provider_suite.recovery import RecoveryTests
 from connector.testing.provider_suite.replies import SentIdTests, WakingTests
 from connector.testing.provider_suite.returning import ReturningTests
@@ -82,6 +83,7 @@ class ProviderSuite(
     SentIdTests,
     DuplicateTests,
     RecoveryTests,
+    PickingTests,
     LotsRefusedTests,
     LotTests,
     LendingTests,

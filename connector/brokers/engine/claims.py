@@ -150,6 +150,10 @@ class LentClaim(BrokerClaim):
     def duplicate_key(self) -> str:
         return duplicate_key(self.destination, self.message_id or self.reference.name)
 
+    @property
+    def subscription(self) -> str:
+        return self.reference.subscription
+
     def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
         self.delivery_count = begun
         for name, value in properties.items():

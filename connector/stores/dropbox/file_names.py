@@ -39,17 +39,17 @@ class FileNames:
         A copy has the history of that settlement only.
         """
         pairs = self.pairs(edit.properties)
-        name = claim.name
+        name = full = claim.name
         if codec.HEADER_KEY in name:
             full = self._headers.full(name)
             if "connector_" in full or codec.DELIVERY_COUNT in full or codec.OWNER in full:
                 name = full  # the sidecar has properties that the copy must not inherit
         if "connector_" in name or codec.DELIVERY_COUNT in name or codec.OWNER in name:
             name = codec.without_properties(name, _COPIES_LACK)
-        if claim.folders.copy_tag:
+        if claim.folders.copy_tag and claim.folders.copy_tag not in full:  # a replayed message has it
             # Two subscriptions may hold the same file. The copy of each has its own name.
             pairs = f"{pairs}&{claim.folders.copy_tag}" if pairs else claim.folders.copy_tag
-        return self._headers.fit(codec.add_properties(name, pairs))
+        return self._headers.fit(codec.add_properties(name, pairs) if pairs else name)
 
     def name_when_new(self, claim: DropboxClaim) -> str:
         """Returns the name of a message that is new again, and otherwise unchanged."""

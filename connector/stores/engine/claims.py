@@ -78,6 +78,10 @@ class LocalClaim(Claim):
     def duplicate_key(self) -> str:
         return duplicate_key(key_source(self.home, self.destination), self.message_id)
 
+    @property
+    def subscription(self) -> str:
+        return self.home.subscription
+
     def headers(self) -> Message:
         return self._message.copy()
 

@@ -17,7 +17,7 @@ from connector.messaging.message import Message
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
 from connector.messaging.retention import Pruned, Retention
-from connector.messaging.selector import compile_selector, selector_text
+from connector.messaging.selector import Selector, compile_selector, selector_text
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 from connector.stores.engine.access import LocalAccessSpec
@@ -145,18 +145,35 @@ class LocalConnection(Connection):
         self._pollers[poller] = None
         return poller
 
-    def _queue_poller(
-        self, source: Destination, in_progress: Destination | None, selector: str, *, by_group: bool
-    ) -> LocalPoller:
+    def picker(self, queue: Destination, wanted: Callable[[Message], bool]) -> LocalPoller:
+        self._check_open()
+        channel = self._takeable(queue)
+        if channel.can_end:
+            raise CapabilityError(f"{queue} is temporary: only its consumers take its messages")
+        if not self.store.has(Channel(queue.base)):
+            raise UnknownDestination(f"there is no {queue} in {self.store.title}")
+        judge = DeliveryRules(None, Selector("", frozenset(), wanted), is_view=True)
+        reader = self.store.reader(channel, judge, None, queue)
+        poller = LocalPoller(self._client, channel, reader, queue, self._remove_poller, may_end=False)
+        self._pollers[poller] = None
+        return poller
+
+    def _takeable(self, source: Destination) -> Channel:
+        """Returns the channel that messages of a queue are taken from."""
         if not source.is_queue:
             raise CapabilityError(f"the topic {source} holds no messages itself: subscribe to the topic")
         if source.view == "PROCESSING":
             raise CapabilityError(f"{source} can only be browsed: its messages are claimed already")
-        check_in_progress(source, in_progress)
         if source.view and not self._has_views:
             raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
+        return channel_of(source)
+
+    def _queue_poller(
+        self, source: Destination, in_progress: Destination | None, selector: str, *, by_group: bool
+    ) -> LocalPoller:
+        channel = self._takeable(source)
+        check_in_progress(source, in_progress)
         compiled = compile_selector(selector) if selector_text(selector) else None
-        channel = channel_of(source)
         on_close: Callable[[LocalPoller], None] = self._remove_poller
         if channel.can_end:
             with self._registry.lock():

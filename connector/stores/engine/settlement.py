@@ -136,6 +136,8 @@ class LocalSettler:
         if copy_to is not None:
             channels = self._check_writable(copy_to, writable)
             edit = edit_of_copy(settlement)
+            if settlement.subscription:
+                return Moved(claim, self._check_subscription(channels[0], settlement.subscription), edit, key)
             if copy_to.is_queue:
                 return Moved(claim, channels, edit, key)
             headers = apply_edit(claim.headers(), edit)
@@ -143,6 +145,15 @@ class LocalSettler:
         if claim.destination.view == "RECOVER-ERROR":
             return Moved(claim, (claim.home._replace(part=Part.MAIN),), _AS_NEW, key)
         return Removed(claim, key)
+
+    def _check_subscription(self, topic: Channel, subscription: str) -> tuple[Channel]:
+        """Returns the channel of a subscription, after a check that the subscription exists."""
+        channel = topic._replace(subscription=subscription)
+        if not self._client.store.has(channel):
+            raise SettlementError(
+                f"there is no subscription {subscription!r} of {topic.destination}: nothing was settled"
+            )
+        return (channel,)
 
     def _check_writable(
         self, destination: Destination, writable: dict[Destination, tuple[Channel]]

@@ -462,3 +462,21 @@ def test_a_provider_error_is_what_a_root_that_is_gone_gives(root: Path, other: L
             other.poller(durable())
     finally:
         os.rename(root / "gone", root / "dropboxmq")
+
+
+def test_a_message_that_goes_back_to_its_subscription_again_and_again_keeps_a_short_name(
+    other: LocalConnection,
+) -> None:
+    poller = other.poller(durable())
+    other.send(PRICES, [Message(b"1")])
+    error = parse_destination("queue://error")
+    names = []
+    for cycle in range(1, 4):
+        (claim,) = poller.claim(cycle, range(1))
+        subscription = claim.subscription
+        other.settle([Settlement(claim, error)])
+        (name,) = os.listdir(DropboxProvider(other.store.layout.root).folders(error).target)
+        names.append(name)
+        (failed,) = other.picker(error, lambda _: True).claim(cycle, range(1, 2))
+        other.settle([Settlement(failed, PRICES, subscription=subscription)])
+    assert names == names[:1] * 3

@@ -75,6 +75,9 @@ class TestDropboxThatKeepsNothingAndHasNoIncomingLevel(DropboxSuite):
     def test_an_expired_message_may_be_copied_elsewhere(self, connection: Connection) -> None:
         self.no_expired_message_is_kept(connection)
 
+    def test_messages_of_a_virtual_destination_are_picked(self, connection: Connection) -> None:
+        self.no_expired_message_is_kept(connection)
+
     def no_expired_message_is_kept(self, connection: Connection) -> None:
         """Those tests of the suite begin with one."""
         connection.send(ORDERS, [self.text("old", expiration=1)])

@@ -1,0 +1,394 @@
+"""Replay, move and discard: an operator moves messages of a queue, after a preview.
+
+What a preview has counted is what is moved, and nothing else. So a replayed event that fails again is not
+replayed twice. A run that was killed left each message where it was, or has moved it. The next run moves the
+rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from connector.core.takeover import try_take_over
+from connector.errors import ConnectorError, DestinationError, SettlementError
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.provider import Connection
+from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.selector import Selector
+from connector.messaging.settlement import HISTORY, Settlement
+from connector.operate.errors import group_of, text_of
+from connector.status import OutcomeKind, timestamp
+
+TRANSACTION: Final = 500
+"""Messages of one commit, at most. A broker may take fewer."""
+_GONE: Final = "another client has taken them"
+_NO_COPY: Final = "no copy"
+_CONFIRMED: Final = (OutcomeKind.FAILED, OutcomeKind.GIVEN_BACK, OutcomeKind.LATER)
+"""The outcomes after which an event goes only to the subscriptions that have not confirmed."""
+
+
+class UnexpectedNumber(ConnectorError):
+    """Not as many messages are meant as the operator expects. Nothing was moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Says which messages of a queue are meant. A message fits if it fits everything that is given.
+
+    Args:
+        ids: message ids. Empty = any.
+        group: of :class:`connector.operate.errors.ErrorGroup`. Empty = any, and so below.
+        kind: of the reason.
+        reason: text that the reason contains, in upper or lower case.
+        selector: None = any.
+        limit: number of messages, at most. None = no limit.
+    """
+
+    ids: frozenset[str] = frozenset()
+    group: str = ""
+    kind: str = ""
+    reason: str = ""
+    selector: Selector | None = None
+    limit: int | None = None
+
+    def fits(self, message: Message) -> bool:
+        """Whether a message is meant."""
+        if self.ids and message.message_id not in self.ids:
+            return False
+        if self.kind and text_of(message, "connector_kind") != self.kind:
+            return False
+        if self.reason and self.reason.casefold() not in text_of(message, "connector_reason").casefold():
+            return False
+        if self.selector is not None and not self.selector.matches(message):
+            return False
+        return not self.group or group_of(message) == self.group
+
+
+class Target(NamedTuple):
+    """Where a message goes.
+
+    Args:
+        destination: None = the message ends without a copy.
+        subscription: of a topic as the destination, the only one that gets the message. Empty = all.
+    """
+
+    destination: Destination | None
+    subscription: str = ""
+
+    def __str__(self) -> str:
+        if self.destination is None:
+            return _NO_COPY
+        return f"{self.destination} {self.subscription}".rstrip()
+
+
+class Stays(NamedTuple):
+    """A message stays where it is. The reason is a clause about several messages."""
+
+    reason: str
+
+
+class Order(Protocol):
+    """What an operator orders to be done with messages."""
+
+    what: str
+    """The word for it in the history: ``replayed``."""
+
+    def target(self, message: Message) -> Target | Stays:
+        """Returns where a message goes, by its headers and properties."""
+
+    def properties(self, message: Message) -> Mapping[str, PropertyValue]:
+        """Returns the properties of :data:`~connector.messaging.settlement.HISTORY` of the copy."""
+
+
+class Replay(Order):
+    """Sends messages back to where they came from. They are processed again as if they were new.
+
+    Subscriptions that have confirmed an event are not called again.
+
+    Args:
+        source: the queue of the messages.
+        to: a queue for all messages. None = each goes where it came from.
+    """
+
+    what = "replayed"
+
+    def __init__(self, source: Destination, to: Destination | None = None) -> None:
+        self._source = source
+        self._to = to
+
+    def target(self, message: Message) -> Target | Stays:
+        if 0 < message.expiration <= time.time_ns() // 1_000_000:
+            return Stays("they have expired, and would expire again")
+        if self._to is not None or self._source.view:
+            return Target(self._to or self._source.base)
+        try:
+            origin = parse_destination(text_of(message, "connector_origin_destination")).base
+        except DestinationError:
+            return Stays("their properties do not name where they came from")
+        if origin == self._source:
+            return Stays("they came from this queue")
+        subscription = "" if origin.is_queue else text_of(message, "connector_origin_subscription")
+        if not (origin.is_queue or subscription):
+            return Stays(f"an earlier version did not note from which subscription of {origin} they came")
+        return Target(origin, subscription)
+
+    def properties(self, message: Message) -> Mapping[str, PropertyValue]:
+        delivered = message.properties.get("connector_delivered")
+        outcome = message.properties.get("connector_outcome", OutcomeKind.FAILED)
+        return {"connector_delivered": delivered} if delivered and outcome in _CONFIRMED else {}
+
+
+class Move(Order):
+    """Moves messages as they are.
+
+    Args:
+        to: a queue, or a topic for all its subscriptions.
+    """
+
+    what = "moved"
+
+    def __init__(self, to: Destination) -> None:
+        self._to = to
+
+    def target(self, message: Message) -> Target:
+        return Target(self._to)
+
+    def properties(self, message: Message) -> Mapping[str, PropertyValue]:
+        return _history(message)
+
+
+class Discard(Order):
+    """Copies messages to the archive, where nobody repairs them.
+
+    Args:
+        archive: None = they end without a copy.
+        who: the operator.
+        why: the reason. Empty = none.
+    """
+
+    what = "discarded"
+
+    def __init__(self, archive: Destination | None, who: str, why: str = "") -> None:
+        self._archive = archive
+        self._added = {
+            "connector_outcome": self.what,
+            "connector_time": timestamp(),
+            "connector_discarded_by": who,
+            **({"connector_discarded_reason": why} if why else {}),
+        }
+
+    def target(self, message: Message) -> Target:
+        return Target(self._archive)
+
+    def properties(self, message: Message) -> Mapping[str, PropertyValue]:
+        return {**_history(message), **self._added}
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What one commit does to messages, for the history.
+
+    Args:
+        what: ``replayed``, ``moved`` or ``discarded``.
+        source: the queue.
+        to: where the messages go, in words.
+        ids: of the messages.
+    """
+
+    what: str
+    source: Destination
+    to: str
+    ids: Sequence[str]
+
+
+Note = Callable[[Movement], object]
+"""Called before each commit. After a crash a movement may have been noted that did not happen."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What a preview has found, and what was moved.
+
+    Args:
+        matched: number of messages that are meant and can be moved.
+        moved: number of messages that were moved. 0 in a preview.
+        to: numbers of messages by where they go. In a preview where they would go.
+        left: numbers of messages that are meant and stay, by the reason.
+    """
+
+    matched: int = 0
+    moved: int = 0
+    to: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+
+    def document(self) -> dict[str, Any]:
+        """Returns the document of ``connector replay --json``."""
+        found: dict[str, Any] = {"matched": self.matched, "moved": self.moved, "to": dict(self.to)}
+        return {**found, "left": dict(self.left)} if self.left else found
+
+
+class Mover:
+    """Carries out an order on some messages of a queue. For one preview and one run.
+
+    Args:
+        source: the queue, or a virtual destination.
+        choice: which messages are meant.
+        order: what is done with them.
+    """
+
+    def __init__(self, source: Destination, choice: Choice, order: Order) -> None:
+        self.result = Result()
+        self.source = source
+        self._choice = choice
+        self._order = order
+        self._meant: Counter[int] = Counter()
+        """Keys of the messages that are meant and not yet taken."""
+        self._rest = 0
+        """Number of these messages."""
+
+    def preview(self, messages: Iterable[Message]) -> Result:
+        """Finds the messages that are meant, and moves nothing.
+
+        Args:
+            messages: of the queue.
+        """
+        result, limit = self.result, self._choice.limit
+        for message in filter(self._choice.fits, messages):
+            target = self._order.target(message)
+            if isinstance(target, Stays):
+                result.left[target.reason] += 1
+                continue
+            if limit is not None and result.matched >= limit:
+                break
+            self._meant[_key(message)] += 1
+            result.matched += 1
+            result.to[str(target)] += 1
+        self._rest = result.matched
+        return result
+
+    def run(self, connection: Connection, *, together: bool, note: Note) -> Result:
+        """Moves the messages that the preview has found.
+
+        Args:
+            connection: of :meth:`.provider_kind.AdapterProvider.connect_operator`.
+            together: whether the claims of a cycle have to be settled in one commit.
+            note: called before each commit.
+
+        Raises:
+            ProviderError: the provider failed, or a broker refuses the messages. Earlier commits stand.
+        """
+        self.result.to.clear()
+        picker = connection.picker(self.source, lambda message: _key(message) in self._meant)
+        with contextlib.closing(picker):
+            for cycle in itertools.count(1):
+                claims = picker.claim(cycle, range(min(TRANSACTION, self._rest))) if self._rest else ()
+                if not claims:
+                    break
+                self._settle(connection, claims, together=together, note=note)
+        if self._rest:
+            self.result.left[_GONE] += self._rest
+        return self.result
+
+    def _settle(self, connection: Connection, claims: Sequence[Claim], *, together: bool, note: Note) -> None:
+        parts: dict[Target | None, list[Settlement]] = {}
+        for claim in claims:
+            target, settlement = self._settlement(claim)
+            parts.setdefault(target, []).append(settlement)
+        if together:
+            self._commit(connection, parts, note)
+            return
+        for target, part in parts.items():
+            try:
+                self._commit(connection, {target: part}, note)
+            except SettlementError as error:  # another target may work
+                self.result.left[str(error)] += len(part)
+
+    def _settlement(self, claim: Claim) -> tuple[Target | None, Settlement]:
+        """Returns the target of a claim and its settlement. A message that is not meant goes back."""
+        message = claim.headers()
+        key, target = _key(message), self._order.target(message)
+        if not self._meant[key] or isinstance(target, Stays):
+            return None, Settlement(claim, self.source.base, _history(message))
+        self._rest -= 1
+        self._meant[key] -= 1
+        if not self._meant[key]:
+            del self._meant[key]
+        properties = self._order.properties(message)
+        return target, Settlement(claim, target.destination, properties, subscription=target.subscription)
+
+    def _commit(
+        self, connection: Connection, parts: Mapping[Target | None, Sequence[Settlement]], note: Note
+    ) -> None:
+        settlements = [one for part in parts.values() for one in part]
+        try:
+            for target, part in parts.items():
+                if target is not None:
+                    ids = [one.claim.message_id for one in part]
+                    note(Movement(self._order.what, self.source, str(target), ids))
+            connection.settle(settlements, fenced=True)
+        except BaseException:
+            back = [
+                Settlement(one.claim, give_back=True, delivery_count=one.claim.delivery_count)
+                for one in settlements
+            ]
+            with contextlib.suppress(ConnectorError):  # at a broker the messages are back already
+                connection.settle(back)
+            raise
+        for target, part in parts.items():
+            if target is not None:
+                self.result.moved += len(part)
+                self.result.to[str(target)] += len(part)
+
+
+def carry_out(
+    provider: AdapterProvider,
+    application: str,
+    mover: Mover,
+    *,
+    yes: bool,
+    expect: int | None = None,
+    note: Note,
+) -> Result:
+    """Looks at a queue, and moves the messages if the operator says so.
+
+    Args:
+        provider: of the adapter.
+        application: ApplicationName.
+        mover: new.
+        yes: False = only a preview.
+        expect: number of messages that the operator expects. None = any.
+        note: see :meth:`Mover.run`.
+
+    Raises:
+        UnexpectedNumber: another number was found.
+        UnknownDestination: there is no such queue.
+        ProviderError: as :meth:`Mover.run`.
+    """
+    connection = provider.connect_operator(application) if yes else provider.existing()
+    with contextlib.closing(connection):
+        if yes:
+            try_take_over(connection, at_start=True)  # of an earlier run that was killed
+        result = mover.preview(connection.browse(mover.source))
+        if expect is not None and result.matched != expect:
+            raise UnexpectedNumber(f"expected {expect:,}, found {result.matched:,}: nothing was done")
+        if yes and result.matched:
+            mover.run(connection, together=provider.capabilities.transactions, note=note)
+        return result
+
+
+def _key(message: Message) -> int:
+    """Returns a number for a message. A message that fails again later has another one."""
+    return hash((message.message_id, text_of(message, "connector_time")))
+
+
+def _history(message: Message) -> dict[str, PropertyValue]:
+    properties = message.properties
+    return {name: properties[name] for name in HISTORY if name in properties}

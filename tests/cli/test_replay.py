@@ -1,0 +1,432 @@
+"""``connector replay``, ``move`` and ``discard``, with the adapter that fails events and gets them again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connector.cli.app import run
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.operate.errors import group_of
+from connector.operate.replay import Choice, Move, Movement, Mover, Replay
+from connector.testing.deployment import Deployment
+
+PROCESSES = """\
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def note(order, event):
+    with open(f"{HERE}/noted", "a") as file:
+        file.write(f"{order['Id']} {event.delivery_count}\\n")
+
+
+def store(order, event):
+    if os.path.exists(f"{HERE}/broken"):
+        raise ValueError(f"no account for {order['Id']}")
+    with open(f"{HERE}/stored", "a") as file:
+        file.write(f"{order['Id']} {event.delivery_count}\\n")
+"""
+OBJECTS = """\
+business_object: Order
+verbs: {Create: , Update: }
+attributes: {Id: {type: String, key: true, required: true}}
+---
+static_metaobject: MO_Config
+"""
+PROVIDERS: dict[str, dict[str, Any]] = {
+    "dropbox": {"type": "dropbox", "root": "./data", "create": True},
+    "sqlite": {"type": "sql", "url": "sqlite:///./data.db"},
+}
+
+
+class World:
+    """A deployment whose second subscription fails while the file ``broken`` is there."""
+
+    def __init__(self, directory: Path, kind: str) -> None:
+        self.directory = directory
+        self.connector: dict[str, Any] = {
+            "ApplicationName": "shop",
+            "InputDestination": [
+                "queue://orders",
+                {"destination": "topic://news", "subscription": "first"},
+                {"destination": "topic://news", "subscription": "second"},
+            ],
+            "PollQuantity": 100,
+            "ArchiveDestination": "queue://archive",
+            "ErrorDestination": "queue://error",
+            "UnsubscribedDestination": "queue://unsubscribed",
+            "ConfigurationMetaObject": "MO_Config",
+            "DataHandlerMimeType": "application/json",
+            "DuplicateEventElimination": True,
+            "order": "none",
+        }
+        self.deployment = Deployment(directory, metaobjects=OBJECTS, processes=PROCESSES)
+        self.document: dict[str, Any] = {
+            "provider": PROVIDERS[kind],
+            "connector": self.connector,
+            "subscriptions": [
+                {"object": "Order", "name": "note", "process": "processes:note"},
+                {"object": "Order", "name": "store", "process": "processes:store"},
+            ],
+            "metaobjects": "./metaobjects",
+        }
+        self.configure()
+        self.broken = directory / "broken"
+
+    def configure(self) -> None:
+        self.deployment.write("adapter.yaml", yaml.safe_dump(self.document))
+
+    def send(self, *numbers: str, queue: str = "queue://orders", **headers: Any) -> list[str]:
+        bodies = [json.dumps({"BusinessObject": "Order", "Verb": "Create", "Id": one}) for one in numbers]
+        return [self.deployment.send(queue, body, **headers) for body in bodies]
+
+    def drain(self, *, broken: bool = False) -> None:
+        """Runs the adapter until nothing waits."""
+        if broken:
+            self.broken.touch()
+        with self.deployment.running() as adapter:
+            adapter.drain()
+        self.broken.unlink(missing_ok=True)
+
+    def messages(self, queue: str) -> list[Message]:
+        return self.deployment.messages(queue)
+
+    def ids(self, queue: str) -> list[str]:
+        return [str(message.message_id) for message in self.messages(queue)]
+
+    def lines(self, name: str) -> list[str]:
+        path = self.directory / name
+        return sorted(path.read_text().splitlines()) if path.exists() else []
+
+    def put_into_error(self, *messages: Message) -> list[str]:
+        """Sends copies as an adapter makes them."""
+        connection = self.deployment.provider.connect()
+        try:
+            return connection.send(parse_destination("queue://error"), messages)
+        finally:
+            connection.close()
+
+
+def copy(**properties: Any) -> Message:
+    message = Message(b'{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
+    given = {"origin_destination": "queue://orders", "outcome": "failed", **properties}
+    for name, value in given.items():
+        message.set_property(f"connector_{name}", value)
+    return message
+
+
+@pytest.fixture(params=PROVIDERS)
+def world(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.chdir(tmp_path)
+    return World(tmp_path, request.param)
+
+
+Do = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def do(capsys: pytest.CaptureFixture[str]) -> Do:
+    """Runs a command with ``--json``; returns its document."""
+
+    def call(*arguments: str, status: int = 0) -> dict[str, Any]:
+        assert run([*arguments, "--json"]) == status, capsys.readouterr().err
+        output = capsys.readouterr().out
+        return json.loads(output) if output else {}  # type: ignore[no-any-return]
+
+    return call
+
+
+def test_a_replayed_event_goes_to_those_who_had_not_confirmed_and_counts_from_zero(
+    world: World, do: Do
+) -> None:
+    ids = world.send("1", "2")
+    world.drain(broken=True)
+    expected = {"matched": 2, "moved": 0, "to": {"queue://orders": 2}}
+    assert do("replay") == expected
+    assert sorted(world.ids("error")) == sorted(ids)
+    assert do("replay", "--yes", "--expect", "2") == {**expected, "moved": 2}
+    assert world.ids("error") == []
+    (first, _) = world.messages("orders")
+    assert (first.delivery_count, first.properties) == (1, {"connector_delivered": "note"})
+    world.drain()
+    assert world.lines("noted") == ["1 1", "2 1"]
+    assert world.lines("stored") == ["1 1", "2 1"]
+    archived = world.messages("archive")
+    assert [one.properties["connector_attempts"] for one in archived] == [1, 1]
+
+
+def test_an_event_of_a_topic_goes_back_to_the_one_subscription_that_it_came_from(
+    world: World, do: Do
+) -> None:
+    world.drain()  # makes the subscriptions
+    world.send("1", queue="topic://news")
+    world.drain(broken=True)
+    assert len(world.messages("error")) == 2
+    by_name = {str(m.properties["connector_origin_subscription"]): m for m in world.messages("error")}
+    (first,) = (name for name in by_name if "first" in name)
+    selector = f"connector_origin_subscription = '{first}'"
+    done = do("replay", "--selector", selector, "--yes")
+    assert done == {"matched": 1, "moved": 1, "to": {f"topic://news {first}": 1}}
+    waiting = {info.subscription.name: info.waiting for info in _subscriptions(world)}
+    assert waiting == {"first": 1, "second": 0}
+    world.drain(broken=True)  # it fails again, and its copy can be replayed once more
+    assert do("replay", "--yes")["moved"] == 2
+    world.drain()
+    assert world.messages("error") == []
+    assert world.lines("noted") == ["1 1", "1 1"], "once for each subscription of the topic"
+    assert world.lines("stored") == ["1 1", "1 1"]
+
+
+def _subscriptions(world: World) -> Any:
+    connection = world.deployment.provider.existing()
+    try:
+        return connection.subscriptions()
+    finally:
+        connection.close()
+
+
+def test_choices_say_which_messages_are_meant(world: World, do: Do) -> None:
+    ids = world.put_into_error(
+        copy(kind="refused", reason="no account for 1"),
+        copy(kind="refused", reason="no account for 2"),
+        copy(kind="malformed", reason="Amount: wrong"),
+    )
+
+    def count(*choices: str) -> int:
+        return int(do("replay", *choices)["matched"])
+
+    assert count() == 3
+    assert count("--id", ids[0], "--id", ids[2].removeprefix("ID:")) == 2
+    assert count("--kind", "refused") == 2
+    assert count("--kind", "refused", "--id", ids[2]) == 0
+    assert count("--reason", "ACCOUNT") == 2
+    assert count("--selector", "connector_reason LIKE '%wrong'") == 1
+    assert count("--limit", "2") == 2
+    groups = {group_of(message) for message in world.messages("error")}
+    by_number = {count("--group", group): group for group in groups}
+    assert sorted(by_number) == [1, 2]
+    do("replay", "--kind", "refuse", status=2)
+    do("replay", "--selector", "1 =", status=2)
+    assert do("replay", "--group", by_number[2], "--limit", "1", "--yes")["moved"] == 1
+    assert sorted(world.ids("error")) == sorted(ids[1:])
+
+
+def test_another_number_than_expected_moves_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.put_into_error(copy(), copy())
+    for more in (["--yes"], []):
+        assert run(["replay", "--expect", "3", *more]) == 1
+        assert capsys.readouterr().err == "connector: expected 3, found 2: nothing was done\n"
+    assert len(world.ids("error")) == 2
+
+
+def test_what_cannot_go_back_stays_and_the_answer_says_why(world: World, do: Do) -> None:
+    soon = time.time_ns() // 1_000_000 + 100
+    expired = copy()
+    expired.expiration = soon
+    world.put_into_error(
+        expired,
+        copy(origin_destination="topic://news"),
+        copy(origin_destination="queue://error"),
+        copy(origin_destination="no:name"),
+        copy(origin_destination=7),
+        copy(),
+    )
+    time.sleep(0.2)
+    found = do("replay")
+    assert (found["matched"], found["to"]) == (1, {"queue://orders": 1})
+    assert sorted(found["left"].values()) == [1, 1, 1, 2]
+    assert do("replay", "--limit", "1", "--yes")["moved"] == 1
+    assert len(world.ids("error")) == 5, "an expired message was not put aside"
+    assert do("replay", "--to", "queue://repair", "--yes") == {
+        "matched": 4,
+        "moved": 4,
+        "to": {"queue://repair": 4},
+        "left": {"they have expired, and would expire again": 1},
+    }
+    assert len(world.ids("repair")) == 4
+
+
+def test_a_destination_that_takes_nothing_does_not_stop_the_others(world: World, do: Do) -> None:
+    gone = copy(origin_destination="topic://news", origin_subscription="gone")
+    ids = world.put_into_error(gone, copy(), copy())
+    done = do("replay", "--yes", status=1)
+    assert (done["matched"], done["moved"], done["to"]) == (3, 2, {"queue://orders": 2})
+    (reason,) = done["left"]
+    assert "gone" in reason
+    assert world.ids("error") == ids[:1]
+    (left,) = world.messages("error")
+    assert left.delivery_count == 1
+    assert left.properties["connector_origin_subscription"] == "gone"
+
+
+def test_nothing_is_replayed_to_a_topic(world: World, do: Do) -> None:
+    world.put_into_error(copy())
+    do("replay", "--to", "topic://news", status=2)
+    do("replay", "topic://news", status=2)
+    do("replay", "--to", "orders~EXPIRED", status=2)
+    do("replay", "--to", "error", status=2)
+    do("replay", "no-such-queue", status=1)
+
+
+def test_without_an_error_in_sight_there_is_nothing_to_replay(world: World, do: Do) -> None:
+    world.send("1")
+    assert do("replay", "--yes") == {"matched": 0, "moved": 0, "to": {}}
+    del world.connector["ErrorDestination"]
+    world.configure()
+    do("replay", status=2)
+
+
+def test_an_unsubscribed_event_starts_anew_for_all(world: World, do: Do) -> None:
+    world.send("1")
+    store = {"object": "Order", "name": "store", "process": "processes:store"}
+    world.document["subscriptions"] = [{**store, "verbs": ["Update"]}]
+    world.configure()
+    world.drain()
+    assert len(world.ids("unsubscribed")) == 1
+    world.document["subscriptions"] = [store]
+    world.configure()
+    assert do("replay", "unsubscribed", "--yes")["moved"] == 1
+    world.drain()
+    assert world.lines("stored") == ["1 1"]
+
+
+def test_messages_that_were_put_aside_go_back_to_their_queue(
+    world: World, do: Do, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.document["provider"] = {**world.document["provider"], "redelivery_limit": 1}
+    world.configure()
+    world.send("1")
+    assert run(["receive", "orders", "--ack", "rollback"]) == 0
+    assert run(["receive", "orders"]) == 0
+    capsys.readouterr()
+    assert len(world.ids("orders~RECOVER-ERROR")) == 1
+    assert do("replay", "orders~RECOVER-ERROR", "--yes")["to"] == {"queue://orders": 1}
+    world.drain()
+    assert world.lines("stored") == ["1 1"]
+
+
+def test_messages_are_moved_as_they_are(world: World, do: Do) -> None:
+    ids = world.put_into_error(copy(reason="r", attempts=3, kind="refused", delivered="note"))
+    before = world.messages("error")[0].properties
+    assert do("move", "error", "later", "--yes") == {"matched": 1, "moved": 1, "to": {"queue://later": 1}}
+    (moved,) = world.messages("later")
+    assert (moved.message_id, moved.properties, moved.delivery_count) == (ids[0], before, 1)
+    do("move", "later", "later", status=2)
+    do("move", "later", status=2)
+
+
+def test_discarded_messages_are_in_the_archive_with_who_and_why(world: World, do: Do) -> None:
+    ids = world.put_into_error(copy(reason="r", attempts=3, kind="refused", time="2026-01-01T00:00:00Z"))
+    assert do("discard", "error")["moved"] == 0
+    done = do("discard", "error", "--why", "a test order", "--yes")
+    assert done == {"matched": 1, "moved": 1, "to": {"queue://archive": 1}}
+    (archived,) = world.messages("archive")
+    properties = archived.properties
+    assert archived.message_id == ids[0]
+    assert properties["connector_outcome"] == "discarded"
+    assert properties["connector_discarded_reason"] == "a test order"
+    assert os.uname().nodename in str(properties["connector_discarded_by"])
+    assert properties["connector_reason"] == "r"
+    assert properties["connector_time"] > "2026-01-02"
+    do("discard", "archive", status=2)
+    assert do("replay", "archive", "--yes")["moved"] == 1
+    world.drain()
+    (archived,) = world.messages("archive")
+    assert archived.properties["connector_outcome"] == "published"
+    assert "connector_discarded_by" not in archived.properties
+
+
+def test_without_an_archive_discarded_messages_end(world: World, do: Do) -> None:
+    del world.connector["ArchiveDestination"]
+    world.configure()
+    world.put_into_error(copy())
+    assert do("discard", "error", "--yes")["to"] == {"no copy": 1}
+    assert world.ids("error") == []
+
+
+def test_people_read_what_would_happen(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.put_into_error(copy(), copy(origin_destination=1))
+    assert run(["replay"]) == 0
+    output, notes = capsys.readouterr()
+    assert output.splitlines() == [
+        "1 message would move from queue://error:",
+        "  1 to queue://orders",
+        "  1 not: their properties do not name where they came from",
+    ]
+    assert notes == "nothing was moved: --yes moves them, --yes --expect 1 no other number\n"
+    assert run(["move", "error", "later", "--yes"]) == 0
+    output, notes = capsys.readouterr()
+    assert output.splitlines() == ["2 messages moved from queue://error:", "  2 to queue://later"]
+    assert notes == "connector: queue://later is new, and the configuration does not name it\n"
+
+
+def test_what_fails_again_meanwhile_is_not_replayed_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While an adapter runs, a replayed event may be in error again before the run ends."""
+    source = parse_destination("queue://error")
+    world.put_into_error(*[copy(time="2026-01-01T00:00:00Z") for _ in range(3)])
+    connection = world.deployment.provider.connect()
+    mover = Mover(source, Choice(), Replay(source))
+    assert mover.preview(connection.browse(source)).matched == 3
+    moved: list[Movement] = []
+
+    def fail_again(movement: Movement) -> None:
+        """The adapter fails what was replayed so far, at a later time, and others fail, too."""
+        moved.append(movement)
+        world.put_into_error(copy(time="2026-01-01T00:00:01Z"))
+        for message in world.messages("orders"):
+            again = message.copy(message.body)
+            again.set_property("connector_time", "2026-01-01T00:00:01Z")
+            world.put_into_error(again)
+
+    monkeypatch.setattr("connector.operate.replay.TRANSACTION", 1)
+    result = mover.run(connection, together=False, note=fail_again)
+    connection.close()
+    assert (result.moved, result.left) == (3, {})
+    assert len({one.ids[0] for one in moved}) == 3
+    assert [(one.what, str(one.source), one.to) for one in moved] == [
+        ("replayed", "queue://error", "queue://orders")
+    ] * 3
+
+
+def test_messages_that_another_client_takes_meanwhile_are_not_moved(world: World) -> None:
+    source = parse_destination("queue://error")
+    world.put_into_error(copy(), copy())
+    connection = world.deployment.provider.connect()
+    mover = Mover(source, Choice(), Move(parse_destination("queue://later")))
+    mover.preview(connection.browse(source))
+    other = world.deployment.provider.connect()
+    assert len(other.poller(source).claim(1, range(1))) == 1
+    result = mover.run(connection, together=False, note=lambda _: None)
+    assert (result.matched, result.moved, result.left.total()) == (2, 1, 1)
+    other.close()
+    connection.close()
+
+
+def test_a_note_that_fails_leaves_the_messages_as_they_were(world: World) -> None:
+    source = parse_destination("queue://error")
+    world.put_into_error(copy(), copy())
+    connection = world.deployment.provider.connect()
+    mover = Mover(source, Choice(), Replay(source))
+    mover.preview(connection.browse(source))
+
+    def refuse(movement: Movement) -> None:
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        mover.run(connection, together=False, note=refuse)
+    assert mover.result.moved == 0
+    assert [one.delivery_count for one in world.messages("error")] == [1, 1]
+    assert len(connection.poller(source).claim(9, range(5))) == 2
+    connection.close()
