@@ -30,6 +30,7 @@ from connector.brokers.engine.held import HeldInput, HeldMessages
 from connector.brokers.engine.in_progress import InProgress
 from connector.brokers.engine.later import LaterInput, LaterMessages
 from connector.brokers.engine.lots import RemoteLot, RemoteLots
+from connector.brokers.engine.picker import RemotePicker
 from connector.brokers.engine.poller import RemotePoller
 from connector.brokers.engine.probe import takes
 from connector.brokers.engine.progress_claim import ProgressClaim
@@ -152,6 +153,13 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
         )
         self._pollers.add(poller)
         return poller
+
+    def picker(self, queue: Destination, wanted: Callable[[Message], bool]) -> RemotePicker:
+        self.check()
+        if not queue.is_queue or queue.view:
+            raise CapabilityError(f"cannot pick messages of {queue}: name a whole queue")
+        messages = self.broker.browse(queue, "")
+        return RemotePicker(queue, messages, wanted, lambda text: self.poller(queue, selector=text))
 
     def _begin_progress(self, source: Destination | TopicSubscription, in_progress: Destination) -> None:
         for one in (source, in_progress):

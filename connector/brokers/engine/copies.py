@@ -7,12 +7,27 @@ from collections.abc import Mapping
 from connector.brokers.engine.access import sendable
 from connector.brokers.engine.claims import keep_original
 from connector.brokers.engine.vendor_properties import NOT_COPIED
+from connector.errors import SettlementError
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.settlement import HISTORY, Settlement
 
 
 def copy_of(settlement: Settlement) -> Message:
-    """Returns the copy of a claimed message. The copy does not expire, and says what the broker changes."""
+    """Returns the copy of a claimed message. The copy does not expire, and says what the broker changes.
+
+    Raises:
+        SettlementError: the copy is for one subscription of a topic, and would go to all.
+    """
+    if settlement.subscription:
+        raise SettlementError(
+            f"only an operator of an adapter sends to the subscription {settlement.subscription!r} of "
+            f"{settlement.copy_to}: nothing was settled"
+        )
+    return edited_copy(settlement)
+
+
+def edited_copy(settlement: Settlement) -> Message:
+    """Returns the same as :func:`copy_of`, also for one subscription of a topic."""
     message: Message = settlement.claim.reference.message
     copy = plain_copy(message) if not settlement.bare else _bare_copy(message)
     for name in HISTORY:

@@ -24,7 +24,7 @@ from connector.brokers.engine.claims import (
     remove,
 )
 from connector.brokers.engine.commits import quote
-from connector.brokers.engine.copies import moved_copy
+from connector.brokers.engine.copies import edited_copy, moved_copy
 from connector.brokers.engine.session import LendingSession
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
@@ -62,6 +62,28 @@ class LaterMessages:
         """
         session.post(self.queue, self._copy(settlement, name), copied=copied)
         self._note(name, settlement.due)
+
+    def post_back(self, session: BrokerSession, settlement: Settlement, copied: Message) -> None:
+        """Posts a copy that is due now, for an input that is a subscription of a topic.
+
+        Args:
+            session: with the transaction that acknowledges the message.
+            settlement: with the topic and the name of the subscription.
+            copied: the message as the session has received it.
+        """
+        claim, topic = settlement.claim, settlement.copy_to
+        assert isinstance(claim, LentClaim)
+        assert topic is not None
+        copy = edited_copy(settlement)
+        marks = {
+            DIGEST: claim.identity.rpartition(" ")[2],
+            HELD_FOR: input_name(TopicSubscription(topic, settlement.subscription)),
+            ORIGIN: str(topic),
+        }
+        for mark, value in marks.items():
+            copy.set_property(mark, value)
+        copy.set_property(DUE, _now(), "long")
+        session.post(self.queue, copy, copied=copied)
 
     def _copy(self, settlement: Settlement, name: str) -> Message:
         claim = settlement.claim

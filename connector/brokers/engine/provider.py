@@ -127,6 +127,11 @@ class RemoteProvider(AdapterProvider):
         )
         return connection
 
+    def connect_operator(self, application: str) -> RemoteConnection:
+        connection = self.connect()
+        connection.later = LaterMessages(connection.broker, _queue(LATER_QUEUE, application))
+        return connection
+
     def _commit_queue(self, application: str) -> Destination | None:
         """Returns the commit queue of an application. None = commits are not marked."""
         if self._commit_queue_name is None:

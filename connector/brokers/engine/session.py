@@ -52,6 +52,9 @@ class LaterCopies(Protocol):
     def post(self, session: BrokerSession, settlement: Settlement, name: str, copied: Message) -> None:
         """See :meth:`connector.brokers.engine.later.LaterMessages.post`."""
 
+    def post_back(self, session: BrokerSession, settlement: Settlement, copied: Message) -> None:
+        """See :meth:`connector.brokers.engine.later.LaterMessages.post_back`."""
+
 
 class LendingSession:
     """Receives messages as claims, and settles all claims of its open transaction together.
@@ -365,7 +368,9 @@ class LendingSession:
             post_prepared(self._connection, self._session, prepared)
         for settlement in settlements:
             copied: Message = settlement.claim.reference.message
-            if settlement.due and self._later is not None:
+            if settlement.subscription and self._later is not None:
+                self._later.post_back(self._session, settlement, copied)
+            elif settlement.due and self._later is not None:
                 self._later.post(self._session, settlement, self.input_name, copied)
             elif settlement.copy_to is not None:
                 self._session.post(settlement.copy_to, copy_of(settlement), copied=copied)

@@ -1,0 +1,192 @@
+"""An operator moves messages in error at a broker, whose transactions end with the operator's process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.errors import CapabilityError, SettlementError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.operate.replay import Choice, Move, Mover, Order, Replay, Result, carry_out
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.brokers.engine.provider import LentProvider
+from tests.brokers.engine.server import serving
+from tests.brokers.engine.world import ids, seen, send, stored
+from tests.waiting import wait_for
+
+ERROR = parse_destination("queue://error")
+NEWS = parse_destination("topic://news")
+LATER = "connector.lent.later"
+RUNNER = Path(__file__).with_name("run_replay.py")
+
+
+def do(provider: LentProvider, order: Order, choice: Choice | None = None) -> Result:
+    mover = Mover(ERROR, choice or Choice(), order)
+    return carry_out(provider, "lent", mover, yes=True, note=lambda _: None)
+
+
+def put_into_error(provider: LentProvider, *messages: Message) -> list[str]:
+    connection = provider.connect()
+    try:
+        return connection.send(ERROR, messages)
+    finally:
+        connection.close()
+
+
+def copy(identity: str, **properties: Any) -> Message:
+    """A copy as an adapter makes it, of a message with this id."""
+    message = Message(b"body")
+    given = {
+        "origin_destination": "queue://customers",
+        "message_id": identity,
+        "outcome": "failed",
+        **properties,
+    }
+    for name, value in given.items():
+        message.set_property(f"connector_{name}", value)
+    return message
+
+
+def test_a_replayed_event_runs_as_if_it_were_new(
+    provider: LentProvider, deployment: Deployment, adapter: InProcessAdapter
+) -> None:
+    deployment.write("away", "")
+    sent = send(provider, "away", "fail")
+    adapter.drain()
+    assert sorted(map(str, ids(provider, "error"))) == sorted(sent)
+    (deployment.directory / "away").unlink()
+    choice = Choice(ids=frozenset(sent[:1]))
+    mover = Mover(ERROR, choice, Replay(ERROR))
+    assert carry_out(provider, "lent", mover, yes=False, note=lambda _: None).matched == 1
+    assert len(ids(provider, "error")) == 2
+    assert do(provider, Replay(ERROR), choice).document() == {
+        "matched": 1,
+        "moved": 1,
+        "to": {"queue://customers": 1},
+    }
+    adapter.drain()
+    assert stored(deployment) == ["0 1"]
+    assert ids(provider, "archive") == sent[:1]
+    (archived,) = seen(provider, "archive")
+    assert archived.properties["connector_attempts"] == 1
+    assert do(provider, Replay(ERROR)).moved == 1
+    adapter.drain()
+    assert ids(provider, "error") == sent[1:]
+
+
+def test_a_message_of_a_topic_waits_for_its_input_alone(provider: LentProvider) -> None:
+    before = int(time.time() * 1000)
+    expiration = before + 3_600_000
+    wanted = {
+        "origin_destination": "topic://news",
+        "origin_subscription": "first",
+        "delivered": "note",
+        "expiration": expiration,
+        "retries": "store=3",
+    }
+    put_into_error(provider, copy("ID:1", **wanted))
+    assert do(provider, Replay(ERROR)).to == {"topic://news first": 1}
+    (one,) = provider.broker.waiting(LATER)
+    properties = dict(one.message.properties)
+    assert before <= properties.pop("connector_due") <= int(time.time() * 1000)
+    assert properties.pop("connector_digest")
+    properties.pop("connector_timestamp")
+    assert properties == {
+        "connector_message_id": "ID:1",
+        "connector_held_for": "topic://news first",
+        "connector_origin_destination": "topic://news",
+        "connector_delivered": "note",
+        "connector_expiration": expiration,
+    }
+    assert ids(provider, "error") == []
+
+
+def test_only_an_operator_of_an_adapter_sends_to_a_subscription(provider: LentProvider) -> None:
+    put_into_error(provider, copy("ID:1"))
+    connection = provider.connect()
+    (claim,) = connection.picker(ERROR, lambda _: True).claim(1, range(1))
+    with pytest.raises(SettlementError, match="'first' of topic://news"):
+        connection.settle([Settlement(claim, NEWS, subscription="first")])
+    assert ids(provider, "error") == ["ID:1"]
+    with pytest.raises(CapabilityError):
+        connection.picker(parse_destination("error~EXPIRED"), lambda _: True)
+    connection.close()
+
+
+def test_another_message_of_the_same_id_stays(provider: LentProvider) -> None:
+    put_into_error(
+        provider,
+        copy("ID:1", kind="refused", time="2026-01-01T00:00:00Z"),
+        copy("ID:1", kind="timeout", time="2026-01-02T00:00:00Z", reason="slow", attempts=3),
+    )
+    left = seen(provider, "error")[1].properties
+    assert do(provider, Replay(ERROR), Choice(kind="refused")).moved == 1
+    assert len(ids(provider, "customers")) == 1
+    (other,) = seen(provider, "error")
+    assert (other.message_id, other.properties) == ("ID:1", left)
+
+
+def test_messages_of_other_programs_are_found_by_their_own_ids(provider: LentProvider) -> None:
+    own = put_into_error(provider, Message(b"foreign"), Message(b"other"), copy("ID:it's"))
+    result = do(
+        provider, Move(parse_destination("queue://aside")), Choice(ids=frozenset([own[0], "ID:it's"]))
+    )
+    assert result.moved == 2
+    assert ids(provider, "aside") == [own[0], "ID:it's"]
+    assert ids(provider, "error") == [own[1]]
+
+
+def test_more_messages_than_a_transaction_holds_are_moved_in_order(root: Path) -> None:
+    provider = LentProvider(root / "state", batch=7)
+    expected = [f"ID:{number}" for number in range(130)]
+    put_into_error(provider, *[copy(identity) for identity in expected])
+    assert do(provider, Replay(ERROR), Choice(limit=120)).moved == 120
+    assert ids(provider, "customers") == expected[:120]
+    assert ids(provider, "error") == expected[120:]
+
+
+def test_a_queue_that_the_broker_refuses_leaves_the_messages_where_they_are(provider: LentProvider) -> None:
+    provider.broker.refused.add("customers")
+    put_into_error(provider, copy("ID:1"), copy("ID:2"))
+    with pytest.raises(SettlementError, match="customers"):
+        do(provider, Replay(ERROR))
+    assert ids(provider, "error") == ["ID:1", "ID:2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["replay", "move", "discard"])
+@pytest.mark.parametrize(
+    "fault", ["claim", "claim:7", "settle.committing", "settle.committing:2", "settle.finished:1"]
+)
+def test_after_a_kill_the_next_run_goes_on(root: Path, provider: LentProvider, what: str, fault: str) -> None:
+    expected = [f"ID:{number}" for number in range(60)]
+    put_into_error(provider, *[copy(identity, delivered="note") for identity in expected])
+    target = {"replay": "customers", "move": "aside", "discard": "archive"}[what]
+    with serving(provider.broker, root / "socket"):
+        assert run(root, what, fault)[0] == -9
+        # the broker rolls back when it sees that the process has ended
+        wait_for(lambda: len(ids(provider, "error")) + len(ids(provider, target)) == 60, 10, "the rollback")
+        left = len(ids(provider, "error"))
+        status, output = run(root, what)
+    assert (status, json.loads(output)["moved"]) == (0, left)
+    assert ids(provider, "error") == []
+    assert sorted(map(str, ids(provider, target))) == sorted(expected)
+
+
+def run(root: Path, what: str, fault: str = "") -> tuple[int, str]:
+    """Runs an operator's process. Returns its exit status and its output."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    if fault:
+        environment["CONNECTOR_FAULT"] = f"{fault}=kill"
+    command = [sys.executable, RUNNER, what, root / "state", root / "socket"]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=100)
+    return done.returncode, done.stdout
