@@ -32,6 +32,7 @@ PLACES: Final = (
     "transaction.committed",
     "done",
     "task.answered",
+    "history",
     "settle.record",
     "settle.committing",
     "settle.move",

@@ -17,7 +17,7 @@ from connector.config.http_model import Http
 from connector.config.lint import Lint
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
-from connector.config.model import AdapterFile, Connector, Logging, State
+from connector.config.model import AdapterFile, Connector, HistorySection, Logging, State
 from connector.config.provider_section import adopt_keys, check_provider, read_provider
 from connector.config.subscription_reading import SubscriptionReader
 from connector.databases.settings import DatabaseSettings
@@ -37,6 +37,8 @@ from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
 
+_HISTORY: Final = HistorySection()
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -54,6 +56,7 @@ class Configuration:
         min_free: of the disk of a local provider.
         http: the HTTP server. None = no server.
         databases: for transactional sinks, with absolute paths.
+        history: what is kept of each event and request.
     """
 
     file: Path
@@ -70,6 +73,7 @@ class Configuration:
     state: State | None = None
     http: Http | None = None
     databases: tuple[DatabaseSettings, ...] = ()
+    history: HistorySection = _HISTORY
 
     @property
     def paths(self) -> DeploymentPaths:
@@ -263,6 +267,7 @@ def _read(
         databases=tuple(
             DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()
         ),
+        history=read.history,
     )
 
 

@@ -409,6 +409,19 @@ class State(Section):
     )
 
 
+class HistorySection(Section):
+    """What happened to each event and request, for `connector history`."""
+
+    keep: Annotated[float, duration(zero=True)] = Field(
+        default=7 * 86400.0, description="A day of the history is removed after this. `0`: no history."
+    )
+    keys: Boolean = Field(
+        default=True,
+        description="The history holds the key attributes of the objects. Attributes of type Ciphertext are "
+        "left out.",
+    )
+
+
 class DatabaseSection(Section):
     """A database with business data, for subscriptions with `transaction` or `table`.
 
@@ -452,6 +465,9 @@ class AdapterFile(Section):
         default=MinFree(percent=1.0),
         description="Of the disk of the messages: a share, or a size such as `500MB`. While less is free, "
         "the inputs are not claimed. For a dropbox and a SQLite file only. `0`: no limit.",
+    )
+    history: HistorySection = Field(
+        default=HistorySection(), description="What happened to each event and request."
     )
     http: Http | None = Field(default=None, description="Requests over HTTP. Left out: no server.")
     databases: dict[str, DatabaseSection] = Field(

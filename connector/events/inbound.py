@@ -17,6 +17,7 @@ from typing import Final
 from connector.errors import PipelineError, ProviderError
 from connector.events.claiming import WaitingMessages
 from connector.events.event_durations import EventDurations
+from connector.events.event_history import EventHistory
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.no_transactions import NoTransactions
@@ -115,7 +116,16 @@ class Inbound:
             is_paused = working.control.is_paused
             waiting = WaitingMessages(connection, settings.in_progress, inputs, is_paused)
         stayed = waiting.look if waiting is not None else None
-        self._settler = Settler(connection, rules, working.summary, working.lines, settings.trace, stayed)
+        self._history = EventHistory(
+            state.history(settings.instance) if settings.keep_history else None,
+            settings.instance,
+            connection.client_id,
+            rules.copies,
+            comes_first=not transactions,
+        )
+        self._settler = Settler(
+            connection, rules, working.summary, working.lines, self._history, settings.trace, stayed
+        )
         self._recovery = Recovery(
             connection,
             state,
@@ -127,6 +137,7 @@ class Inbound:
             working.numbers,
             settings.trace,
             waiting,
+            self._history,
         )
         self._rows = OutcomeRows(task_settings.databases, task_settings.application, connection.client_id)
         self._returned: set[int] = set()
@@ -323,6 +334,7 @@ class Inbound:
             raise ProviderError(
                 f"{result.error}; a task still runs, and its events are settled when the task ends"
             )
+        self._history.note(batch.cycle, result.notes)
         for items, seconds in result.durations:
             self._durations.note(items, seconds)
         if self._window is not None:
@@ -378,6 +390,7 @@ class Inbound:
             self._commit(one, report)
         closed = [cycle for one in commits for cycle in self._schedule.remove_settled(one)]
         self._transactions.forget(closed)
+        self._history.forget(closed)
         for one in commits:
             self._returned.update(claim.cycle for claim, _ in one.returned)
             for claim, outcome in one.decided:
@@ -473,6 +486,7 @@ class Inbound:
         """
         if not (self._schedule.unsettled or self._intake.more_in() == 0):
             self._rows.prune()
+            self._history.prune(self._settings.keep_history)
         pruned = self.connection.prune(self._settings.retentions)
         for destination, number in pruned.copies.items():
             _log.info(

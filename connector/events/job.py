@@ -29,6 +29,7 @@ from connector.events.schedule import Batch
 from connector.events.task_answer import TaskAnswer, unpack_answer
 from connector.events.task_settings import Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
+from connector.messaging.history import Note
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
 from connector.operate.reasons import ReasonKind
 from connector.sinks.retry_later import join_retries
@@ -120,6 +121,7 @@ class Result:
         is_untouched: whether no event was touched because workers had ended before.
         error: why no event can go on. None if events can go on.
         running: a task has not ended, so that the outcomes are not yet known.
+        notes: for the history, by sequence.
     """
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
@@ -129,6 +131,7 @@ class Result:
     is_untouched: bool = False
     error: PipelineError | None = None
     running: bool = False
+    notes: dict[int, Note] = field(default_factory=dict)
 
 
 class EventJobs:
@@ -283,6 +286,7 @@ class EventJobs:
                 continue
             items = [item for group in part for item in group]
             result.outcomes.update(answer.outcomes)
+            result.notes.update(answer.notes)
             if answer.full:  # a new worker goes on
                 result.again.update(item[0] for item in items if item[0] not in answer.outcomes)
                 items = [item for item in items if item[0] in answer.outcomes]
@@ -330,6 +334,7 @@ class EventJobs:
         if answer.exceeded and answer.ended is not None:
             ended = answer.ended
         handle.read(journal)
+        result.notes.update(journal.notes)
         for number, values in journal.done.items():
             if isinstance(values, list):
                 result.outcomes[number] = Outcome.from_list(values)

@@ -18,6 +18,7 @@ from typing import Final
 
 from connector.errors import ClaimLost, ConnectorError
 from connector.events.claiming import WaitingMessages
+from connector.events.event_history import UNTOUCHED, EventHistory
 from connector.events.outcome import Outcome, event_fields
 from connector.events.settling import SettlementRules, begun_settlement, untouched_settlement
 from connector.events.summary import Summary
@@ -26,7 +27,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Leftover
 from connector.messaging.settlement import Settlement
 from connector.messaging.state_store import ClientJournals, CycleJournal, PublishedIds, StateStore
-from connector.status import timestamp
+from connector.status import OutcomeKind, timestamp
 from connector.trace import EVENTS, OFF, Trace
 
 _log = logging.getLogger("connector.recovery")
@@ -68,6 +69,7 @@ class Recovered:
 
 
 _NOBODY: Final = CycleJournal()
+_IN_DOUBT: Final = Outcome(OutcomeKind.IN_DOUBT)
 _Decision = tuple[Settlement, Outcome | None]
 """How a claim is settled, with the journalled outcome of a done event."""
 
@@ -86,6 +88,7 @@ class Recovery:
         numbers: of polls. Each recovery that adopts claims takes a number as their cycle.
         trace: of AgentTraceLevel.
         waiting: messages whose process was not active, which are not in doubt.
+        history: of the events. None = nothing is written.
     """
 
     def __init__(
@@ -100,8 +103,10 @@ class Recovery:
         numbers: Iterator[int],
         trace: Trace = OFF,
         waiting: WaitingMessages | None = None,
+        history: EventHistory | None = None,
     ) -> None:
         self._trace = trace
+        self._history = history
         self._connection = connection
         self._state = state
         self._rules = settling
@@ -168,6 +173,11 @@ class Recovery:
         cycles = journals.read() if leftover.application else {}
         decisions, doubtful = self._decide(leftover, cycles)
         identities = {id(settlement): settlement.claim.message_id for settlement, _ in decisions}
+        if self._history is not None:
+            told = [(one.claim, outcome or UNTOUCHED, identities[id(one)]) for one, outcome in decisions]
+            told += [(claim, _IN_DOUBT, claim.message_id) for claim in doubtful]
+            notes = {cycle: journal.notes for cycle, journal in cycles.items()}
+            self._history.append_recovered(leftover.client_id, told, notes)
         decisions, gone = self._settle(decisions)
         for claim in gone:
             if claim.in_progress:

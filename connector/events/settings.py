@@ -66,6 +66,7 @@ class EventSettings:
         retentions: how long copies are kept. Copies without an entry are kept for ever.
         wake: whether a new message starts a poll.
         trace: of AgentTraceLevel.
+        keep_history: seconds. 0 = no history is written.
     """
 
     application: str
@@ -83,6 +84,7 @@ class EventSettings:
     retentions: tuple[Retention, ...] = ()
     wake: bool = True
     trace: Trace = OFF
+    keep_history: float = 0.0
 
     @property
     def client_id(self) -> str:

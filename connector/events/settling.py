@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+from connector.events.event_history import EventHistory
 from connector.events.grouped_log import GroupedLog
 from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
 from connector.events.prepared_replies import RefusalReplies
@@ -57,7 +58,8 @@ class SettlementRules:
         self, copies: CopyDestinations, *, remember: bool, refusals: RefusalReplies | None = None
     ) -> None:
         self._refusals = refusals
-        self._copies = {kind: copies.of(kind) for kind in _COPIES}
+        self.copies: Final = {kind: copies.of(kind) for kind in _COPIES}
+        """The destinations of copies by outcome."""
         self._remember = remember
         self._properties: dict[tuple[object, ...], dict[str, PropertyValue]] = {}
 
@@ -82,7 +84,7 @@ class SettlementRules:
             published = key if key is not None else claim.duplicate_key
         return Settlement(
             claim,
-            self._copies[kind],
+            self.copies[kind],
             self._copy_properties(claim, outcome, now),
             sends=self._sends(claim, outcome) if outcome.sends or outcome.not_read else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
@@ -92,7 +94,7 @@ class SettlementRules:
 
     def destinations(self, claim: Claim, outcome: Outcome) -> list[Destination]:
         """Returns the destinations that settle a claim, without that of a reply to its sender."""
-        copy_to = self._copies.get(outcome.kind)  # an event that comes again has no copy
+        copy_to = self.copies.get(outcome.kind)  # an event that comes again has no copy
         found = [] if copy_to is None else [copy_to]
         reply_to = claim.headers().reply_to
         sent = [unpack_prepared(packed).destination for packed in outcome.sends]
@@ -111,7 +113,7 @@ class SettlementRules:
         """
         keys = [id_of(claim) or claim.duplicate_key for claim in claims] if self._remember else ()
         properties = self._copy_properties(claims[0], outcome, now)
-        return GroupSettlement(claims, self._copies[outcome.kind], properties, published=keys)
+        return GroupSettlement(claims, self.copies[outcome.kind], properties, published=keys)
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
@@ -161,6 +163,7 @@ class Settler:
         rules: turn outcomes into settlements.
         summary: counts.
         lines: the log of events that were not published.
+        history: of the events.
         trace: of AgentTraceLevel.
         stayed: called when messages stay in the in-progress destination to wait there.
     """
@@ -171,10 +174,12 @@ class Settler:
         rules: SettlementRules,
         summary: Summary,
         lines: GroupedLog,
+        history: EventHistory,
         trace: Trace,
         stayed: Callable[[], None] | None,
     ) -> None:
         self._connection = connection
+        self._history = history
         self._rules = rules
         self._summary = summary
         self._lines = lines
@@ -205,6 +210,7 @@ class Settler:
         ]
         groups: dict[tuple[int, Destination, str], tuple[Outcome, list[Claim]]] = {}
         settled: list[tuple[Claim, Outcome, bool]] = []
+        singles: list[tuple[Claim, Outcome, str]] = []
         stayed = False
         for claim, outcome in decided:
             if outcome.is_plain:
@@ -212,6 +218,7 @@ class Settler:
                 groups.setdefault(alike_claims, (outcome, []))[1].append(claim)
                 continue
             settlement = self._rules.settlement(claim, outcome, id_of(claim), now)
+            singles.append((claim, outcome, claim.message_id))
             if settlement is not None:
                 settlements.append(settlement)
                 stayed = stayed or settlement.stay
@@ -227,7 +234,11 @@ class Settler:
             alike.append((group, outcome, [claim.message_id for claim in claims]))
             settlements.append(group)
         identities = [claim.message_id for claim, _, _ in settled]
+        if self._history.comes_first:
+            self._append(alike, singles)
         self._connection.settle(settlements)
+        if not self._history.comes_first:
+            self._append(alike, singles)
         if self._stayed is not None and stayed:
             self._stayed()
         report.settled = len(settled) + sum(len(group.claims) for group, _, _ in alike)
@@ -236,6 +247,13 @@ class Settler:
         for group, outcome, ids in alike:
             self._report_settled_group(group, outcome, ids)
         return report
+
+    def _append(
+        self,
+        alike: Sequence[tuple[GroupSettlement, Outcome, list[str]]],
+        singles: Sequence[tuple[Claim, Outcome, str]],
+    ) -> None:
+        self._history.append([(outcome, group.claims, ids) for group, outcome, ids in alike], singles)
 
     @staticmethod
     def _note_return(claim: Claim, outcome: Outcome, report: CycleReport) -> None:

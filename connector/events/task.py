@@ -16,6 +16,8 @@ from functools import partial
 from itertools import count, islice
 from typing import Any, Final, Protocol
 
+import orjson
+
 from connector import faults
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
@@ -23,12 +25,14 @@ from connector.errors import BodyTooLarge, MalformedData, ProviderError, Unknown
 from connector.events.conversion_limit import ConversionLimit, ConversionTimer
 from connector.events.convert import Converter
 from connector.events.grouped_log import GroupedLog
+from connector.events.notes import Notes
 from connector.events.outcome import Outcome, history, pack_prepared, retries_of
 from connector.events.publish import MatchedObject, Publication, Publisher
 from connector.events.rests import Calls, Failing
 from connector.events.task_settings import NOTHING, TaskSettings, WorkItem
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
+from connector.messaging.history import Note
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import JournalHandle, TaskJournal
@@ -105,6 +109,10 @@ class Task:
         self.events = 0
         """Number of events that this task has taken."""
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
+        self._notes = Notes(keys=task_settings.history_keys) if task_settings.has_history else None
+        self._note: Note | None = None
+        self.notes: dict[int, Note] = {}
+        """The notes for the history of the last :meth:`run`, by sequence."""
 
     def run(
         self,
@@ -128,6 +136,7 @@ class Task:
         self._publisher.batch = batch
         self._publisher.rests.begin(failing)
         self._publisher.paused = paused
+        self.notes = {}
         outcomes: dict[bytes, list[int]] = {}
         try:
             self._run(order_groups, journal, outcomes)
@@ -182,8 +191,11 @@ class Task:
                     rest = islice(items, place, None)
                     following = next((item[0] for item, group in rest if group not in stopped), None)
                 is_noted = following is not None
-                journal.done(item[0], data, following)
+                note = orjson.dumps(self._note) if self._note is not None else b""
+                journal.done(item[0], data, following, note)
                 faults.point("done")
+            if self._note is not None:
+                self.notes[item[0]] = self._note
             outcomes.setdefault(data, []).append(item[0])
             if outcome.kind == OutcomeKind.GIVEN_BACK:
                 return
@@ -201,6 +213,7 @@ class Task:
         sequence, destination, reference, attempts = item
         confirmed: tuple[str, ...] = ()
         message: Message | None = None
+        self._note = None
         self._limit.begin()
         self.events += 1
         try:
@@ -212,6 +225,8 @@ class Task:
                 return _not_read(reason, attempts, ReasonKind.UNREADABLE), False
             earlier, confirmed = history(message)
             attempts += earlier
+            if self._notes is not None:
+                self._note = self._notes.of_message(message)
             message.delivery_count = attempts + 1  # the file does not count workers that died since
             message.destination = destination  # also if the file lies in an in-progress destination
             if self._trace.level >= DETAILS:
@@ -224,6 +239,8 @@ class Task:
                 )
             matched = self._convert(message, destination)
             first = matched[0].bo
+            if self._notes is not None:
+                self._note = self._notes.with_keys(self._note, [one.bo for one in matched])
             if not any(one.subscribers for one in matched):
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
                 outcome = _unsubscribed(first.type, first.verb, reason, attempts)

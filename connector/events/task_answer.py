@@ -1,8 +1,8 @@
 """The answer of a task: the outcomes that a worker sends to the driver.
 
-JSON: the fields of :class:`TaskAnswer`, with ``"outcomes": [[OUTCOME, [SEQUENCE, ...]], ...]``. Events with
-equal outcomes share an entry. If ``ended`` is a text, the answer is incomplete, and the journal holds the
-outcomes.
+JSON: the fields of :class:`TaskAnswer`, with ``"outcomes": [[OUTCOME, [SEQUENCE, ...]], ...]`` and
+``"notes": [[SEQUENCE, ...], [NOTE, ...]]``. Events with equal outcomes share an entry. If ``ended`` is a
+text, the answer is incomplete, and the journal holds the outcomes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import orjson
 from connector.events.outcome import Outcome
 from connector.events.rests import Calls
 from connector.events.task_settings import NOTHING
+from connector.messaging.history import NO_NOTES, Note
 
 
 class TaskAnswer(NamedTuple):
@@ -31,6 +32,7 @@ class TaskAnswer(NamedTuple):
         full: whether the task has ended between two events because its worker keeps much memory.
         calls: of subscriptions that have failed.
         overdue: the subscription whose call took longer than its ``timeout``, so that the worker was ended.
+        notes: for the history, by sequence.
     """
 
     outcomes: dict[int, Outcome]
@@ -41,6 +43,7 @@ class TaskAnswer(NamedTuple):
     full: bool = False
     calls: Mapping[str, Calls] = NOTHING
     overdue: str = ""
+    notes: Mapping[int, Note] = NO_NOTES
 
 
 def pack_answer(
@@ -53,12 +56,13 @@ def pack_answer(
     full: bool = False,
     calls: Mapping[str, Calls] = NOTHING,
     overdue: str = "",
+    notes: Mapping[int, Note] = NO_NOTES,
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, converting, full, calls, overdue: as in :class:`TaskAnswer`.
+        seconds, ended, exceeded, converting, full, calls, overdue, notes: as in :class:`TaskAnswer`.
     """
     fields = {
         "ended": ended,
@@ -71,7 +75,8 @@ def pack_answer(
         {"seconds": seconds, **fields, "calls": {name: [*one] for name, one in calls.items()}}
     )
     told = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
-    return b'%b,"outcomes":[%b]}' % (head[:-1], b",".join(told))
+    noted = orjson.dumps([list(notes), list(notes.values())])
+    return b'%b,"outcomes":[%b],"notes":%b}' % (head[:-1], b",".join(told), noted)
 
 
 def unpack_answer(data: bytes) -> TaskAnswer:
@@ -94,4 +99,5 @@ def unpack_answer(data: bytes) -> TaskAnswer:
         values["full"],
         calls,
         values["overdue"],
+        dict(zip(*values["notes"], strict=True)),
     )

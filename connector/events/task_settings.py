@@ -54,6 +54,8 @@ class TaskSettings:
         trace: of AgentTraceLevel.
         databases: of transactional sinks.
         client_id: of the adapter's connection.
+        has_history: whether tasks note what the history needs of each event.
+        history_keys: whether notes have the keys of objects.
     """
 
     application: str
@@ -82,6 +84,8 @@ class TaskSettings:
     trace: Trace = OFF
     databases: tuple[DatabaseSettings, ...] = ()
     client_id: str = ""
+    has_history: bool = False
+    history_keys: bool = True
 
     @property
     def answers_requests(self) -> bool:

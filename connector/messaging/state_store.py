@@ -27,6 +27,8 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from connector.messaging.history import History, Note
+
 
 class ClaimNote(NamedTuple):
     """Details of a claim at a broker.
@@ -52,12 +54,14 @@ class CycleJournal:
         at_work: how often an event was the last in a journal, by sequence. The event may be begun. Excludes
             events that are done, and journals that were closed cleanly.
         claims: by sequence, from :meth:`BrokerJournals.note_claims`.
+        notes: for the history, by sequence, of events that are done.
     """
 
     done: dict[int, object] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
     at_work: dict[int, int] = field(default_factory=dict)
     claims: dict[int, ClaimNote] = field(default_factory=dict)
+    notes: dict[int, Note] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +121,14 @@ class TaskJournal(Protocol):
             FileNotFoundError: another client has taken over.
         """
 
-    def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
+    def done(self, sequence: int, outcome: bytes, following: int | None = None, note: bytes = b"") -> None:
         """Records the outcome after the last delivery of an event.
 
         Args:
             sequence: of the event.
             outcome: JSON without a line end.
             following: the next event at work, if there is one. One write records both.
+            note: for the history, JSON without a line end. Empty = none.
         """
 
     def close(self) -> None:
@@ -357,6 +362,13 @@ class StateStore(Protocol):
 
         Raises:
             ProviderError: the store cannot be used.
+        """
+
+    def history(self, instance: str = "") -> History:
+        """Returns the history of the application. Makes nothing.
+
+        Args:
+            instance: that appends rows. Empty = another program.
         """
 
 

@@ -113,6 +113,8 @@ def make_task_settings(
         trace=Trace(settings.agent_trace_level),
         databases=configuration.databases,
         client_id=client_id,
+        has_history=configuration.history.keep > 0,
+        history_keys=configuration.history.keys,
     )
 
 
@@ -293,6 +295,7 @@ def make_event_settings(configuration: Configuration, provider: Provider, instan
         retentions=_retentions(settings),
         wake=settings.wake,
         trace=Trace(settings.agent_trace_level),
+        keep_history=configuration.history.keep,
     )
 
 

@@ -9,6 +9,7 @@
     <directory>/id                                      of the directory
     <directory>/redeliveries                            messages that a broker delivers again
     <directory>/control.json                            what operators have told the application
+    <directory>/history/                                what happened to events and requests
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from urllib.parse import quote
 from connector.messaging.state_store import InstanceNote, PublishedIds, StateStore
 from connector.state.control import ControlFile
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow, read_keys
+from connector.state.history import HISTORY, HistoryFiles
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
 
 PUBLISHED: Final = "published"
 """The folder into which a provider puts records of published ids."""
 
-FOLDERS: Final = (PUBLISHED, IN_FLIGHT)
+FOLDERS: Final = (PUBLISHED, IN_FLIGHT, HISTORY)
 """The folders that belong to no instance."""
 
 
@@ -43,6 +45,7 @@ class StateDirectory(StateStore):
         path: for the ApplicationName, made when first needed.
         folder: returns the folder of an instance, none of :data:`FOLDERS`.
         keys_of: reads the published keys from a file in ``published/``, in order.
+        durable: whether rows of the history can be synced.
     """
 
     def __init__(
@@ -51,12 +54,14 @@ class StateDirectory(StateStore):
         *,
         folder: Callable[[str], str] = own_folder,
         keys_of: Callable[[bytes], Sequence[str]] = read_keys,
+        durable: bool = True,
     ) -> None:
         self.path = path
         self.published = os.path.join(path, PUBLISHED)
         self.in_flight = os.path.join(path, IN_FLIGHT)
         self._folder = folder
         self._keys_of = keys_of
+        self._durable = durable
 
     def instance(self, wanted: str | None) -> InstanceLock:
         return InstanceLock(self.path, wanted, self._folder)
@@ -72,3 +77,6 @@ class StateDirectory(StateStore):
 
     def control(self) -> ControlFile:
         return ControlFile(self.path)
+
+    def history(self, instance: str = "") -> HistoryFiles:
+        return HistoryFiles(self.path, instance, durable=self._durable)

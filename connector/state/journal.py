@@ -11,8 +11,8 @@ failure, an event is
 * *at work* (an ``A`` line only, the last of the journal), and was being converted,
 * *untouched*, and never delivered.
 
-``A -`` says that no event is at work, because the task has ended cleanly. Journals of earlier versions
-have no ``A`` lines.
+``N n note`` stands behind a ``D`` line, for the history. ``A -`` says that no event is at work, because the
+task has ended cleanly. Journals of earlier versions have no ``A`` lines.
 
 A line that lacks its end was being written when the process died, and counts as not written. This is right
 for ``B`` too, because the delivery comes after the line.
@@ -96,12 +96,14 @@ class Journal(TaskJournal):
                 errno.ENOENT, "another client has taken over from this client", self._path
             )
 
-    def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
+    def done(self, sequence: int, outcome: bytes, following: int | None = None, note: bytes = b"") -> None:
         self._at_work = following is not None
-        if following is None:
-            self._append(b"D %d %b\n" % (sequence, outcome))
-        else:
-            self._append(b"D %d %b\nA %d\n" % (sequence, outcome, following))
+        lines = b"D %d %b\n" % (sequence, outcome)
+        if note:
+            lines += b"N %d %b\n" % (sequence, note)
+        if following is not None:
+            lines += b"A %d\n" % following
+        self._append(lines)
 
     def _append(self, line: bytes) -> None:
         """Writes the line at once. If the disk fills up meanwhile, nothing of the line remains."""
@@ -174,6 +176,8 @@ def read_journal(path: str | os.PathLike[str], into: CycleJournal) -> None:
                 into.begun[sequence] = into.begun.get(sequence, 0) + 1
             elif kind == b"D":
                 into.done[sequence] = orjson.loads(outcome)
+            elif kind == b"N":
+                into.notes[sequence] = orjson.loads(outcome)
             elif kind == b"A":
                 at_work = sequence
         except ValueError:

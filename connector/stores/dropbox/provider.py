@@ -87,7 +87,9 @@ class DropboxProvider(AdapterProvider):
 
     def existing_state(self, application: str) -> StateDirectory:
         directory = self.layout.application(application)
-        return StateDirectory(directory, folder=_instance_folder, keys_of=published_keys)
+        return StateDirectory(
+            directory, folder=_instance_folder, keys_of=published_keys, durable=self.durable
+        )
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""

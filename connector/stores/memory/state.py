@@ -52,7 +52,7 @@ class MemoryState:
                     f"cannot use {path}: {error.strerror}; give this user the right to write there, or "
                     "change state.directory"
                 ) from error
-        return StateDirectory(path)
+        return StateDirectory(path, durable=False)
 
     def close(self) -> None:
         """Lets other providers clear the directory, and removes a temporary directory. Repeatable."""

@@ -153,7 +153,11 @@ class PostgresJournal(TaskJournal):
         ):
             raise FileNotFoundError(errno.ENOENT, _TAKEN_OVER, self._client)
 
-    def done(self, sequence: int, outcome: bytes | None, following: int | None = None) -> None:
+    def done(
+        self, sequence: int, outcome: bytes | None, following: int | None = None, note: bytes = b""
+    ) -> None:
+        if note and outcome is not None:
+            outcome = b"%b\n%b" % (outcome, note)
         self._event, self._is_begun = following, False
         self._outcomes[sequence] = outcome
         self._write(_DONE, finished=sequence, result=outcome)
@@ -206,7 +210,10 @@ def _add_all(rows: Iterable[Any], into: CycleJournal) -> None:
         if row.finished is not None:
             into.begun[row.finished] = into.begun.get(row.finished, 0) + 1
             if row.outcome is not None:
-                into.done[row.finished] = orjson.loads(row.outcome)
+                result, _, note = bytes(row.outcome).partition(b"\n")
+                into.done[row.finished] = orjson.loads(result)
+                if note:
+                    into.notes[row.finished] = orjson.loads(note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class SqlProvider(AdapterProvider):
             if self._settings.file is None:
                 return PostgresState(self._settings, database, application)
             directory = f"{self._settings.file}.state"
-        return SqliteState(os.fspath(directory), database, application)
+        return SqliteState(os.fspath(directory), database, application, durable=self._settings.durable)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""

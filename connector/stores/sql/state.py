@@ -26,6 +26,7 @@ from connector.messaging.state_store import (
 )
 from connector.state.directory import StateDirectory, own_folder
 from connector.stores.sql.database import DatabaseClient, MessageDatabase, Settings
+from connector.stores.sql.history import PostgresHistory
 from connector.stores.sql.journals import PostgresJournals
 from connector.stores.sql.messages import write_key
 from connector.stores.sql.processes import HOLDER, SharedConnection, durable, this_machine
@@ -43,8 +44,10 @@ _HELD: Final = instance.outerjoin(process, process.c.id == instance.c.process)
 class SqliteState(StateDirectory):
     """Journals and names in a directory, and the window in the database."""
 
-    def __init__(self, directory: str, database: Callable[[], MessageDatabase], application: str) -> None:
-        super().__init__(os.path.join(directory, own_folder(application)))
+    def __init__(
+        self, directory: str, database: Callable[[], MessageDatabase], application: str, *, durable: bool
+    ) -> None:
+        super().__init__(os.path.join(directory, own_folder(application)), durable=durable)
         self._database = database
         self._application = application
 
@@ -83,6 +86,9 @@ class PostgresState(StateStore):
 
     def control(self) -> PostgresControl:
         return PostgresControl(self._database, self._application)
+
+    def history(self, instance: str = "") -> PostgresHistory:
+        return PostgresHistory(self._settings, self._database, self._application)
 
 
 class PostgresControl(ControlRecord):

@@ -19,15 +19,19 @@ from tests.stores.conftest import Children
 
 ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
 
-TO_4 = ("ALTER TABLE message_reference ADD COLUMN stamp TEXT", "UPDATE message_reference SET stamp = 'of 3'")
-TO_5 = ("CREATE TABLE step (id INTEGER PRIMARY KEY)", "INSERT INTO step (id) VALUES (5)")
+TO_NEXT = (
+    "ALTER TABLE message_reference ADD COLUMN stamp TEXT",
+    "UPDATE message_reference SET stamp = 'old'",
+)
+TO_LAST = ("CREATE TABLE step (id INTEGER PRIMARY KEY)", "INSERT INTO step (id) VALUES (5)")
 KNOWN = schema.MIGRATIONS
+VERSION = 1 + len(KNOWN)
 WRONG = ("DELETE FROM message", "ALTER TABLE nowhere ADD COLUMN stamp TEXT")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest) -> str:
-    """Of a database of version 3 with two messages, one of which is claimed."""
+    """Of a database of this version with two messages, one of which is claimed."""
     url: str = f"sqlite:///{request.getfixturevalue('root')}/messages.db"
     if request.param == "postgresql":
         url = request.getfixturevalue("database")
@@ -52,10 +56,10 @@ def read(url: str, statement: str) -> list[tuple[object, ...]]:
 def test_older_tables_are_migrated_step_by_step_with_their_messages(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, TO_4, TO_5)
+    use(monkeypatch, TO_NEXT, TO_LAST)
     connection = SqlProvider(Settings(url)).connect("suite", "two")
-    assert read(url, "SELECT version FROM schema_version") == [(5,)]
-    assert read(url, "SELECT stamp FROM message_reference") == [("of 3",)] * 2
+    assert read(url, "SELECT version FROM schema_version") == [(VERSION + 2,)]
+    assert read(url, "SELECT stamp FROM message_reference") == [("old",)] * 2
     assert read(url, "SELECT id FROM step") == [(5,)]
     for leftover in connection.leftovers(None, at_start=True):
         leftover.forget()
@@ -68,39 +72,46 @@ def test_older_tables_are_migrated_step_by_step_with_their_messages(
 def test_tables_that_are_made_anew_are_of_the_latest_version(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, TO_4, TO_5)
+    use(monkeypatch, TO_NEXT, TO_LAST)
     url = f"sqlite:///{root}/new.db"
     SqlProvider(Settings(url)).connect().close()
-    assert read(url, "SELECT version FROM schema_version") == [(5,)]
+    assert read(url, "SELECT version FROM schema_version") == [(VERSION + 2,)]
 
 
 def test_a_migration_that_fails_leaves_everything_as_it_was(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, TO_4, WRONG)
-    with pytest.raises(ProviderError, match=r"from schema version 4 to 5, nothing was changed: .*nowhere"):
+    use(monkeypatch, TO_NEXT, WRONG)
+    with pytest.raises(
+        ProviderError,
+        match=rf"from schema version {VERSION + 1} to {VERSION + 2}, nothing was changed: .*nowhere",
+    ):
         SqlProvider(Settings(url)).connect()
     use(monkeypatch)
     connection = SqlProvider(Settings(url)).connect("suite", "two")
-    assert read(url, "SELECT version FROM schema_version") == [(3,)]
+    assert read(url, "SELECT version FROM schema_version") == [(VERSION,)]
     assert sorted(message.body for message in connection.browse(ORDERS)) == [b"1", b"2"]
     connection.close()
 
 
 def test_who_only_looks_migrates_nothing_and_says_who_does(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, TO_4)
-    with pytest.raises(ProviderError, match=r"schema version 3, and this program needs 4: .*run or send"):
+    use(monkeypatch, TO_NEXT)
+    with pytest.raises(
+        ProviderError, match=rf"schema version {VERSION}, and this program needs {VERSION + 1}: .*run or send"
+    ):
         SqlProvider(Settings(url)).existing()
-    assert read(url, "SELECT version FROM schema_version") == [(3,)]
+    assert read(url, "SELECT version FROM schema_version") == [(VERSION,)]
 
 
 def test_newer_tables_are_refused_by_name(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, TO_4)
+    use(monkeypatch, TO_NEXT)
     SqlProvider(Settings(url)).connect().close()
     use(monkeypatch)
     title = Settings(url).title.replace("*", r"\*").replace("+", r"\+")
     for look in (SqlProvider(Settings(url)).connect, SqlProvider(Settings(url)).existing):
-        with pytest.raises(ProviderError, match=f"{title} have the schema version 4, .* knows 3: .*newer"):
+        with pytest.raises(
+            ProviderError, match=f"{title} have the schema version {VERSION + 1}, .* knows {VERSION}: .*newer"
+        ):
             look()
 
 
@@ -109,7 +120,7 @@ def test_processes_that_start_at_once_migrate_once(url: str, children: Children)
 from connector.stores.sql import schema
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-schema.MIGRATIONS += tuple(dict.fromkeys(("sqlite", "postgresql"), one) for one in ({TO_4!r}, {TO_5!r}))
+schema.MIGRATIONS += tuple(dict.fromkeys(("sqlite", "postgresql"), one) for one in ({TO_NEXT!r}, {TO_LAST!r}))
 print("ready", flush=True)
 sys.stdin.readline()
 SqlProvider(Settings(sys.argv[1])).connect("suite", "child").close()
@@ -119,5 +130,5 @@ SqlProvider(Settings(sys.argv[1])).connect("suite", "child").close()
         assert child.stdout.readline() == "ready\n"
     ended = [(child.communicate("go\n", timeout=60)[1], child.returncode) for child in started]
     assert ended == [("", 0)] * 3
-    assert read(url, "SELECT version FROM schema_version") == [(5,)]
+    assert read(url, "SELECT version FROM schema_version") == [(VERSION + 2,)]
     assert read(url, "SELECT id FROM step") == [(5,)]

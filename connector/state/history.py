@@ -1,0 +1,143 @@
+"""The history in a directory: one file for each writer and day, one line of JSON for each row.
+
+::
+
+    <directory>/history/<day>.<instance>.<host>
+
+The processes of an instance on one host share a file. Each appends its lines with one write, so that no line
+breaks into another. A line begins with a line end, too. So a line that a full disk has cut off spoils no
+other line. Readers on other machines see the files of a shared directory, which a database in a file cannot
+offer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import mmap
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+from urllib.parse import quote
+
+from connector.errors import ProviderError, remedy
+from connector.messaging.history import History, HistoryRow, pattern_of, read_row, write_row
+
+HISTORY: Final = "history"
+"""The folder of the history."""
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\.")
+
+
+class HistoryFiles(History):
+    """The history in a directory.
+
+    Args:
+        directory: of the ApplicationName.
+        instance: that appends rows. Empty = another program.
+        durable: whether rows can be synced.
+    """
+
+    def __init__(self, directory: str, instance: str = "", *, durable: bool = True) -> None:
+        self._directory = os.path.join(directory, HISTORY)
+        self._name = f"{quote(instance, safe='')}.{quote(socket.gethostname(), safe='')}"
+        self._durable = durable
+        self._day = ""
+        self._descriptor = -1
+
+    def append(self, rows: Sequence[HistoryRow], *, synced: bool = False) -> None:
+        if not rows:
+            return
+        lines = b"".join([b"\n%b\n" % write_row(row) for row in rows])
+        try:
+            descriptor = self._open(_day_of(rows[0].time))
+            if os.write(descriptor, lines) != len(lines):
+                raise OSError(0, "there is no room on the disk")
+            if synced and self._durable:
+                os.fdatasync(descriptor)
+        except OSError as error:
+            raise ProviderError(f"cannot write {self._directory}: {error.strerror}{remedy(error)}") from error
+
+    def _open(self, day: str) -> int:
+        if day != self._day:
+            self.close()
+            path = os.path.join(self._directory, f"{day}.{self._name}")
+            os.makedirs(self._directory, exist_ok=True)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._day = day
+        return self._descriptor
+
+    def close(self) -> None:
+        """Closes the file of the day. The next row opens a file. Repeatable."""
+        descriptor, self._descriptor, self._day = self._descriptor, -1, ""
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            self.close()
+
+    def find(self, texts: Iterable[str] | None, since: float = 0.0) -> Iterator[HistoryRow]:
+        patterns = None if texts is None else [pattern_of(text) for text in texts]
+        first = _day_of(since)
+        for name in self._names():
+            if name[: len(first)] < first:
+                continue
+            try:
+                with _content(os.path.join(self._directory, name)) as content:
+                    for line in _lines(content, patterns):
+                        row = read_row(line)
+                        if row is not None and row.time >= since:
+                            yield row
+            except FileNotFoundError:  # removed meanwhile
+                continue
+            except OSError as error:
+                raise ProviderError(f"cannot read {self._directory}: {error.strerror}") from error
+
+    def prune(self, before: float) -> None:
+        last = _day_of(before)
+        for name in self._names():
+            if name[: len(last)] < last:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self._directory, name))
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self._directory) if _DAY.match(name))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ProviderError(f"cannot read {self._directory}: {error.strerror}") from error
+
+
+def _day_of(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d")
+
+
+@contextlib.contextmanager
+def _content(path: str) -> Iterator[mmap.mmap | bytes]:
+    """The content of a file. Memory holds only what is looked at."""
+    with open(path, "rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            yield b""
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            yield content
+
+
+def _lines(content: mmap.mmap | bytes, patterns: Sequence[bytes] | None) -> Iterator[bytes]:
+    """Yields the lines in which one of the patterns is. None = all lines."""
+    begin = 0
+    places = {pattern: content.find(pattern) for pattern in patterns or ()}
+    while begin < len(content):
+        if patterns is not None:
+            places = {one: at for one, at in places.items() if at >= 0}
+            if not places:
+                return
+            begin = content.rfind(b"\n", begin, min(places.values())) + 1 or begin
+        end = content.find(b"\n", begin)
+        end = len(content) if end < 0 else end
+        yield content[begin:end]
+        begin = end + 1
+        places = {one: at if at >= begin else content.find(one, begin) for one, at in places.items()}
