@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from connector.businessobjects.definition import Definition
@@ -29,35 +30,36 @@ class Notes:
 
     def of_message(self, message: Message) -> Note | None:
         """Returns the note of a message before its conversion. None = there is nothing to note."""
-        origin = message.properties.get(EVENT_ID)
+        correlation_id, origin = message.correlation_id, message.properties.get(EVENT_ID)
         if isinstance(origin, str) and origin:
-            return [None, message.correlation_id, origin]
-        return [None, message.correlation_id] if message.correlation_id else None
+            return [None, correlation_id, origin]
+        return [None, correlation_id] if correlation_id else None
 
-    def with_keys(self, note: Note | None, objects: Iterable[BusinessObject]) -> Note | None:
-        """Returns a note with the keys of the objects of a message."""
+    def with_keys(self, note: Note | None, objects: Sequence[BusinessObject]) -> Note | None:
+        """Returns the note of a message with the keys of its objects."""
         if not self._has_keys:
             return note
-        keys: list[str] = []
-        for bo in objects:
-            names = self._names.get(bo.type)
-            if names is None:
-                names = self._names[bo.type] = _key_names(bo.definition)
-            for value in bo.values_of(names):
-                if value is not None:
-                    keys.append(value if type(value) is str else str(value))
-            if len(keys) > _MOST_KEYS:
-                break
+        first = objects[0]
+        names = self._names.get(first.type)
+        if names is None:
+            names = self._names[first.type] = _key_names(first.definition)
+        keys: Any = None
+        if len(objects) == 1 and len(names) == 1:
+            value = first[names[0]]
+            if value is not None:
+                keys = (value if type(value) is str else str(value))[:_LONGEST]
+        else:
+            keys = list(islice(self._keys(objects), _MOST_KEYS))
         if not keys:
             return note
-        if len(keys) == 1:
-            key: Any = keys[0][:_LONGEST]
-        else:
-            key = [one[:_LONGEST] for one in keys[:_MOST_KEYS]]
         if note is None:
-            return [key]
-        note[0] = key
-        return note
+            return keys if type(keys) is str else [keys]
+        return [keys, *note[1:]]
+
+    def _keys(self, objects: Iterable[BusinessObject]) -> Iterator[str]:
+        for bo in objects:
+            values = bo.values_of(_key_names(bo.definition))
+            yield from (str(value)[:_LONGEST] for value in values if value is not None)
 
 
 def _key_names(definition: Definition) -> tuple[str, ...]:

@@ -15,10 +15,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-Note = list[Any]
+Note = str | list[Any]
 """What a task has read in a message: keys, JMSCorrelationID and ``connector_event_id``, in this order.
 
-Trailing values that are missing are left out, others are None. Keys are a text, or a list of texts.
+Trailing values that are missing are left out, others are None. Keys are a text, or a list of texts. If the
+message has one key and nothing else, the note is that key.
 """
 NO_NOTES: Final[Mapping[int, Note]] = {}
 EVENT_ID: Final = "connector_event_id"
