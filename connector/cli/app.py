@@ -43,6 +43,7 @@ VERBS: Final = {
     "status": "Shows what the instances are doing.",
     "pause": "Pauses inputs and subscriptions, for all instances.",
     "resume": "Ends pauses.",
+    "history": "Shows what happened to a message, and where the message is now.",
     "takeover": "Takes over from a client whose lock never comes free.",
     "jars": "Lists the jars of provider.packages, and fetches them.",
     "import-repository": "Turns repository files into metaobjects/*.yaml.",

@@ -140,6 +140,7 @@ class EventHistory:
             sent=_sent(outcome),
             by=by,
             due=outcome.due,
+            sequences=[claim.sequence for claim in claims],
             notes=of_events if any(of_events) else (),
         )
 

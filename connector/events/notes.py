@@ -9,7 +9,7 @@ from typing import Any, Final
 from connector.businessobjects.definition import Definition
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import SECRET
-from connector.messaging.history import EVENT_ID, Note
+from connector.messaging.history import EVENT_ID, Note, origins_of
 from connector.messaging.message import Message
 
 _MOST_KEYS: Final = 1000
@@ -30,9 +30,9 @@ class Notes:
 
     def of_message(self, message: Message) -> Note | None:
         """Returns the note of a message before its conversion. None = there is nothing to note."""
-        correlation_id, origin = message.correlation_id, message.properties.get(EVENT_ID)
-        if isinstance(origin, str) and origin:
-            return [None, correlation_id, origin]
+        correlation_id = message.correlation_id
+        if origins := origins_of(message.properties.get(EVENT_ID)):
+            return [None, correlation_id, origins]
         return [None, correlation_id] if correlation_id else None
 
     def with_keys(self, note: Note | None, objects: Sequence[BusinessObject]) -> Note | None:

@@ -18,8 +18,8 @@ import msgspec
 Note = str | list[Any]
 """What a task has read in a message: keys, JMSCorrelationID and ``connector_event_id``, in this order.
 
-Trailing values that are missing are left out, others are None. Keys are a text, or a list of texts. If the
-message has one key and nothing else, the note is that key.
+Trailing values that are missing are left out, others are None. Several keys, or ids of one event, are a list.
+If the message has one key and nothing else, the note is that key.
 """
 NO_NOTES: Final[Mapping[int, Note]] = {}
 EVENT_ID: Final = "connector_event_id"
@@ -44,6 +44,7 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         sent: destinations of messages that subscriptions have sent.
         by: who has done this. :data:`RECOVERY` = another client than that of the claims.
         due: when the messages come again, in milliseconds since 1970.
+        sequences: of the claims, one for each id, or empty.
         notes: one for each id, or empty.
     """
 
@@ -64,6 +65,7 @@ class HistoryRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     sent: Sequence[str] = ()
     by: str = ""
     due: int = 0
+    sequences: Sequence[int] = ()
     notes: Sequence[Note | None] = ()
 
 
@@ -133,6 +135,14 @@ def pattern_of(text: str) -> bytes:
 def plain_text(text: str) -> str:
     """Returns a text as rows hold it."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def origins_of(event_id: object) -> tuple[str, ...]:
+    """Returns the ids of the event that a sent message names: of the record, and of the whole message."""
+    if not isinstance(event_id, str) or not event_id:
+        return ()
+    message_id, mark, number = event_id.rpartition("#")
+    return (event_id, message_id) if mark and number.isdecimal() else (event_id,)
 
 
 def _plain(value: Any) -> Any:

@@ -10,8 +10,8 @@ from typer.main import get_command
 
 from connector.cli.app import VERBS, _application
 from connector.formats.catalogue import discover
+from connector.messaging.history import EVENT_ID
 from connector.messaging.settlement import HISTORY
-from connector.sinks.destination.sink import EVENT_ID
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.claims import split_tag
 from connector.stores.dropbox.layout import FOLDERS, RootLayout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.metadata import (
@@ -18,6 +18,7 @@ from connector.businessobjects.metadata import (
 from connector.businessobjects.rules import set_format
 from connector.businessobjects.types import text_of
 from connector.messaging.destination import Destination
+from connector.messaging.history import EVENT_ID
 from connector.messaging.message import (
     NON_PERSISTENT,
     PERSISTENT,
@@ -28,9 +29,6 @@ from connector.messaging.message import (
     parse_property,
 )
 from connector.sinks.contract import Event, PreparedSink, SinkContext, write_body
-
-EVENT_ID: Final = "connector_event_id"
-"""The property that holds the JMSMessageID of the event in each message sent for that event."""
 
 
 class SentHeaders(NamedTuple):

@@ -1,0 +1,162 @@
+"""``connector history``: shows the life of a message or request. Changes nothing."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import time
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final
+
+import typer
+
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+    note,
+)
+from connector.cli.tables import table
+from connector.config.loading import Configuration, load
+from connector.messaging.destination import Destination
+from connector.messaging.provider_kind import AdapterProvider
+from connector.operate.history import Life, LifeEvent, find_ids, find_now, iso, read_all, read_life
+from connector.service.assembly import make_provider
+
+_SPAN: Final = re.compile(r"([0-9]{1,9})(s|m|h|d)\Z")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def history(
+    message_id: Annotated[str | None, typer.Argument(metavar="ID", help="A JMSMessageID.")] = None,
+    config: ConfigOption = DEFAULT_CONFIG,
+    correlation_id: Annotated[
+        str | None, typer.Option("--correlation-id", metavar="C", help="Messages with this JMSCorrelationID.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="K", help="Messages whose object has this key.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="T", help="Nothing earlier: 30m, 2h, 7d, or 2026-01-31T17:00."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Shows what happened to a message, and to messages that were sent for it, and where they are now.
+
+    The history has every event and request of all instances, as long as history.keep says. With --json each
+    message is an object on a separate line. --since alone shows all that happened since then. Exit status 1
+    when the history knows nothing.
+    """
+    wanted = message_id, correlation_id, key
+    if all(one is None for one in (*wanted, since)):
+        raise BadArgument("expected an ID, --correlation-id, --key or --since")
+    if message_id is not None and (correlation_id, key) != (None, None):
+        raise BadArgument("an ID with --correlation-id or --key: give one of them")
+    begin = 0.0 if since is None else _read_time(since)
+    configuration = load(config)
+    provider = make_provider(configuration)
+    known = provider.existing_state(configuration.connector.application_name).history()
+    if all(one is None for one in wanted):
+        events = read_all(known, begin)
+        _show_events(events, json=json)
+        raise typer.Exit(0 if events else 1)
+    ids = (
+        [message_id]
+        if message_id is not None
+        else find_ids(known, correlation_id=correlation_id, key=key, since=begin)
+    )
+    lives = [read_life(known, one, begin) for one in ids]
+    lives = [life for life in lives if life.events]
+    for life in lives:
+        places = _places(configuration, provider, life)
+        if json:
+            answer_json(life.as_dict(places))
+            continue
+        for line in _text(life, places):
+            answer(line)
+    if not lives:
+        note("the history knows no such message")
+    raise typer.Exit(0 if lives else 1)
+
+
+def _read_time(text: str) -> float:
+    if (span := _SPAN.match(text)) is not None:
+        return time.time() - int(span[1]) * _SECONDS[span[2]]
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        raise BadArgument(
+            f"--since: {text!r} is no time; expected 30m, 2h, 7d, or 2026-01-31T17:00"
+        ) from None
+
+
+def _places(configuration: Configuration, provider: AdapterProvider, life: Life) -> list[dict[str, str]]:
+    if not provider.check():
+        return []
+    settings = configuration.connector
+    known = [entry.destination.base for entry in settings.inputs] + list(settings.own_destinations.values())
+    return find_now(
+        provider.existing(),
+        life.ids,
+        [one for one in (*life.destinations(), *known) if _is_queue(one)],
+        shows_all=provider.capabilities.shows_all,
+    )
+
+
+def _is_queue(destination: Destination) -> bool:
+    return destination.is_queue and not destination.view
+
+
+def _text(life: Life, places: Sequence[dict[str, str]]) -> Iterable[str]:
+    yield life.id
+    for place in places:
+        which = "" if place["id"] == life.id else f" ({place['id']})"
+        yield f"  now: {place['state']} in {place['destination']}{which}"
+    if not places:
+        yield "  now: in no queue"
+    yield from _table(life.events, life.id)
+
+
+def _show_events(events: Sequence[LifeEvent], *, json: bool) -> None:
+    if json:
+        for event in events:
+            answer_json(event.as_dict())
+    elif events:
+        for line in _table(events, ""):
+            answer(line)
+
+
+def _table(events: Sequence[LifeEvent], own: str) -> list[str]:
+    titles = ("time", "instance", "what", "destination", "object", "details")
+    rows = [
+        (
+            iso(event.row.time),
+            event.row.instance or "-",
+            event.row.what.replace("_", " "),
+            event.row.destination or "-",
+            ".".join(filter(None, (event.row.object, event.row.verb))) or "-",
+            "; ".join(_details(event, own)),
+        )
+        for event in events
+    ]
+    return table(titles, rows, indent=2)
+
+
+def _details(event: LifeEvent, own: str) -> Iterable[str]:
+    row = event.row
+    if event.id != own:
+        yield event.id
+    if row.reason:
+        yield row.reason
+    if row.to:
+        yield f"to {row.to}"
+    if row.sent:
+        yield f"sent to {', '.join(row.sent)}"
+    if row.by:
+        yield f"by {row.by}"
+    if row.due:
+        yield f"due {iso(row.due / 1000)}"
