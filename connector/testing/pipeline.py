@@ -139,7 +139,9 @@ class InProcessPipeline:
         assert assignment.journal is not None
         began = time.monotonic()
         outcomes = self._task[1].run(assignment.journal, *assignment[1:])
-        return pack_answer(outcomes, time.monotonic() - began, calls=self._task[1].calls)
+        task = self._task[1]
+        seconds = time.monotonic() - began
+        return pack_answer(outcomes, seconds, calls=task.calls, notes=task.notes)
 
     def _close_task(self) -> None:
         if self._task is not None:
