@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
 from connector.businessobjects.definition import Definition
-from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import SECRET
+from connector.events.publish import MatchedObject
 from connector.messaging.history import EVENT_ID, Note, origins_of
 from connector.messaging.message import Message
 
@@ -26,40 +26,45 @@ class Notes:
 
     def __init__(self, *, keys: bool) -> None:
         self._has_keys = keys
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._only_key: dict[str, str | None] = {}
+        """The key attribute by object. None = the object has no key, or several."""
 
-    def of_message(self, message: Message) -> Note | None:
-        """Returns the note of a message before its conversion. None = there is nothing to note."""
-        correlation_id = message.correlation_id
-        if origins := origins_of(message.properties.get(EVENT_ID)):
-            return [None, correlation_id, origins]
-        return [None, correlation_id] if correlation_id else None
+    def of(self, message: Message, objects: Sequence[MatchedObject] = ()) -> Note | None:
+        """Returns the note of a message. None = there is nothing to note.
 
-    def with_keys(self, note: Note | None, objects: Sequence[BusinessObject]) -> Note | None:
-        """Returns the note of a message with the keys of its objects."""
-        if not self._has_keys:
-            return note
-        first = objects[0]
-        names = self._names.get(first.type)
-        if names is None:
-            names = self._names[first.type] = _key_names(first.definition)
+        Args:
+            message: headers and properties.
+            objects: of the message. Empty if there are none.
+        """
         keys: Any = None
-        if len(objects) == 1 and len(names) == 1:
-            value = first[names[0]]
-            if value is not None:
-                keys = (value if type(value) is str else str(value))[:_LONGEST]
-        else:
-            keys = list(islice(self._keys(objects), _MOST_KEYS))
-        if not keys:
-            return note
-        if note is None:
-            return keys if type(keys) is str else [keys]
-        return [keys, *note[1:]]
+        if objects and self._has_keys:
+            keys = self._keys_of(objects)
+        properties = message.properties
+        if properties and EVENT_ID in properties and (origins := origins_of(properties[EVENT_ID])):
+            return [keys, message.correlation_id, origins]
+        if message.correlation_id:
+            return [keys, message.correlation_id]
+        return keys if keys is None or type(keys) is str else [keys]
 
-    def _keys(self, objects: Iterable[BusinessObject]) -> Iterator[str]:
-        for bo in objects:
-            values = bo.values_of(_key_names(bo.definition))
-            yield from (str(value)[:_LONGEST] for value in values if value is not None)
+    def _keys_of(self, objects: Sequence[MatchedObject]) -> str | list[str] | None:
+        """Returns the keys of objects, at most 1000. None = no key is set."""
+        if len(objects) == 1:
+            bo = objects[0].bo
+            try:
+                name = self._only_key[bo.type]
+            except KeyError:
+                names = _key_names(bo.definition)
+                name = self._only_key[bo.type] = names[0] if len(names) == 1 else None
+            if name is not None:
+                value = bo[name]
+                return None if value is None else _shorten(value)
+        values = (value for one in objects for value in one.bo.values_of(_key_names(one.bo.definition)))
+        return [_shorten(value) for value in islice(values, _MOST_KEYS) if value is not None] or None
+
+
+def _shorten(value: object) -> str:
+    text = value if type(value) is str else str(value)
+    return text if len(text) <= _LONGEST else text[:_LONGEST]
 
 
 def _key_names(definition: Definition) -> tuple[str, ...]:

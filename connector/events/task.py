@@ -225,8 +225,6 @@ class Task:
                 return _not_read(reason, attempts, ReasonKind.UNREADABLE), False
             earlier, confirmed = history(message)
             attempts += earlier
-            if self._notes is not None:
-                self._note = self._notes.of_message(message)
             message.delivery_count = attempts + 1  # the file does not count workers that died since
             message.destination = destination  # also if the file lies in an in-progress destination
             if self._trace.level >= DETAILS:
@@ -240,7 +238,7 @@ class Task:
             matched = self._convert(message, destination)
             first = matched[0].bo
             if self._notes is not None:
-                self._note = self._notes.with_keys(self._note, [one.bo for one in matched])
+                self._note = self._notes.of(message, matched)
             if not any(one.subscribers for one in matched):
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
                 outcome = _unsubscribed(first.type, first.verb, reason, attempts)
@@ -269,6 +267,10 @@ class Task:
                 reason_kind=_kind_of(error),
                 place=place[2:-1],
             )
+                reason = shorten(f"{message_of(error)}{self._place(error, message, destination, attempts)}")
+            outcome = Outcome(kind, None, None, reason, attempts, delivered, not_read=message is None)
+            if message is not None and self._notes is not None:
+                self._note = self._notes.of(message)
             if message is not None and not confirmed:  # subscriptions that have confirmed have replied
                 outcome = self._with_refusal(outcome, message, reference)
             return outcome, False
