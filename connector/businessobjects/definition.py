@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from connector.businessobjects.app_specific_info import tags
 from connector.businessobjects.types import (
+    SECRET,
     SIMPLE_TYPES,
     Converter,
     SimpleValue,
@@ -184,6 +185,7 @@ class Schema:
         "definition",
         "definitions",
         "fields",
+        "keys",
         "lists",
         "name",
         "names",
@@ -212,6 +214,13 @@ class Schema:
             field.name for field in self.fields.values() if field.attribute.is_list
         )
         """The names of the lists of values."""
+        self.keys: tuple[str, ...] = tuple(
+            field.name
+            for field in self.fields.values()
+            if field.attribute.is_key
+            and not (field.attribute.is_child or field.attribute.is_list or field.attribute.type == SECRET)
+        )
+        """The names of the simple key attributes, without Ciphertext."""
         self.names: tuple[str, ...] = tuple(self.fields)
         self.body_names: tuple[str, ...] = tuple(name for name, f in self.fields.items() if f.in_body)
 

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
 
-from connector.businessobjects.definition import Definition
-from connector.businessobjects.types import SECRET
+from connector.businessobjects.keys import key_names, key_text, keys_of
 from connector.events.publish import MatchedObject
 from connector.messaging.history import EVENT_ID, Note, origins_of
 from connector.messaging.message import Message
 
 _MOST_KEYS: Final = 1000
-_LONGEST: Final = 200
-"""Characters of a key."""
 
 
 class Notes:
@@ -53,25 +50,10 @@ class Notes:
             try:
                 name = self._only_key[bo.type]
             except KeyError:
-                names = _key_names(bo.definition)
+                names = key_names(bo)
                 name = self._only_key[bo.type] = names[0] if len(names) == 1 else None
             if name is not None:
                 value = bo[name]
-                return None if value is None else _shorten(value)
-        values = (value for one in objects for value in one.bo.values_of(_key_names(one.bo.definition)))
-        return [_shorten(value) for value in islice(values, _MOST_KEYS) if value is not None] or None
-
-
-def _shorten(value: object) -> str:
-    text = value if type(value) is str else str(value)
-    return text if len(text) <= _LONGEST else text[:_LONGEST]
-
-
-def _key_names(definition: Definition) -> tuple[str, ...]:
-    """Returns the names of the key attributes that may be shown."""
-    attributes = definition.attributes.values()
-    return tuple(
-        one.name
-        for one in attributes
-        if one.is_key and not (one.is_child or one.is_list or one.type == SECRET)
-    )
+                return None if value is None else key_text(value)
+        keys = (key for one in objects for key in keys_of(one.bo))
+        return list(islice(keys, _MOST_KEYS)) or None

@@ -41,6 +41,7 @@ from connector.requests.late import LateReplies
 from connector.requests.pending import Call, Failure, PendingCalls, key_of
 from connector.requests.reply_listener import ReplyListener
 from connector.requests.reply_receiver import ReplyReceiver, ReplySources
+from connector.requests.request_history import HistorySpec, RequestHistory
 from connector.requests.result import RequestResult
 from connector.requests.sender import Outgoing, Sender
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
@@ -98,6 +99,7 @@ class RequestClient(Requests):
         connect: makes a provider connection. Called for each sender, the listener, and again after failures.
         capabilities: of the provider.
         deployment: directory that plug-in paths are relative to.
+        history: of the application. None = requests are not written there.
     """
 
     def __init__(
@@ -106,7 +108,9 @@ class RequestClient(Requests):
         connect: Callable[[], Connection],
         capabilities: Capabilities,
         deployment: str,
+        history: HistorySpec | None = None,
     ) -> None:
+        self._history = RequestHistory(history)
         self._settings = settings
         self._connect = connect
         self._trace = settings.trace
@@ -141,7 +145,7 @@ class RequestClient(Requests):
             self._send_in_slot(call, slot)
         else:
             self._send(call)
-        return self._log_result(self._converter.result(call, call.answer.result()))
+        return self._result(call)
 
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
@@ -331,7 +335,12 @@ class RequestClient(Requests):
         if time_to_live is None:
             time_to_live = max(0, properties.response_timeout or 0)
         delay = properties.delivery_delay
-        call.outgoing = Outgoing(properties.output_destination, message, before_commit, time_to_live, delay)
+
+        def note(message_id: str, sent_ids: str) -> None:
+            self._history.requested(call, message_id)
+            before_commit(message_id, sent_ids)
+
+        call.outgoing = Outgoing(properties.output_destination, message, note, time_to_live, delay)
         sender.send(call.outgoing)
         if self._trace.level >= HANDOVER:
             fields = {"message_id": message.message_id, "destination": str(properties.output_destination)}
@@ -358,9 +367,14 @@ class RequestClient(Requests):
         function(*arguments)
 
     def _finish(self, call: Call, future: RequestFuture) -> None:
-        future.set_result(self._log_result(self._converter.result(call, call.answer.result())))
+        future.set_result(self._result(call))
 
     # -- results -------------------------------------------------------------------------------------
+
+    def _result(self, call: Call) -> RequestResult:
+        answer = call.answer.result()
+        self._history.ended(call, answer, awaited=call.properties.synchronous)
+        return self._log_result(self._converter.result(call, answer))
 
     def _log_result(self, result: RequestResult) -> RequestResult:
         bo = result.object

@@ -12,6 +12,7 @@ from connector.requests.settings import RequestSettings
 
 if TYPE_CHECKING:
     from connector.requests.client import RequestClient
+    from connector.requests.request_history import HistorySpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,16 @@ class RequestClientSpec(RequestsSpec):
         settings: of the adapter.
         connect: makes a provider connection in the process that calls. Picklable.
         capabilities: of the provider.
+        history: of the application. None = requests are not written there.
     """
 
     settings: RequestSettings
     connect: Callable[[], Connection]
     capabilities: Capabilities
+    history: HistorySpec | None = None
 
     def open(self, deployment: str) -> RequestClient:
         # imported here, because every worker loads the recipe, and few make requests
         from connector.requests.client import RequestClient
 
-        return RequestClient(self.settings, self.connect, self.capabilities, deployment)
+        return RequestClient(self.settings, self.connect, self.capabilities, deployment, self.history)

@@ -1,0 +1,102 @@
+"""Writes requests into the history: made, and how they ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from connector.businessobjects.keys import keys_of
+from connector.errors import ProviderError
+from connector.messaging.history import History, HistoryRow, Note
+from connector.messaging.message import Message
+from connector.requests.pending import Answer, Call
+from connector.status import ReturnCode
+
+_log: Final = logging.getLogger("connector.requests")
+_WARNING_SECONDS: Final = 60.0
+
+REQUESTED: Final = "requested"
+REPLIED: Final = "replied"
+TIMED_OUT: Final = "timed_out"
+FAILED: Final = "request_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySpec:
+    """The recipe of a history, for the process of a request client. Picklable.
+
+    Args:
+        open: returns the history.
+        instance: in the rows.
+        keys: whether rows have the keys of objects.
+    """
+
+    open: Callable[[], History]
+    instance: str
+    keys: bool
+
+
+class RequestHistory:
+    """Appends the requests of one client. Thread-safe. A history that cannot be written fails no request.
+
+    Args:
+        spec: None = nothing is written.
+    """
+
+    def __init__(self, spec: HistorySpec | None) -> None:
+        self._spec = spec
+        self._history: History | None = None
+        self._lock = threading.Lock()
+        self._quiet_until = 0.0
+
+    def requested(self, call: Call, message_id: str) -> None:
+        """Appends a request before the commit that sends it."""
+        self._append(call, REQUESTED, message_id)
+
+    def ended(self, call: Call, answer: Answer, *, awaited: bool) -> None:
+        """Appends how a request ended.
+
+        Args:
+            awaited: whether the request waits for a reply.
+        """
+        if isinstance(answer, Message):
+            self._append(call, REPLIED, call.message.message_id or "")
+        elif call.message.message_id and (awaited or answer.status is not ReturnCode.SUCCEED):
+            is_late = answer.status is ReturnCode.APPRESPONSETIMEOUT
+            self._append(call, TIMED_OUT if is_late else FAILED, call.message.message_id, answer.text or "")
+
+    def _append(self, call: Call, what: str, message_id: str, reason: str = "") -> None:
+        spec = self._spec
+        if spec is None:
+            return
+        message = call.message
+        keys = keys_of(call.bo) if spec.keys else []
+        note: Note | None = [keys, message.correlation_id] if message.correlation_id else keys and [keys]
+        row = HistoryRow(
+            time=time.time(),
+            what=what,
+            ids=[message_id],
+            instance=spec.instance,
+            destination=str(call.properties.output_destination),
+            object=call.bo.type,
+            verb=call.bo.verb or "",
+            reason=reason,
+            notes=[note] if note else (),
+        )
+        with self._lock:
+            try:
+                if self._history is None:
+                    self._history = spec.open()
+                self._history.append([row])
+            except (ProviderError, OSError) as error:
+                self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        now = time.monotonic()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _WARNING_SECONDS
+            _log.warning("the history cannot be written", extra={"reason": str(error)})
