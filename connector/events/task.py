@@ -267,8 +267,6 @@ class Task:
                 reason_kind=_kind_of(error),
                 place=place[2:-1],
             )
-                reason = shorten(f"{message_of(error)}{self._place(error, message, destination, attempts)}")
-            outcome = Outcome(kind, None, None, reason, attempts, delivered, not_read=message is None)
             if message is not None and self._notes is not None:
                 self._note = self._notes.of(message)
             if message is not None and not confirmed:  # subscriptions that have confirmed have replied
