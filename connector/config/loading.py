@@ -34,6 +34,7 @@ from connector.formats.catalogue import Catalogue, discover
 from connector.java import find_java
 from connector.limits.free_space import MinFree
 from connector.messaging.provider_kind import PROVIDERS, DeploymentPaths
+from connector.operate.limits import Health
 from connector.sinks.subscription_model import SinkEntry
 from connector.state.file_systems import file_obstacle
 
@@ -54,6 +55,7 @@ class Configuration:
         datahandlers: plug-ins of the deployment. None = no plug-ins.
         state: the place of journals, published ids and locks. None = the provider decides.
         min_free: of the disk of a local provider.
+        health: the limits within which the adapter is well.
         http: the HTTP server. None = no server.
         databases: for transactional sinks, with absolute paths.
         history: what is kept of each event and request.
@@ -70,6 +72,7 @@ class Configuration:
     spark: PipelineSection
     logging: Logging
     min_free: MinFree
+    health: Health
     state: State | None = None
     http: Http | None = None
     databases: tuple[DatabaseSettings, ...] = ()
@@ -263,6 +266,7 @@ def _read(
         logging=read.logging,
         state=read.state,
         min_free=read.min_free,
+        health=read.health,
         http=read.http,
         databases=tuple(
             DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()

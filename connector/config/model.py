@@ -52,6 +52,7 @@ from connector.declare.value_types import (
 )
 from connector.limits.free_space import MinFree
 from connector.messaging.destination import Destination
+from connector.operate.limits import Health
 from connector.text.names import shown
 
 CopiesName = Annotated[Destination, COPIES]
@@ -469,6 +470,7 @@ class AdapterFile(Section):
     history: HistorySection = Field(
         default=HistorySection(), description="What happened to each event and request."
     )
+    health: Health = Field(default=Health(), description="Limits beyond which the adapter is not well.")
     http: Http | None = Field(default=None, description="Requests over HTTP. Left out: no server.")
     databases: dict[str, DatabaseSection] = Field(
         default_factory=dict, description="Databases for `transaction` and `table`, each under a name."

@@ -49,6 +49,7 @@ from connector.config.sinks import SINKS
 from connector.declare.pipeline_section import Pipeline
 from connector.declare.section import DEFAULT_PROVIDER
 from connector.declare.value_types import ValueType
+from connector.operate.limits import Health
 from connector.sinks.subscription_model import (
     CommonEntry,
     ExternalEntry,
@@ -64,6 +65,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("spark", Pipeline),
     ("logging", Logging),
     ("state", State),
+    ("health", Health),
     ("http", Http),
     ("databases.NAME", DatabaseSection),
 )

@@ -42,6 +42,7 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
         "logging": _section(configuration.logging),
         "state": None if configuration.state is None else _section(configuration.state),
         "min_free": MIN_FREE.write(configuration.min_free),
+        "health": _section(configuration.health),
         "http": None if configuration.http is None else _section(configuration.http),
         "databases": {one.name: {"url": one.url} for one in configuration.databases} or None,
     }

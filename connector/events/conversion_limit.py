@@ -42,6 +42,11 @@ class ConversionLimit:
         """Begins with a new event."""
         self._left = self._seconds
 
+    @property
+    def used(self) -> float:
+        """Seconds that the event has taken within the context."""
+        return self._seconds - self._left
+
     def __enter__(self) -> None:
         self._began = time.monotonic()
         self._timer.limit(self._left)

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -109,6 +110,7 @@ class Inbound:
             settings.stop_timeout + 5.0,
             working.rests,
             working.control.waits,
+            working.summary.activity,
         )
         waiting = None
         if settings.in_progress is not None:
@@ -177,6 +179,11 @@ class Inbound:
     def has_events(self) -> bool:
         """Whether an event is not settled yet."""
         return bool(self._schedule.unsettled)
+
+    @property
+    def in_progress(self) -> int:
+        """Number of events that are claimed and not settled yet. For any thread."""
+        return self._schedule.unsettled
 
     @property
     def running_since(self) -> float | None:
@@ -305,16 +312,17 @@ class Inbound:
             ProviderError: an event cannot be settled. Recovery tries again.
         """
         total = CycleReport()
-        closings: list[tuple[EndedClaims, Result]] = []
+        closings: list[tuple[EndedClaims, Result, float]] = []
         with contextlib.suppress(queue.Empty):
             while self._schedule.running:
                 batch, result = self._ended.get(timeout=0.0 if closings else timeout)
                 if isinstance(result, BaseException):
                     raise result
-                closings.append((self._end(batch, result), result))
+                closings.append((self._end(batch, result), result, batch.began))
         self._start()  # before the commits, which take a while
-        for ended_claims, result in closings:
+        for ended_claims, result, began in closings:
             report = self._close(ended_claims, result.error)
+            self._working.summary.activity.count_batch(time.monotonic() - began, report.settled)
             total.add(report)
             if after_batch is not None:
                 after_batch(report)

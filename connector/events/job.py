@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -31,6 +32,7 @@ from connector.events.task_settings import Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
 from connector.messaging.history import Note
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
+from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
@@ -144,6 +146,7 @@ class EventJobs:
         timeout: seconds to wait for a task that still writes its journal after its job has failed.
         rests: of the subscriptions.
         paused: returns the paused subscriptions, each with the seconds until its events come again.
+        activity: counts the jobs.
     """
 
     def __init__(
@@ -154,7 +157,9 @@ class EventJobs:
         timeout: float,
         rests: Rests,
         paused: Callable[[], Mapping[str, float]],
+        activity: Activity,
     ) -> None:
+        self._activity = activity
         self._pipeline = pipeline
         self._task_settings = task_settings
         self.plan_bytes: Final = pickle.dumps(task_settings, protocol=5)
@@ -237,11 +242,20 @@ class EventJobs:
         parts = spread([work_items(group, batch.attempts) for group in batch.order_groups], batch.tasks)
         handles = [self._journals.file(batch.cycle, task, number) for task in range(len(parts))]
         self._running[number] = handles
+        began = time.monotonic()
         try:
             error, answers = self._answers(batch, parts, handles)
+            self._count(time.monotonic() - began, error, answers)
             return self._result(batch, parts, handles, answers, error), error
         finally:
             del self._running[number]
+
+    def _count(self, seconds: float, error: PipelineError | None, answers: list[TaskAnswer]) -> None:
+        died = sum(answer.ended is not None for answer in answers) if error is None else not self._cancelled
+        self._activity.count_job(seconds, max((answer.seconds for answer in answers), default=0.0), died)
+        for answer in answers:
+            if answer.times:
+                self._activity.add_times(answer.times)
 
     def _answers(
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]

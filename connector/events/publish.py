@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -34,6 +35,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import TaskJournal
+from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
 from connector.sinks.calling import Deliver
 from connector.sinks.contract import (
@@ -156,6 +158,7 @@ class Publisher:
         timer: ends this worker when an external sink takes too long.
         limit: of everything before the first delivery of an event, and of replies.
         lines: the log of failures.
+        activity: of the task.
 
     Raises:
         ConnectorError: a sink cannot be opened.
@@ -170,7 +173,9 @@ class Publisher:
         timer: CallTimer,
         limit: ConversionLimit,
         lines: GroupedLog,
+        activity: Activity,
     ) -> None:
+        self._deliveries = activity.deliveries
         self._task_settings = task_settings
         self._limit = limit
         self._lines = lines
@@ -309,7 +314,9 @@ class Publisher:
                     raise
                 result.fail(f"{place}{_reason(name, error)}", ReasonKind.SEND_FAILED, name)
                 return
+        began = time.perf_counter()
         returned, raised = self._call(called.deliver, bo, _event_for(name, event, retries))
+        self._deliveries.add(name, time.perf_counter() - began)
         if called.transactions is not None and called.transactions.taken_over is not None:
             raise called.transactions.taken_over
         failure = raised

@@ -206,6 +206,7 @@ class Recovery:
             self._window.release(leftover.client_id)
         journals.forget()
         leftover.forget()
+        self._summary.activity.takeovers += 1
         if leftover.claims:
             _log.warning(
                 "took over from a dead client",

@@ -115,7 +115,14 @@ class _RunnerTask:
             if full:
                 self._tell_full(self._task)
             seconds = time.monotonic() - began
-            answer = pack_answer(outcomes, seconds, full=full, calls=self._task.calls, notes=self._task.notes)
+            answer = pack_answer(
+                outcomes,
+                seconds,
+                full=full,
+                calls=self._task.calls,
+                notes=self._task.notes,
+                times=self._task.take_times(),
+            )
             return (b"F\n" if full else b"O\n") + answer
         except FileExistsError:
             return b"O\n" + pack_answer({}, ended=_TWICE)

@@ -134,7 +134,7 @@ class Schedule:
     @property
     def unsettled(self) -> int:
         """Number of claims in the schedule."""
-        return sum(cycle.unsettled for cycle in self._cycles.values())
+        return sum(cycle.unsettled for cycle in list(self._cycles.values()))
 
     @property
     def ids(self) -> list[str]:

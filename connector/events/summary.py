@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from connector.events.outcome import Outcome
+from connector.operate.activity import Activity
 from connector.status import OutcomeKind
 from connector.text.alike import mask
 
@@ -74,9 +75,11 @@ class Summary:
 
     Args:
         destinations: the inputs. Each has an entry, also without any message.
+        activity: of the instance, which counts the same events. None = nobody asks for it.
     """
 
-    def __init__(self, destinations: Sequence[str] = ()) -> None:
+    def __init__(self, destinations: Sequence[str] = (), activity: Activity | None = None) -> None:
+        self.activity = activity if activity is not None else Activity()
         self._destinations: dict[str, EventCounts] = {name: EventCounts() for name in destinations}
         self._events: deque[tuple[tuple[int, int], str, str, Outcome]] = deque(maxlen=MAX_EVENTS)
         self._last = (0, 0)
@@ -128,6 +131,8 @@ class Summary:
         if counts is None:
             counts = self._destinations[destination] = EventCounts()
         counts.add(kind, number, discarded=discarded)
+        reason_kind = getattr(outcome, "reason_kind", "")
+        self.activity.count_outcome(destination, kind, number, reason_kind, reason)
         self._last = newest[-1][0]
         self._events.extend([(place, identity, destination, outcome) for place, identity in newest])
         if reason:
@@ -142,6 +147,7 @@ class Summary:
         if number:
             counts = self._destinations.setdefault(destination, EventCounts())
             counts.expired += number
+            self.activity.count_outcome(destination, "expired", number, "expired")
 
     @property
     def reasons(self) -> dict[tuple[str, str], dict[str, int]]:

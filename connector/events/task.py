@@ -36,6 +36,7 @@ from connector.messaging.history import Note
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import JournalHandle, TaskJournal
+from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
 from connector.sinks.contract import CallTimer, Event
 from connector.sinks.lazy_requests import LazyRequests
@@ -100,15 +101,24 @@ class Task:
         self._converter = Converter(task_settings, deployment)
         self._limit = ConversionLimit(control, task_settings.convert_timeout)
         self._lines = GroupedLog(_log)
+        self._activity = Activity()
         self._publisher = Publisher(
-            task_settings, deployment, self._converter, self._access, control, self._limit, self._lines
+            task_settings,
+            deployment,
+            self._converter,
+            self._access,
+            control,
+            self._limit,
+            self._lines,
+            self._activity,
         )
         self._trace = task_settings.trace
         self._control = control
         spec = task_settings.requests
         self.events = 0
         """Number of events that this task has taken."""
-        self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
+        count = self._activity.add_request
+        self._requests = LazyRequests(None if spec is None else lambda: spec, deployment, count)
         self._notes = Notes(keys=task_settings.history_keys) if task_settings.has_history else None
         self._note: Note | None = None
         self.notes: dict[int, Note] = {}
@@ -151,6 +161,10 @@ class Task:
     def calls(self) -> Mapping[str, Calls]:
         """The calls of subscriptions that have failed, in the last :meth:`run`."""
         return self._publisher.rests.calls
+
+    def take_times(self) -> dict[str, dict[str, list[float]]]:
+        """Returns the durations since the last call, for the answer."""
+        return self._activity.take_times()
 
     @property
     def is_full(self) -> bool:
@@ -239,6 +253,7 @@ class Task:
             first = matched[0].bo
             if self._notes is not None:
                 self._note = self._notes.of(message, matched)
+            self._activity.conversions.add(first.type, self._limit.used)
             if not any(one.subscribers for one in matched):
                 reason = shorten("; ".join(dict.fromkeys(one.unwanted for one in matched)))
                 outcome = _unsubscribed(first.type, first.verb, reason, attempts)

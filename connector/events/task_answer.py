@@ -33,6 +33,8 @@ class TaskAnswer(NamedTuple):
         calls: of subscriptions that have failed.
         overdue: the subscription whose call took longer than its ``timeout``, so that the worker was ended.
         notes: for the history, by sequence.
+        times: durations of conversions, deliveries and requests, as
+            :meth:`connector.operate.activity.Durations.take` returns them.
     """
 
     outcomes: dict[int, Outcome]
@@ -44,6 +46,7 @@ class TaskAnswer(NamedTuple):
     calls: Mapping[str, Calls] = NOTHING
     overdue: str = ""
     notes: Mapping[int, Note] = NO_NOTES
+    times: Mapping[str, Mapping[str, Sequence[float]]] = NOTHING
 
 
 def pack_answer(
@@ -57,12 +60,14 @@ def pack_answer(
     calls: Mapping[str, Calls] = NOTHING,
     overdue: str = "",
     notes: Mapping[int, Note] = NO_NOTES,
+    times: Mapping[str, Mapping[str, Sequence[float]]] = NOTHING,
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, converting, full, calls, overdue, notes: as in :class:`TaskAnswer`.
+        seconds, ended, exceeded, converting, full, calls, overdue, notes, times: as in
+            :class:`TaskAnswer`.
     """
     fields = {
         "ended": ended,
@@ -72,7 +77,7 @@ def pack_answer(
         "overdue": overdue,
     }
     head = orjson.dumps(
-        {"seconds": seconds, **fields, "calls": {name: [*one] for name, one in calls.items()}}
+        {"seconds": seconds, **fields, "calls": {name: [*one] for name, one in calls.items()}, "times": times}
     )
     told = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
     noted = orjson.dumps([list(notes), list(notes.values())])
@@ -100,4 +105,5 @@ def unpack_answer(data: bytes) -> TaskAnswer:
         calls,
         values["overdue"],
         dict(zip(*values["notes"], strict=True)),
+        values["times"],
     )

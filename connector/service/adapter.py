@@ -19,10 +19,12 @@ from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.lazy_property import lazy_property
 from connector.messaging.provider_kind import AdapterProvider
+from connector.operate.activity import Activity
 from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
 from connector.service.assembly import make_provider, make_requests, spark_section
 from connector.service.inbound_connection import InboundConnection, LaunchedWorkers
+from connector.service.instance_notes import InstanceNotes
 from connector.service.restarts import Restarts
 from connector.service.stopping import StopRequest
 from connector.sinks.lazy_requests import LazyRequests
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from connector.spark.session import SparkSession
 
 _log = logging.getLogger("connector.adapter")
-
-_NOTE_INTERVAL: Final = 1.0
 
 
 class Adapter:
@@ -71,8 +71,10 @@ class Adapter:
         self.configuration = configuration
         settings = configuration.connector
         directory = str(configuration.directory)
-        self.requests: Requests = LazyRequests(lambda: self._requests_spec, directory)
-        self.summary = Summary([str(entry.destination) for entry in settings.inputs])
+        activity = Activity()
+        self.activity: Final = activity
+        self.requests: Requests = LazyRequests(lambda: self._requests_spec, directory, activity.add_request)
+        self.summary = Summary([str(entry.destination) for entry in settings.inputs], activity)
         self._provider = self._make_provider()
         self._stop = StopRequest(settings.stop_timeout, self.abort)
         self._connection = InboundConnection(
@@ -90,7 +92,11 @@ class Adapter:
             self._wait_to_restart,
             lambda: self._stop.is_made,
         )
-        self._noted_at = float("-inf")
+        self.notes: Final = InstanceNotes(
+            self._connection.note, activity, lambda: self.resting, self._count_errors
+        )
+        self._is_ready = False
+        self._failure = ""
         self._working_since: float | None = None
         self._started = False
         self._ended = False
@@ -149,12 +155,14 @@ class Adapter:
             InDoubtAtStartup: InDoubtEvents is FailOnStartup and a message is in doubt.
         """
         self._started, self._ended = True, False
+        self._is_ready = False
         try:
             self._working_since = time.monotonic()
             if waits:
                 self._restarts.start(self._connection.start)
             else:
                 self._connection.start()
+            self._is_ready = True
         except BaseException:
             self._started = False
             with contextlib.suppress(ProviderError, OSError):  # the first error counts
@@ -168,6 +176,8 @@ class Adapter:
 
         Requests in flight have ``stop_timeout``, which counts from an earlier :meth:`request_stop`.
         """
+        if not self._ended:
+            self.notes.look(is_good=False, at_end=True)
         self._started, self._ended = False, True
         try:
             self.requests.stop(self.time_to_stop)
@@ -216,6 +226,35 @@ class Adapter:
         batch = inbound.running_since if inbound is not None else None
         since = min((one for one in (self._working_since, batch) if one is not None), default=None)
         return 0.0 if since is None else time.monotonic() - since
+
+    @property
+    def step_seconds(self) -> float:
+        """Seconds since the running step of a service began. 0 = none runs, or the adapter starts.
+
+        Batches run beside the steps. For any thread.
+        """
+        since = self._working_since
+        return 0.0 if since is None or not self._is_ready else time.monotonic() - since
+
+    @property
+    def obstacle(self) -> str:
+        """Why this instance cannot claim and make requests now. Empty = it can. For any thread."""
+        if self._stop.is_made:
+            return "the adapter is stopping"
+        if not self._is_ready:
+            return "the adapter starts"
+        return self._failure
+
+    @property
+    def failure(self) -> str:
+        """The failure of the provider or of Spark after which the adapter connects anew. Empty = none."""
+        return self._failure
+
+    @property
+    def in_progress(self) -> int:
+        """Number of events that are claimed and not settled yet. For any thread."""
+        inbound = self._connection.inbound
+        return 0 if inbound is None else inbound.in_progress
 
     def wait_to_stop(self, seconds: float | None) -> None:
         """Waits until the adapter is told to stop, ``seconds`` at most. None = without limit."""
@@ -288,7 +327,7 @@ class Adapter:
         Raises:
             ProviderError, PipelineError: as in :meth:`serve`.
         """
-        return self._serve(lambda inbound: self._note_time(inbound.settle_ended()))
+        return self._serve(lambda inbound: self._note(inbound.settle_ended(), polled=False))
 
     def finish(self) -> CycleReport:
         """Ends a service: settles running batches after their end, and gives waiting claims back."""
@@ -304,7 +343,9 @@ class Adapter:
 
     def _restart(self, report: CycleReport) -> CycleReport:
         if report.provider_failed and not self._stop.is_made:
+            self._failure = report.reason or "the provider failed"
             self._restarts.run(self._connection.reconnect, report.reason)
+            self._failure = ""
         elif report.settled or self._is_idle():
             self._restarts.note_good_poll()
         return report
@@ -347,17 +388,17 @@ class Adapter:
     def _poll_and_finish(self, inbound: Inbound) -> CycleReport:
         report = inbound.poll()
         report.add(inbound.finish())
-        return self._note_time(report)
+        return self._note(report)
 
     def _drain_and_prune(
         self, inbound: Inbound, after_batch: Callable[[CycleReport], None] | None
     ) -> CycleReport:
         def after(report: CycleReport) -> None:
-            self._note_time(report)
+            self._note(report)
             if after_batch is not None:
                 after_batch(report)
 
-        report = self._note_time(drain(inbound, after))
+        report = self._note(drain(inbound, after))
         while not inbound.prune() and not self.stopping:
             pass
         return report
@@ -369,20 +410,23 @@ class Adapter:
         waiter = inbound.waiter
         if waiter is not None:
             waiter.begin()
-        return self._note_time(inbound.poll(ahead=ahead, patient=True))
+        return self._note(inbound.poll(ahead=ahead, patient=True))
 
-    def _note_time(self, report: CycleReport) -> CycleReport:
-        """Publishes the time of a good poll, at most once a second.
+    def _note(self, report: CycleReport, *, polled: bool = True) -> CycleReport:
+        """Notes what a step has done.
 
-        After a good poll all events are settled, or no event waits.
+        Args:
+            polled: whether the step has polled. A good poll is one after which no event waits.
         """
-        now = time.monotonic()
-        is_over = report.settled or (self._is_idle() and not report.claimed)
-        if report.code is ReturnCode.SUCCEED and is_over and now - self._noted_at >= _NOTE_INTERVAL:
-            self._noted_at = now
-            facts = {"last_good_poll": round(time.time(), 3), "resting": self.resting}
-            self._connection.note(facts)
+        is_over = report.settled or (polled and self._is_idle() and not report.claimed)
+        self.notes.look(is_good=report.code is ReturnCode.SUCCEED and bool(is_over))
         return report
+
+    def _count_errors(self) -> int | None:
+        error = self.configuration.connector.error_destination
+        if error is None or not error.is_queue or self._provider.capabilities.transactions:
+            return None  # a topic keeps nothing, and a broker does not tell
+        return self._provider.waiting(error).number
 
     def _recover_if_due(self, inbound: Inbound) -> CycleReport:
         """Takes over from dead instances and removes old copies, at most once in ``recovery_interval``."""

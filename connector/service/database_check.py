@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -68,6 +69,22 @@ def check_databases(
             yield DatabaseFinding(name, str(error), is_unreachable=True)
         finally:
             database.close()
+
+
+def problem_of(settings: DatabaseSettings) -> str:
+    """Returns why a database cannot be reached. Empty = it can. Makes no file and no table."""
+    url = settings.parsed
+    if url.get_backend_name() == "sqlite" and not os.path.exists(url.database or ""):
+        return ""  # the first transaction makes the file
+    try:
+        database = Database(settings)
+        try:
+            database.connect().close()
+        finally:
+            database.close()
+    except (DatabaseProblem, DatabaseUnreachable) as error:
+        return str(error)
+    return ""
 
 
 def _prepare(database: Database, name: str, *, makes: bool) -> DatabaseFinding:

@@ -197,6 +197,7 @@ class InboundConnection:
     def recover(self, inbound: Inbound, *, at_start: bool) -> CycleReport:
         """See :meth:`connector.events.inbound.Inbound.recover`."""
         report = inbound.recover(at_start=at_start)
+        self.working.summary.activity.recoveries += 1
         self.recovered_at = time.monotonic()
         self.working.lines.flush()
         return report

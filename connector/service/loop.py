@@ -23,18 +23,19 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from apscheduler.triggers.cron import CronTrigger
-
 from connector.errors import ConnectorError
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.local_time import LOCAL
 from connector.service.adapter import Adapter
+from connector.service.poll_window import PollWindow
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.service")
 
 _MINUTE: Final = 60.0
+_TICK: Final = 1.0
+"""Seconds that the loop waits at most, so that it notes what has changed, and shows that it turns."""
 _WINDOW_CHECK: Final = 30.0
 """Seconds until a closed poll window is checked again, because local time may have been set."""
 _CONTROL: Final = 1.0
@@ -61,49 +62,6 @@ class SystemClock:
 
     def local(self) -> datetime.datetime:
         return datetime.datetime.now(LOCAL)
-
-
-class PollWindow:
-    """The daily time in which polls begin, by local time. The window may cross midnight.
-
-    Args:
-        start, end: PollStartTime and PollEndTime. None for both = always.
-    """
-
-    def __init__(self, start: datetime.time | None, end: datetime.time | None) -> None:
-        self._start = start
-        self._end = end
-
-    def opens_in(self, now: datetime.datetime) -> float:
-        """Returns the seconds until a poll may begin, or 0 while the window is open.
-
-        Args:
-            now: local time, with the zone.
-        """
-        opens = self.opens_at(now)
-        return 0.0 if opens is None else max(0.0, opens.timestamp() - now.timestamp())
-
-    def opens_at(self, now: datetime.datetime) -> datetime.datetime | None:
-        """Returns the local time at which the window opens. None while it is open.
-
-        Args:
-            now: local time, with the zone.
-        """
-        if self._start is None or self._end is None or self._start == self._end:
-            return None
-        moment = now.time()
-        if self._start < self._end:
-            is_open = self._start <= moment < self._end
-        else:
-            is_open = moment >= self._start or moment < self._end
-        if is_open:
-            return None
-        # The trigger knows the days on which the clocks are changed.
-        daily = CronTrigger(
-            hour=self._start.hour, minute=self._start.minute, second=self._start.second, timezone=now.tzinfo
-        )
-        opens: datetime.datetime = daily.get_next_fire_time(None, now)
-        return opens
 
 
 class Service:
@@ -161,7 +119,7 @@ class Service:
                 recover_at = self._clock.monotonic() + self._adapter.recovery_interval
             else:
                 due = min(recover_at, look_at, math.inf if self._frequency is None else poll_at)
-                if self._adapter.wait(due - now, listens=listens):
+                if self._adapter.wait(min(due - now, _TICK), listens=listens):
                     self._adapter.wait_to_stop(_BURST)
                     poll_at, ahead = self._clock.monotonic(), True
             report = self._work(self._adapter.settle_ended)

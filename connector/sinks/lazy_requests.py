@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -21,6 +22,7 @@ class LazyRequests(Requests):
         spec: returns the recipe of the client, when the first request is made. None = requests are not
             possible here.
         deployment: directory that plug-in paths count from.
+        count: called with the object, the status and the seconds of each request. None = nobody counts.
 
     The methods also raise:
         CapabilityError: there is no recipe.
@@ -28,7 +30,13 @@ class LazyRequests(Requests):
         ConfigurationError: a data handler cannot be made.
     """
 
-    def __init__(self, spec: Callable[[], RequestsSpec] | None, deployment: str) -> None:
+    def __init__(
+        self,
+        spec: Callable[[], RequestsSpec] | None,
+        deployment: str,
+        count: Callable[[str, str, float], None] | None = None,
+    ) -> None:
+        self._count = count
         self._spec = spec
         self._deployment = deployment
         self._lock = threading.Lock()
@@ -39,12 +47,27 @@ class LazyRequests(Requests):
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        return self._open().request(name, data, timeout=timeout)
+        began = time.monotonic()
+        result = self._open().request(name, data, timeout=timeout)
+        self._note(result, began)
+        return result
 
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> Future[RequestResult]:
-        return self._open().request_async(name, data, timeout=timeout)
+        began = time.monotonic()
+        future = self._open().request_async(name, data, timeout=timeout)
+        if self._count is not None:
+            future.add_done_callback(lambda done: self._note_done(done, began))
+        return future
+
+    def _note_done(self, done: Future[RequestResult], began: float) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self._note(done.result(), began)
+
+    def _note(self, result: RequestResult, began: float) -> None:
+        if self._count is not None:
+            self._count(result.object.type, result.status.name, time.monotonic() - began)
 
     def refuse(self) -> None:
         with self._lock:

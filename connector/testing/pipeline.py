@@ -137,11 +137,10 @@ class InProcessPipeline:
             return versions()
         assignment: Assignment = pickle.loads(payload)  # from our own driver
         assert assignment.journal is not None
-        began = time.monotonic()
-        outcomes = self._task[1].run(assignment.journal, *assignment[1:])
-        task = self._task[1]
+        began, task = time.monotonic(), self._task[1]
+        outcomes = task.run(assignment.journal, *assignment[1:])
         seconds = time.monotonic() - began
-        return pack_answer(outcomes, seconds, calls=task.calls, notes=task.notes)
+        return pack_answer(outcomes, seconds, calls=task.calls, notes=task.notes, times=task.take_times())
 
     def _close_task(self) -> None:
         if self._task is not None:

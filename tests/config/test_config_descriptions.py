@@ -118,6 +118,16 @@ spark:
   conf: {spark.executor.memory: 2g}
 logging: {level: info, format: json}
 min_free: 500MB
+health:
+  failed_share: 0.25
+  failed_least: 10
+  last_good_poll: none
+  oldest_waiting: 2h
+  error_waiting: 1000
+  error_growth: none
+  workers_died: 3
+  instances: 2
+  longest_step: 5m
 http:
   listen: 127.0.0.1:8080
   tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456]
@@ -258,6 +268,7 @@ def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
         "InputEntry",
         "ReplyMatching",
         "Spark",
+        "Health",
         "Http",
         "TableEntry",
         "ChildTable",

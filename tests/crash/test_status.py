@@ -41,7 +41,17 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     (worker,) = wait_for(lambda: deployment.reached("hold"), 120, "an event at work")
     document = status(deployment)
     lists = ["instances", "batches", "workers", "resting", "paused", "inputs"]
-    assert list(document) == ["application", "disk_shortage", *lists]
+    health = ["well", "reasons", "published_5m", "failed_5m", "last_failure", "workers_died_5m"]
+    health += [
+        "error_waiting",
+        "error_growth_5m",
+        "delayed",
+        "provider_failure",
+        "disk_shortage",
+        "databases",
+    ]
+    assert list(document) == ["application", *health, *lists]
+    assert (document["well"], document["reasons"]) == (True, [])
     assert document["application"] == "crash"
 
     (instance,) = document["instances"]

@@ -129,7 +129,7 @@ def test_below_it_nothing_is_claimed_and_status_says_so(
         assert run(["status", "--json"]) == 0
         assert "less than min_free" in json.loads(capsys.readouterr().out)["disk_shortage"]
         assert run(["status"]) == 0
-        assert capsys.readouterr().out.startswith("nothing is claimed: ")
+        assert capsys.readouterr().out.splitlines()[1].startswith("  nothing is claimed: ")
     assert bench.calls() == []
     assert len(deployment.messages("queue://orders")) == 1
     assert texts(caplog) == [SHORT]

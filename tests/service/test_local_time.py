@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connector.local_time import LOCAL
-from connector.service.loop import PollWindow
+from connector.service.poll_window import PollWindow
 from tests.crash.conftest import Deploy, deploy, provider_type
 from tests.waiting import wait_for
 

@@ -17,7 +17,8 @@ from connector.events.outcome import Outcome
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.service.adapter import Adapter
-from connector.service.loop import PollWindow, Service
+from connector.service.loop import Service
+from connector.service.poll_window import PollWindow
 from connector.status import ReturnCode
 
 VIENNA = ZoneInfo("Europe/Vienna")

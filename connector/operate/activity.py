@@ -1,0 +1,186 @@
+"""What one instance has done since its start: counts, counts by minute, and durations."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+from connector.status import OutcomeKind
+
+WINDOW: Final = 5
+"""Minutes that count as recent."""
+BOUNDS: Final = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+"""Seconds: the upper bounds of the buckets of durations. One more bucket has no bound."""
+_MINUTE: Final = 60
+_LONGEST_REASON: Final = 300
+_MOST_LABELS: Final = 1000
+"""Labels of durations that are kept apart. Further ones count together, under an empty label."""
+
+
+class Durations:
+    """Durations in buckets, by label. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[float]] = {}
+
+    def add(self, label: str, seconds: float, number: int = 1) -> None:
+        """Adds ``number`` durations of ``seconds`` each."""
+        row = self._rows.get(label)
+        if row is None:
+            row = self._new(label)
+        row[0] += seconds * number
+        row[bisect_left(BOUNDS, seconds) + 1] += number
+
+    def merge(self, rows: Mapping[str, Sequence[float]]) -> None:
+        """Adds the durations that another process has taken with :meth:`take`."""
+        for label, row in rows.items():
+            mine = self._rows.get(label) or self._new(label)
+            mine[:] = [a + b for a, b in zip(mine, row, strict=True)]
+
+    def take(self) -> dict[str, list[float]]:
+        """Returns the durations by label, and forgets them: the sum, then the number in each bucket."""
+        rows, self._rows = self._rows, {}
+        return rows
+
+    def rows(self) -> dict[str, list[float]]:
+        """Returns the durations as :meth:`take` does, and keeps them."""
+        return {label: list(row) for label, row in self._rows.copy().items()}
+
+    def _new(self, label: str) -> list[float]:
+        if len(self._rows) >= _MOST_LABELS:
+            label = ""
+        return self._rows.setdefault(label, [0.0] * (len(BOUNDS) + 2))
+
+
+def cumulative(row: Sequence[float]) -> list[tuple[str, float]]:
+    """Returns the buckets of a row as Prometheus has them: each counts the shorter durations, too."""
+    bounds = [*map(str, BOUNDS), "+Inf"]
+    return list(zip(bounds, accumulate(row[1:]), strict=True))
+
+
+class Minute(NamedTuple):
+    """The counts of one minute.
+
+    Args:
+        number: of the minute since 1970.
+        published, failed: events with these outcomes.
+        workers_died: worker processes that ended before their answer.
+    """
+
+    number: int
+    published: int = 0
+    failed: int = 0
+    workers_died: int = 0
+
+
+class Activity:
+    """The counts of one instance, over all its connections. For any thread.
+
+    The counts of the instance's workers arrive with the answers of their tasks. So each event and each
+    request counts once.
+
+    Args:
+        clock: returns seconds since 1970.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._minutes: list[Minute] = []
+        self.events: dict[tuple[str, str, str], int] = {}
+        """Settled events by input, outcome and kind of the reason."""
+        self.last_failure: dict[str, Any] | None = None
+        self.batches = self.jobs = self.workers_died = self.takeovers = self.recoveries = 0
+        self.job_seconds = self.spark_seconds = 0.0
+        """Seconds of all jobs, and the part in which no task of the job worked."""
+        self.event_seconds, self.conversions = Durations(), Durations()
+        self.deliveries, self.requests = Durations(), Durations()
+        """By object, by subscription, and by object and status."""
+
+    def count_outcome(
+        self, destination: str, outcome: str, number: int, kind: str = "", reason: str | None = None
+    ) -> None:
+        """Counts settled events with equal outcomes."""
+        with self._lock:
+            key = destination, str(outcome), kind
+            self.events[key] = self.events.get(key, 0) + number
+            if outcome == OutcomeKind.PUBLISHED:
+                self._count_minute(published=number)
+            elif outcome == OutcomeKind.FAILED:
+                self._count_minute(failed=number)
+                self.last_failure = {
+                    "time": round(self._clock(), 3),
+                    "destination": destination,
+                    "kind": kind,
+                    "reason": (reason or "")[:_LONGEST_REASON],
+                }
+
+    def count_job(self, seconds: float, task_seconds: float, workers_died: int) -> None:
+        """Counts a job of Spark.
+
+        Args:
+            seconds: of the job.
+            task_seconds: of its longest task.
+            workers_died: worker processes that ended before their answer.
+        """
+        with self._lock:
+            self.jobs += 1
+            self.job_seconds += seconds
+            self.spark_seconds += max(0.0, seconds - task_seconds)
+            if workers_died:
+                self.workers_died += workers_died
+                self._count_minute(workers_died=workers_died)
+
+    def count_batch(self, seconds: float, events: int) -> None:
+        """Counts a settled batch, from its start to its settlement."""
+        with self._lock:
+            self.batches += 1
+            if events:
+                self.event_seconds.add("", seconds, events)
+
+    def add_times(self, times: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+        """Adds the durations of a task: ``conversions``, ``deliveries`` and ``requests``."""
+        with self._lock:
+            for name, rows in times.items():
+                getattr(self, name).merge(rows)
+
+    def add_request(self, object_name: str, status: str, seconds: float) -> None:
+        """Adds a request of this process."""
+        with self._lock:
+            self.requests.add(f"{object_name} {status}", seconds)
+
+    def take_times(self) -> dict[str, dict[str, list[float]]]:
+        """Returns the durations of a task for :meth:`add_times`, and forgets them."""
+        with self._lock:
+            found = {name: getattr(self, name).take() for name in ("conversions", "deliveries", "requests")}
+        return {name: rows for name, rows in found.items() if rows}
+
+    def minutes(self) -> list[Minute]:
+        """Returns the recent minutes with a count, the oldest first."""
+        oldest = self._minute() - WINDOW
+        return [one for one in self._minutes.copy() if one.number >= oldest]
+
+    def _minute(self) -> int:
+        return int(self._clock() // _MINUTE)
+
+    def _count_minute(self, **more: int) -> None:
+        number = self._minute()
+        if not self._minutes or self._minutes[-1].number != number:
+            self._minutes.append(Minute(number))
+            del self._minutes[: -WINDOW - 1]
+        last = self._minutes[-1]
+        self._minutes[-1] = last._replace(**{name: getattr(last, name) + n for name, n in more.items()})
+
+
+def recent(minutes: Sequence[Sequence[int]], now: float) -> Minute:
+    """Returns the sum of the recent minutes in a note of an instance."""
+    oldest = int(now // _MINUTE) - WINDOW
+    found = [one for one in minutes if one[0] >= oldest]
+    return Minute(oldest, *(sum(one[column] for one in found) for column in (1, 2, 3)))

@@ -1,0 +1,82 @@
+"""What an instance tells other processes about itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from connector.errors import ProviderError
+from connector.operate.activity import WINDOW, Activity
+
+_INTERVAL: Final = 1.0
+"""Seconds between two notes, at least."""
+_SAMPLE_INTERVAL: Final = 60.0
+_SAMPLE_SHARE: Final = 0.001
+"""Share of the time that counting the error destination may take."""
+
+
+class InstanceNotes:
+    """The notes of an instance. For one thread.
+
+    Args:
+        publish: publishes facts about this instance.
+        activity: of the instance.
+        resting: returns the subscriptions that rest.
+        count_errors: returns the number of messages in the ErrorDestination. None = unknown.
+    """
+
+    def __init__(
+        self,
+        publish: Callable[[Mapping[str, Any]], None],
+        activity: Activity,
+        resting: Callable[[], list[dict[str, Any]]],
+        count_errors: Callable[[], int | None],
+    ) -> None:
+        self._publish = publish
+        self._activity = activity
+        self._resting = resting
+        self._count_errors = count_errors
+        self.last_good_poll: float | None = None
+        """Seconds since 1970."""
+        self._samples: list[tuple[float, int]] = []
+        self._sample_at = self._note_at = float("-inf")
+        self._noted: dict[str, Any] = {}
+
+    def look(self, *, is_good: bool, at_end: bool = False) -> None:
+        """Publishes what has changed, at most once a second.
+
+        Args:
+            is_good: whether a good poll has just ended: all its events are settled, or no event waits.
+            at_end: whether this is the last note, which does not wait.
+        """
+        now = time.monotonic()
+        if is_good:
+            self.last_good_poll = round(time.time(), 3)
+        if now < self._note_at and not at_end:
+            return
+        self._note_at = now + _INTERVAL
+        if now >= self._sample_at:
+            self._sample()
+        facts = {
+            "last_good_poll": self.last_good_poll,
+            "resting": self._resting(),
+            "minutes": [list(one) for one in self._activity.minutes()],
+            "last_failure": self._activity.last_failure,
+            "error_waiting": self._samples,
+        }
+        if facts != self._noted:
+            self._noted = {**facts, "error_waiting": list(self._samples)}
+            self._publish(facts)
+
+    def _sample(self) -> None:
+        began = time.monotonic()
+        try:
+            number = self._count_errors()
+        except (ProviderError, OSError):
+            number = None
+        if number is not None:
+            self._samples.append((round(time.time(), 3), number))
+            del self._samples[: -WINDOW - 1]
+        ended = time.monotonic()
+        self._sample_at = ended + max(_SAMPLE_INTERVAL, (ended - began) / _SAMPLE_SHARE)

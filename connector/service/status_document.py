@@ -1,0 +1,307 @@
+"""The status of an application: what its instances do, what waits, and whether it is well."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from connector.config.loading import Configuration
+from connector.errors import ProviderError
+from connector.events.free_disk import shortage_of
+from connector.events.settings import Input
+from connector.local_time import LOCAL
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.state_store import InstanceNote, StateStore
+from connector.operate.activity import recent
+from connector.operate.well import Facts, InstanceFacts, well
+from connector.service.assembly import make_event_settings
+from connector.service.poll_window import PollWindow
+
+StatusRow = dict[str, Any]
+
+_TIMES: Final = ("since", "oldest", "last_good_poll", "time")
+_RECENT: Final = 300.0
+"""Seconds that count as recent."""
+
+
+class StatusReader:
+    """Looks at an application as another process does. Changes nothing. For one thread at a time.
+
+    Args:
+        configuration: of the deployment.
+        provider: of the messages. Belongs to this reader.
+    """
+
+    def __init__(self, configuration: Configuration, provider: AdapterProvider) -> None:
+        self.configuration = configuration
+        self._provider = provider
+        self._inputs = make_event_settings(configuration, provider, "").inputs
+        settings = configuration.connector
+        self._window = PollWindow(settings.poll_start_time, settings.poll_end_time)
+
+    def read(self, failure: str = "") -> dict[str, Any]:
+        """Returns the status. Times are seconds since 1970 (see :func:`as_json`).
+
+        Args:
+            failure: why the provider cannot be used, as the caller knows it. Empty = the reader finds out.
+        """
+        now = time.time()
+        application = self.configuration.connector.application_name
+        shortage = shortage_of(self._provider.disk(), self.configuration.min_free)
+        found = _Found(now)
+        try:
+            self._look(application, found)
+        except ProviderError as error:
+            failure = failure or str(error)
+        databases = dict(self._check_databases())
+        recents = [recent(one.note.get("minutes", ()), now) for one in found.notes]
+        facts = Facts(
+            provider=failure,
+            disk=shortage,
+            databases={name: problem for name, problem in databases.items() if problem},
+            polls=bool(self._inputs),
+            instances=[
+                InstanceFacts(
+                    note.name,
+                    note.runs,
+                    counts.published,
+                    counts.failed,
+                    (note.note.get("last_failure") or {}).get("reason", ""),
+                    counts.workers_died,
+                    self._idle(note.note, now) if note.runs else None,
+                )
+                for note, counts in zip(found.notes, recents, strict=True)
+            ],
+            error_waiting=found.error_waiting,
+            error_growth=found.error_growth,
+            ages=found.ages(),
+            resting={row["subscription"]: row["reason"] for row in found.resting},
+        )
+        reasons = well(facts, self.configuration.health)
+        failures = [one.note["last_failure"] for one in found.notes if one.note.get("last_failure")]
+        return {
+            "application": application,
+            "well": not reasons,
+            "reasons": reasons,
+            "published_5m": sum(one.published for one in recents),
+            "failed_5m": sum(one.failed for one in recents),
+            "last_failure": max(failures, key=lambda one: one["time"], default=None),
+            "workers_died_5m": sum(one.workers_died for one in recents),
+            "error_waiting": found.error_waiting,
+            "error_growth_5m": found.error_growth,
+            "delayed": sum(row["delayed"] for row in found.inputs),
+            "provider_failure": failure or None,
+            "disk_shortage": shortage or None,
+            "databases": [{"database": name, "problem": one or None} for name, one in databases.items()],
+            "instances": found.instances,
+            "batches": found.batches,
+            "workers": found.workers,
+            "resting": found.resting,
+            "paused": found.paused,
+            "inputs": found.inputs,
+        }
+
+    def _look(self, application: str, found: _Found) -> None:
+        """Fills in what the provider tells.
+
+        Raises:
+            ProviderError: the provider cannot be used.
+        """
+        provider, settings = self._provider, self.configuration.connector
+        is_there = provider.check()  # otherwise no adapter has run yet
+        found.inputs = [self._input(entry, found.now, looks=is_there) for entry in self._inputs]
+        if not is_there:
+            return
+        state = provider.existing_state(application)
+        found.notes = list(state.instances())
+        clients = [one for one in provider.clients() if one.application == application]
+        names = {one.client_id: one.instance for one in clients}
+        batches = [
+            one for one in provider.batches(settings.in_progress_destination) if one.client_id in names
+        ]
+        found.workers = list(_workers(clients, batches, state))
+        found.instances = _instances(clients, found.notes)
+        found.batches = [_batch(one, names[one.client_id]) for one in _running(batches, found.workers)]
+        found.resting = list(_resting(found.notes))
+        found.paused = [asdict(one) for one in state.control().read().paused]
+        error = settings.error_destination
+        if error is not None and error.is_queue and not provider.capabilities.transactions:
+            found.error_waiting = provider.waiting(error).number
+            samples = [one for note in found.notes for one in note.note.get("error_waiting", ())]
+            earlier = [one for one in samples if found.now - one[0] <= _RECENT]
+            if earlier:
+                found.error_growth = found.error_waiting - min(earlier)[1]
+
+    def _input(self, entry: Input, now: float, *, looks: bool) -> StatusRow:
+        waiting = self._provider.waiting(entry.source) if looks else WaitingNote(0, None)
+        oldest = waiting.oldest
+        return {
+            "destination": str(entry.destination),
+            "waiting": waiting.number,
+            "delayed": waiting.delayed,
+            "oldest": oldest,
+            "age": round(max(0.0, now - oldest), 3) if oldest is not None else None,
+        }
+
+    def _idle(self, note: Mapping[str, Any], now: float) -> float | None:
+        """Returns the seconds since the last good poll beyond PollFrequency. None = no poll was due."""
+        settings, limit = self.configuration.connector, self.configuration.health.last_good_poll
+        since = note.get("last_good_poll") or note.get("started")
+        if settings.poll_frequency is None or since is None or limit is None:
+            return None
+        pause = settings.poll_frequency / 1000
+        moments = (now, now - limit - pause)
+        if any(self._window.opens_at(datetime.datetime.fromtimestamp(one, LOCAL)) for one in moments):
+            return None
+        return max(0.0, now - float(since) - pause)
+
+    def _check_databases(self) -> Iterable[tuple[str, str]]:
+        """Yields the name of each database, and why it cannot be used."""
+        if not self.configuration.databases:
+            return
+        from connector.service.database_check import problem_of  # SQLAlchemy, which most adapters never need
+
+        for settings in self.configuration.databases:
+            yield settings.name, problem_of(settings)
+
+
+class _Found:
+    """What a look has found."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.notes: list[InstanceNote] = []
+        self.instances: list[StatusRow] = []
+        self.batches: list[StatusRow] = []
+        self.workers: list[StatusRow] = []
+        self.resting: list[StatusRow] = []
+        self.paused: list[StatusRow] = []
+        self.inputs: list[StatusRow] = []
+        self.error_waiting: int | None = None
+        self.error_growth: int | None = None
+
+    def ages(self) -> dict[str, float]:
+        """Returns the age of the oldest message of each input that is not paused."""
+        paused = {row["what"] for row in self.paused}
+        return {
+            row["destination"]: row["age"]
+            for row in self.inputs
+            if row["age"] is not None and row["destination"] not in paused
+        }
+
+
+def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> list[StatusRow]:
+    """Returns a row for each instance.
+
+    The row shows the living client of an instance. A running instance without one starts or reconnects. An
+    instance that has ended has its latest client, whose claims wait for another instance.
+    """
+    by_name = {note.name: note for note in notes}
+    running = {note.name for note in notes if note.runs}
+    shown: dict[str, ClientNote] = {}
+    for client in clients:  # the oldest first
+        is_alive = client.state is ClientState.ALIVE
+        before = shown.get(client.instance)
+        if is_alive or (
+            client.instance not in running and (before is None or before.state is not ClientState.ALIVE)
+        ):
+            shown[client.instance] = client
+    rows = []
+    for client in shown.values():
+        note = by_name.get(client.instance)
+        is_same = note is not None and note.note.get("pid") == client.pid
+        rows.append(
+            {
+                "instance": client.instance,
+                "client": client.client_id,
+                "host": client.host,
+                "pid": client.pid,
+                "state": client.state.value,
+                "since": client.since or None,
+                "last_good_poll": note.note.get("last_good_poll") if note is not None and is_same else None,
+            }
+        )
+    for note in notes:
+        if note.runs and note.name not in shown:
+            values = note.note
+            rows.append(
+                {
+                    "instance": note.name,
+                    "client": None,
+                    "host": values.get("host"),
+                    "pid": values.get("pid"),
+                    "state": "not connected",
+                    "since": values.get("started"),
+                    "last_good_poll": values.get("last_good_poll"),
+                }
+            )
+    return rows
+
+
+def _running(batches: Sequence[BatchNote], workers: Sequence[StatusRow]) -> list[BatchNote]:
+    """Leaves out claims that wait behind others. Keeps all batches of a client without events in workers."""
+    at_work = {(row["client"], row["batch"]) for row in workers}
+    busy = {client for client, _ in at_work}
+    return [one for one in batches if (one.client_id, one.number) in at_work or one.client_id not in busy]
+
+
+def _batch(batch: BatchNote, instance: str) -> StatusRow:
+    return {
+        "batch": batch.number,
+        "instance": instance,
+        "client": batch.client_id,
+        "events": len(batch.claims),
+        "destinations": sorted({str(claim.destination) for claim in batch.claims.values()}),
+        "since": batch.since or None,
+    }
+
+
+def _workers(
+    clients: Sequence[ClientNote], batches: Sequence[BatchNote], state: StateStore
+) -> Iterable[StatusRow]:
+    claims = {(batch.client_id, batch.number): batch.claims for batch in batches}
+    for client in clients:
+        for task in state.journals(client.client_id, client.instance).running():
+            batch = claims.get((client.client_id, task.batch), {})
+            claim = batch.get(task.sequence) if task.sequence is not None else None
+            yield {
+                "instance": client.instance,
+                "client": client.client_id,
+                "batch": task.batch,
+                "host": task.host or None,
+                "pid": task.pid or None,
+                "message_id": claim.message_id if claim is not None else None,
+                "destination": str(claim.destination) if claim is not None else None,
+                "since": task.since,
+            }
+
+
+def _resting(notes: Sequence[InstanceNote]) -> Iterable[StatusRow]:
+    """Yields the subscriptions that rest in a running instance."""
+    for note in notes:
+        for row in note.note.get("resting", []) if note.runs else []:
+            yield {"instance": note.name, **row}
+
+
+def as_json(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the document of a :class:`StatusReader` with times as text: ISO 8601, UTC."""
+    return {key: _as_json(value) for key, value in document.items()}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_json(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _iso(one) if key in _TIMES else one for key, one in value.items()}
+
+
+def _iso(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,180 @@
+"""`connector status` while events fail, wait and rest: why the application is not well, and when it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from connector.cli.app import run
+from connector.service.loop import Service
+from connector.testing.deployment import Deployment
+from tests.events.conftest import Bench
+from tests.waiting import wait_for
+
+Status = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def status(bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Status:
+    """Runs `connector status --check --json`, and expects an exit status."""
+    bench.directory.mkdir(exist_ok=True)
+    monkeypatch.chdir(bench.directory)
+
+    def call(expected: int) -> dict[str, Any]:
+        capsys.readouterr()
+        assert run(["status", "--check", "--json"]) == expected
+        document: dict[str, Any] = json.loads(capsys.readouterr().out)
+        assert document["well"] is (expected == 0)
+        assert bool(document["reasons"]) is (expected == 1)
+        return document
+
+    return call
+
+
+def fill(deployment: Deployment, number: int, name: str = "") -> None:
+    for count in range(number):
+        body = {"CustomerId": str(count), "Name": name}
+        deployment.send("queue://customers", json.dumps(body), type="CUST_IN")
+
+
+@pytest.mark.parametrize("kind", ["dropbox", "sql"])
+def test_failures_make_it_unwell_and_successes_well_again(bench: Bench, status: Status, kind: str) -> None:
+    provider = {"type": "sql", "url": f"sqlite:///{bench.directory}/m.db"} if kind == "sql" else None
+    if provider:
+        bench.root.parent.mkdir(exist_ok=True)
+    deployment = bench.deploy(**({"provider": provider} if provider else {}))
+    if provider:
+        file = deployment.directory / "adapter.yaml"
+        text = file.read_text().partition("connector:")
+        deployment.write("adapter.yaml", f"provider: {json.dumps(provider)}\nconnector:" + text[2])
+    with deployment.running() as adapter:
+        fill(deployment, 6, "a: fail no shelf")
+        adapter.drain()
+        time.sleep(1.0)  # a note is published once a second
+        adapter.poll()
+        document = status(1)
+        assert (document["failed_5m"], document["published_5m"], document["error_waiting"]) == (6, 0, 6)
+        assert document["last_failure"]["destination"] == "queue://customers"
+        assert "no shelf" in document["last_failure"]["reason"]
+        assert document["reasons"][0].startswith("one: 6 of 6 events failed in 5 minutes")
+        fill(deployment, 7)
+        adapter.drain()
+        time.sleep(1.0)
+        adapter.poll()
+        document = status(0)
+        assert (document["failed_5m"], document["published_5m"]) == (6, 7)
+    assert status(1)["reasons"] == ["no instance runs, expected 1 (health.instances)"]
+
+
+def test_the_last_counts_of_a_drain_are_there_when_it_has_ended(bench: Bench, status: Status) -> None:
+    deployment = bench.deploy(more={"health": {"instances": 0}})
+    with deployment.running() as adapter:
+        adapter.drain()
+        fill(deployment, 5, "a: fail no shelf")
+        adapter.drain()
+    document = status(1)
+    assert (document["failed_5m"], document["instances"]) == (5, [])
+
+
+def test_the_age_of_what_waits_and_the_growth_of_the_error_queue_have_limits(
+    bench: Bench, status: Status
+) -> None:
+    limits = {"oldest_waiting": "100ms", "error_growth": 1, "error_waiting": 2, "failed_share": 1}
+    deployment = bench.deploy(more={"health": limits})
+    with deployment.running() as adapter:
+        adapter.poll()
+        fill(deployment, 3, "a: fail no shelf")
+        adapter.drain()
+        fill(deployment, 1)
+        time.sleep(0.2)
+        document = status(1)
+    assert (document["error_growth_5m"], document["error_waiting"]) == (3, 3)
+    assert [reason.partition(" (")[2] for reason in document["reasons"]] == [
+        "health.oldest_waiting)",
+        "health.error_waiting)",
+        "health.error_growth)",
+    ]
+
+
+def test_a_subscription_that_rests_is_a_reason(bench: Bench, status: Status) -> None:
+    later = {"first": "1m", "on": "any"}
+    subscription: dict[str, Any] = {"object": "*", "process": "processes:a", "name": "shelf"}
+    subscription |= {"retry_later": later, "rest_after": 2}
+    deployment = bench.deploy(subscriptions=[subscription], order="none")
+    with deployment.running() as adapter:
+        fill(deployment, 3, "a: fail no shelf")
+        adapter.drain()
+        time.sleep(1.0)
+        adapter.poll()
+        document = status(1)
+    assert document["reasons"] == ["shelf rests: ValueError: no shelf"]
+    assert document["delayed"] == 3
+
+
+def test_an_instance_that_no_longer_polls_is_a_reason(bench: Bench, status: Status) -> None:
+    deployment = bench.deploy(more={"health": {"last_good_poll": "500ms"}}, PollFrequency=100, wake=False)
+    with deployment.running() as adapter:
+        adapter.poll()
+        assert status(0)["reasons"] == []
+        time.sleep(0.8)
+        (reason,) = status(1)["reasons"]
+        assert "health.last_good_poll" in reason
+
+
+def test_a_provider_that_is_away_is_a_reason_and_ends_with_status_1(bench: Bench, status: Status) -> None:
+    deployment = bench.deploy()
+    with deployment.running() as adapter:
+        adapter.poll()
+    aside = bench.root.with_name("aside")
+    os.rename(bench.root, aside)
+    (reason,) = status(1)["reasons"]
+    assert reason.startswith("the provider cannot be used: ")
+    assert run(["status"]) == 1
+    shutil.move(aside, bench.root)
+    assert run(["status"]) == 0
+
+
+def test_a_database_that_is_away_is_a_reason_and_no_file_is_made(bench: Bench, status: Status) -> None:
+    shop = bench.directory / "shop.db"
+    more = {"databases": {"shop": {"url": f"sqlite:///{shop}"}}, "health": {"instances": 0}}
+    bench.deploy(more=more)
+    assert status(0)["databases"] == [{"database": "shop", "problem": None}]
+    assert not shop.exists()
+    sqlite3.connect(shop).close()
+    assert status(0)["databases"] == [{"database": "shop", "problem": None}]
+    shop.unlink()
+    shop.mkdir()
+    document = status(1)
+    (reason,) = document["reasons"]
+    assert reason.startswith("the database shop ")
+    assert document["databases"][0]["problem"] == reason
+
+
+def test_a_service_notes_what_has_changed_each_second(bench: Bench, status: Status) -> None:
+    deployment = bench.deploy(PollFrequency=60_000)
+    fill(deployment, 1)
+    with deployment.running() as adapter:
+        service = Service(adapter)
+        thread = threading.Thread(target=service.run)
+        thread.start()
+        try:
+            wait_for(lambda: len(bench.calls()) == 1)
+            fill(deployment, 5, "a: fail no shelf")
+            wait_for(lambda: len(bench.calls()) == 6)
+            began = time.monotonic()
+            wait_for(lambda: run(["status", "--check"]) == 1)
+            assert time.monotonic() - began < 10
+            assert adapter.step_seconds < 5
+            assert adapter.obstacle == ""
+        finally:
+            service.stop()
+            thread.join()
+    assert adapter.obstacle == "the adapter is stopping"
