@@ -173,6 +173,7 @@ def _http_server(adapter: Adapter, stopped: threading.Event) -> Iterator[None]:
         yield
         return
     from connector.http.server import Server
+    from connector.service.observer import Observer
 
     configuration = adapter.configuration
     server = Server(
@@ -180,6 +181,7 @@ def _http_server(adapter: Adapter, stopped: threading.Event) -> Iterator[None]:
         adapter.requests,
         configuration.metaobjects.definitions,
         configuration.connector.use_defaults,
+        observer=Observer(adapter),
     )
     server.start()
     _once_set(stopped, lambda: server.stop(adapter.time_to_stop))

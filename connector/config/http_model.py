@@ -5,18 +5,20 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Location, node_at
 from connector.declare.section import Section
-from connector.declare.tree import Items, Leaf
+from connector.declare.tree import Items, Leaf, Table
 from connector.declare.value_types import (
     Size,
+    Text,
     ValueType,
     as_found,
+    choice,
     duration,
     integer,
     leaf,
@@ -106,22 +108,56 @@ def _read_host(value: object) -> str:
 
 
 _Token = Annotated[str, ValueType(_read_token, str, {"type": ["string", "number"]}, "token")]
+READ: Final = "read"
+OPERATE: Final = "operate"
+REQUEST: Final = "request"
+ROLES: Final = (READ, OPERATE, REQUEST)
+"""What a token may allow: to see, to steer, and to make requests."""
+_Role = Annotated[str, choice(*ROLES)]
 _HostName = Annotated[str, ValueType(_read_host, str, {"type": "string"}, "name")]
 
 
+class TokenEntry(Section):
+    """A token that lets callers in. Written as a text, or as a mapping."""
+
+    token: _Token = Field(repr=False, description="Bearer token, from the environment as `${TOKEN}`.")
+    name: Text | None = Field(
+        default=None, description="Of the caller, for the log. Default: `token` and its position."
+    )
+    roles: Annotated[tuple[_Role, ...], BeforeValidator(one_or_list)] = Field(
+        default=ROLES,
+        description="What the caller may do. `read`: see the status and the metrics. `operate`: pause, "
+        "replay, and all else that changes something. `request`: make requests. Left out: all of these.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"token": value} if isinstance(value, Leaf) else value
+
+    def short_form(self) -> str | dict[str, Any]:
+        """Returns the token in the shortest form for the file."""
+        more = self.model_dump(exclude={"token"}, exclude_defaults=True)
+        return {"token": self.token, **more} if more else self.token
+
+
 class Http(Section):
-    """Requests over HTTP, while `connector run` serves. Left out: no server."""
+    """Requests, health, metrics and control over HTTP, while `connector run` serves. Left out: no server."""
 
     listen: Annotated[Address, ValueType(_read_address, str, {"type": "string"}, "host:port")] = Field(
         default=Address("127.0.0.1", 8080),
         description="Address of the server. Port 0: any free port, see the log. An address that other "
         "machines can reach needs `tokens`.",
     )
-    tokens: Annotated[tuple[_Token, ...], BeforeValidator(one_or_list)] = Field(
+    tokens: Annotated[
+        tuple[TokenEntry, ...],
+        BeforeValidator(one_or_list),
+        PlainSerializer(lambda value: [entry.short_form() for entry in value]),
+    ] = Field(
         default=(),
         repr=False,
         description="Bearer tokens, from the environment as `${TOKEN}`. Each lets a caller in. None: "
-        "everybody on this machine may make requests.",
+        "everybody on this machine may read and make requests, and nobody may operate.",
     )
     hosts: Annotated[tuple[_HostName, ...], BeforeValidator(one_or_list)] = Field(
         default=(),
@@ -152,6 +188,7 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
     if http is None:
         return
     written = _tokens_of_file(reporter)
+    tokens = [entry.token for entry in http.tokens]
     for location, token in written:
         # Other empty values count as not given. Without a token every caller would be let in.
         if token.is_absent and token.from_environment and not reporter.problems.is_reported(token.position):
@@ -162,8 +199,9 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
             f"{http.listen} can be reached by other machines, and there are no tokens",
             "tokens, or a loopback address: 127.0.0.1, [::1]",
         )
+    _check_names(http, reporter)
     for location, token in written:
-        if 0 < len(token) < SHORT and token in http.tokens:
+        if 0 < len(token) < SHORT and token in tokens:
             reporter.add(
                 location,
                 f"a token of {len(token)} characters can be guessed",
@@ -176,5 +214,28 @@ def _tokens_of_file(reporter: ProblemReporter) -> list[tuple[Location, Leaf]]:
     """Returns each token of the file with its location. Tokens with a mistake are included."""
     node = node_at(reporter.tree, _TOKENS)
     if isinstance(node, Items):
-        return [((*_TOKENS, i), item) for i, item in enumerate(node.items) if isinstance(item, Leaf)]
+        return [
+            (location, token)
+            for i, item in enumerate(node.items)
+            for location, token in (
+                ((*_TOKENS, i, "token"), item.entries.get("token"))
+                if isinstance(item, Table)
+                else ((*_TOKENS, i), item),
+            )
+            if isinstance(token, Leaf)
+        ]
     return [(_TOKENS, node)] if isinstance(node, Leaf) else []
+
+
+def _check_names(http: Http, reporter: ProblemReporter) -> None:
+    """Reports tokens that stand twice, names that stand twice, and tokens that allow nothing."""
+    for number, entry in enumerate(http.tokens):
+        before = http.tokens[:number]
+        location = (*_TOKENS, number)
+        if any(entry.token == one.token for one in before):
+            reporter.add(location, "a token that stands twice", "one entry with all its roles")
+        if entry.name is not None and any(entry.name == one.name for one in before):
+            reporter.add((*location, "name"), f"{entry.name!r} is the name of another token", "another name")
+        written = node_at(reporter.tree, (*location, "roles"))
+        if isinstance(written, Items) and not written.items:
+            reporter.add((*location, "roles"), "no role", "read, operate or request")

@@ -24,7 +24,7 @@ from connector.businessobjects.dynamic import (
 )
 from connector.businessobjects.metadata import PROPERTY_FITTING, READERS
 from connector.businessobjects.types import SIMPLE_TYPES, TEXTS
-from connector.config.http_model import Http
+from connector.config.http_model import Http, TokenEntry
 from connector.config.metaobject_model import (
     ALIASES,
     AttributeEntry,
@@ -67,6 +67,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("state", State),
     ("health", Health),
     ("http", Http),
+    ("http.tokens[]", TokenEntry),
     ("databases.NAME", DatabaseSection),
 )
 

@@ -38,12 +38,15 @@ def json_schema() -> dict[str, Any]:
         {"type": "string"},
         {"type": "null"},
     ]
+    tokens = schema["$defs"]["Http"]["properties"]["tokens"]
+    tokens["items"] = {"anyOf": [{"type": ["string", "number"]}, tokens["items"]]}
     for section, key in (
         ("AdapterFile", "metaobjects"),
         *((sink["$ref"].rpartition("/")[2], "verbs") for sink in sinks.values()),
         ("Spark", "ship"),
         ("Http", "tokens"),
         ("Http", "hosts"),
+        ("TokenEntry", "roles"),
         ("RetryLaterEntry", "on"),
     ):
         properties = (

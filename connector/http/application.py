@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
@@ -40,8 +40,23 @@ _ENCODED_SLASH: Final = re.compile("%2f", re.IGNORECASE)
 
 
 def make_application(
-    settings: Http, tokens: Tokens, calls: Calls, definitions: Definitions, use_defaults: bool
+    settings: Http,
+    tokens: Tokens,
+    calls: Calls,
+    definitions: Definitions,
+    use_defaults: bool,
+    more: Sequence[Route] = (),
 ) -> ASGIApp:
+    """Returns the application.
+
+    Args:
+        settings: the section ``http``.
+        tokens: check the callers.
+        calls: make requests.
+        definitions: the business objects.
+        use_defaults: whether an attribute's default satisfies ``required``, for the description.
+        more: further routes.
+    """
     bound = milliseconds(settings.max_timeout)
     description = to_json(describe_requests(definitions, tokens.needed, bound, use_defaults))
 
@@ -55,6 +70,7 @@ def make_application(
         Route("/requests/{object}/{verb}", calls.post, methods=["POST"]),
         Route("/openapi.json", openapi),
         Route("/", home),
+        *more,
         *(Route(path, _shows(name, media_type)) for path, name, media_type in _PAGES),
     ]
     application = Starlette(

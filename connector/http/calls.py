@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from connector.businessobjects.definition import Definitions
-from connector.config.http_model import Http
+from connector.config.http_model import REQUEST, Http
 from connector.errors import MalformedData
 from connector.http.answers import SECONDS_TO_RETRY, answer
 from connector.http.bodies import check_media_type, parse, read_body
@@ -99,7 +99,7 @@ class Calls:
         Raises:
             HttpProblem: the call made no request.
         """
-        caller = self._tokens.check(request.headers)
+        caller = self._tokens.check(request.headers, REQUEST).number
         name = self._name(request.path_params["object"], request.path_params["verb"])
         timeout = requested_timeout(request, self._max_timeout)
         key = key_of(request.headers)

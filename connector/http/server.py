@@ -25,8 +25,11 @@ from connector.http.connections import (
     most_connections,
     with_connections,
 )
+from connector.http.control import Control
+from connector.http.health import HealthPages
 from connector.http.tokens import Tokens
 from connector.requests.contract import Requests
+from connector.service.observer import Observer
 
 _log = logging.getLogger("connector.http")
 
@@ -41,7 +44,7 @@ class ListenError(ConnectorError):
 
 
 class Server:
-    """The HTTP server for requests.
+    """The HTTP server.
 
     Args:
         settings: the section ``http``.
@@ -49,6 +52,7 @@ class Server:
         definitions: the business objects.
         use_defaults: whether an attribute's default satisfies ``required``, for the description.
         limits: that no configuration changes.
+        observer: of the adapter, for health, metrics and control. None = requests only.
     """
 
     def __init__(
@@ -58,7 +62,9 @@ class Server:
         definitions: Definitions,
         use_defaults: bool = False,
         limits: ServerLimits = ServerLimits(),  # noqa: B008, immutable
+        observer: Observer | None = None,
     ) -> None:
+        self._observer = observer
         self._settings = settings
         self._requests = requests
         self._definitions = definitions
@@ -137,7 +143,13 @@ class Server:
         settings = self._settings
         tokens = Tokens(settings.tokens)
         calls = Calls(settings, tokens, self._requests, self._definitions, self._limits)
-        application = make_application(settings, tokens, calls, self._definitions, self._use_defaults)
+        more = []
+        if self._observer is not None:
+            more = [
+                *HealthPages(self._observer, tokens).routes(),
+                *Control(self._observer, tokens).routes(),
+            ]
+        application = make_application(settings, tokens, calls, self._definitions, self._use_defaults, more)
         connections = connection_class(most_connections(settings.max_requests), self._limits.head_seconds)
         config = uvicorn.Config(
             with_connections(application),

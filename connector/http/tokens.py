@@ -6,37 +6,63 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import NamedTuple
 
 from starlette.datastructures import Headers
 
+from connector.config.http_model import OPERATE, TokenEntry
 from connector.http.problems import HttpProblem
 
 _CHALLENGE = 'Bearer realm="connector"'
+
+
+class Caller(NamedTuple):
+    """Who has called.
+
+    Args:
+        number: the index of the token. -1 = no token is needed.
+        name: of the token, for the log.
+    """
+
+    number: int
+    name: str
 
 
 class Tokens:
     """The tokens of a server. Keeps their digests only, so that no log or error can show a token.
 
     Args:
-        tokens: any of them lets a caller in. Empty = every caller is let in.
+        tokens: any of them lets a caller in. Empty = every caller is let in, and nobody may operate.
     """
 
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self._digests = tuple(_digest(token) for token in tokens)
+    def __init__(self, tokens: Sequence[TokenEntry]) -> None:
+        self._digests = tuple(_digest(one.token) for one in tokens)
+        self._names = tuple(one.name or f"token {number}" for number, one in enumerate(tokens, 1))
+        self._roles = tuple(frozenset(one.roles) for one in tokens)
 
     @property
     def needed(self) -> bool:
         """Whether a caller needs a token."""
         return bool(self._digests)
 
-    def check(self, headers: Headers) -> int:
-        """Returns the index of the caller's token. -1 = no token is needed.
+    def check(self, headers: Headers, role: str) -> Caller:
+        """Returns the caller, who has a role.
+
+        Raises:
+            HttpProblem: 401 as in :meth:`identify`. 403 as in :meth:`demand`.
+        """
+        caller = self.identify(headers)
+        self.demand(caller, role)
+        return caller
+
+    def identify(self, headers: Headers) -> Caller:
+        """Returns the caller.
 
         Raises:
             HttpProblem: 401, there is no token, or the token is wrong.
         """
         if not self._digests:
-            return -1
+            return Caller(-1, "")
         given = headers.getlist("authorization")
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.casefold() != "bearer" or not token.strip():
@@ -48,7 +74,22 @@ class Tokens:
                 found = number
         if found < 0:
             raise _refusal("the token is not one of this server's", f'{_CHALLENGE}, error="invalid_token"')
-        return found
+        return Caller(found, self._names[found])
+
+    def demand(self, caller: Caller, role: str) -> None:
+        """Checks that a caller has a role.
+
+        Raises:
+            HttpProblem: 403, the token lacks the role. Without tokens nobody has the role ``operate``.
+        """
+        if caller.number < 0:
+            if role == OPERATE:
+                detail = "without tokens nobody may operate; http.tokens gives a token the role operate"
+                raise HttpProblem(HTTPStatus.FORBIDDEN, detail)
+        elif role not in self._roles[caller.number]:
+            challenge = f'{_CHALLENGE}, error="insufficient_scope", scope="{role}"'
+            detail = f"{caller.name} does not have the role {role} (http.tokens)"
+            raise HttpProblem(HTTPStatus.FORBIDDEN, detail, {"WWW-Authenticate": challenge})
 
 
 def _digest(token: str) -> bytes:

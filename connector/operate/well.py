@@ -8,6 +8,7 @@ from typing import Final
 
 from connector.declare.value_types import write_duration
 from connector.operate.limits import Health
+from connector.operate.reasons import mask
 
 _SHOWN: Final = 200
 """Characters of a reason that are shown."""
@@ -63,7 +64,10 @@ class Facts:
 
 
 def well(facts: Facts, limits: Health) -> list[str]:
-    """Returns why an application is not well. Empty = it is well. A paused input is no reason."""
+    """Returns why an application is not well. Empty = it is well. A paused input is no reason.
+
+    The texts of failures are masked, because ``/health/well`` needs no token.
+    """
     if facts.provider:
         return [f"the provider cannot be used: {_short(facts.provider)}"]
     reasons = [f"nothing is claimed: {facts.disk}"] if facts.disk else []
@@ -86,7 +90,7 @@ def well(facts: Facts, limits: Health) -> list[str]:
     ):
         if number is not None and limit is not None and number > limit:
             reasons.append(f"{what} {_count(number, 'message')}, more than {limit:,} (health.{key})")
-    reasons += [f"{name} rests: {_short(reason)}" for name, reason in sorted(facts.resting.items())]
+    reasons += [f"{name} rests: {_short(mask(reason))}" for name, reason in sorted(facts.resting.items())]
     return reasons
 
 
@@ -96,7 +100,7 @@ def _of_instance(one: InstanceFacts, limits: Health) -> list[str]:
     if one.failed >= limits.failed_least and one.failed > limits.failed_share * total:
         reasons.append(
             f"{one.name}: {one.failed:,} of {_count(total, 'event')} failed in 5 minutes, more than "
-            f"{limits.failed_share:.0%} (health.failed_share), the last one: {_short(one.last_failure)}"
+            f"{limits.failed_share:.0%} (health.failed_share), the last one: {_short(mask(one.last_failure))}"
         )
     if limits.workers_died is not None and one.workers_died > limits.workers_died:
         reasons.append(

@@ -130,7 +130,7 @@ health:
   longest_step: 5m
 http:
   listen: 127.0.0.1:8080
-  tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456]
+  tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456, {token: abcdef0123456789, name: ann, roles: read}]
   hosts: orders.example.com
   max_body: 1MiB
   max_requests: 100
@@ -270,6 +270,7 @@ def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
         "Spark",
         "Health",
         "Http",
+        "TokenEntry",
         "TableEntry",
         "ChildTable",
         "WebhookEntry",

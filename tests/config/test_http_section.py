@@ -76,11 +76,50 @@ def test_tokens_are_never_shown(deployment: Sample) -> None:
     add(deployment, f'http: {{tokens: ["${{TOKEN}}", {other}]}}')
     configuration = deployment.load(TOKEN=TOKEN)
     assert configuration.http is not None
-    assert configuration.http.tokens == (TOKEN, other)
+    assert [one.token for one in configuration.http.tokens] == [TOKEN, other]
     shown = as_yaml(as_document(configuration))
     assert shown.count(MASK) == 2
     for secret in (TOKEN, other):
         assert secret not in shown + repr(configuration) + str(configuration.http)
+
+
+def test_a_token_has_a_name_and_roles(deployment: Sample) -> None:
+    entries = "[{token: '${TOKEN}', name: alice, roles: [read, operate]}, another-token-of-some-length]"
+    add(deployment, f"http: {{tokens: {entries}}}")
+    configuration = deployment.load(TOKEN=TOKEN)
+    assert configuration.http is not None
+    alice, other = configuration.http.tokens
+    assert (alice.token, alice.name, alice.roles) == (TOKEN, "alice", ("read", "operate"))
+    assert (other.name, other.roles) == (None, ("read", "operate", "request"))
+    shown = as_document(configuration)["http"]["tokens"]
+    assert shown == [{"token": MASK, "name": "alice", "roles": ["read", "operate"]}, MASK]
+    assert TOKEN not in repr(configuration)
+
+
+@pytest.mark.parametrize(
+    ("entries", "path", "text"),
+    [
+        (f"[{{token: {TOKEN}, roles: [reed]}}]", "http.tokens[0].roles[0]", "did you mean 'read'"),
+        (f"[{{token: {TOKEN}, roles: []}}]", "http.tokens[0].roles", "no role"),
+        (f"[{{name: alice}}, {TOKEN}]", "http.tokens[0]", "token is missing"),
+        (f"[{TOKEN}, {TOKEN}]", "http.tokens[1]", "a token that stands twice"),
+        (
+            f"[{{token: {TOKEN}, name: a}}, {{token: {TOKEN}x, name: a}}]",
+            "http.tokens[1].name",
+            "another token",
+        ),
+        ("[{token: '${EMPTY}'}]", "http.tokens[0].token", "${EMPTY} is empty"),
+        ("[{token: two words}]", "http.tokens[0].token", "a text that cannot be sent"),
+    ],
+)
+def test_mistakes_in_tokens_are_found_where_they_are(
+    deployment: Sample, entries: str, path: str, text: str
+) -> None:
+    add(deployment, f"http: {{tokens: {entries}}}")
+    problems = deployment.check(EMPTY="")
+    assert [problem.path for problem in problems] == [path]
+    assert text in str(problems[0])
+    assert TOKEN not in str(problems[0])
 
 
 @pytest.mark.parametrize("bad", ["two words", 'quo"te', "umlaut-ä", "a=b"])

@@ -33,6 +33,7 @@ from tests.http.world import (
     read_all,
     serving,
     settings,
+    tokens,
 )
 from tests.waiting import wait_for
 
@@ -201,7 +202,7 @@ def test_no_token_is_ever_logged_shown_or_answered(caplog: pytest.LogCaptureFixt
             repr(server),
             repr(section),
             str(section),
-            repr(Tokens((TOKEN, OTHER_TOKEN))),
+            repr(Tokens(tokens(TOKEN, OTHER_TOKEN))),
             str(vars(server)),
         ]
         made = Calls(section, Tokens(section.tokens), script, DEFINITIONS, ServerLimits())

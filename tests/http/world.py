@@ -15,7 +15,7 @@ import httpx
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.metadata import READERS
-from connector.config.http_model import Address, Http
+from connector.config.http_model import Address, Http, TokenEntry
 from connector.http.calls import ServerLimits
 from connector.http.server import Server
 from connector.requests.contract import Requests
@@ -158,9 +158,17 @@ def _refusal(bo: BusinessObject) -> RequestResult | None:
     return None
 
 
+def tokens(*texts: str | TokenEntry) -> tuple[TokenEntry, ...]:
+    """Tokens as the section ``http`` has them. A text has all roles."""
+    made = TokenEntry.model_construct
+    return tuple(one if isinstance(one, TokenEntry) else made(token=one) for one in texts)
+
+
 def settings(**changes: Any) -> Http:
     """A section ``http`` on a free port."""
     values = {name: field.default for name, field in Http.model_fields.items()}
+    if "tokens" in changes:
+        changes["tokens"] = tokens(*changes["tokens"])
     return Http.model_construct(**{**values, "listen": Address("127.0.0.1", 0), **changes})
 
 

@@ -1,0 +1,41 @@
+"""The present values of an instance, for its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """The present values of an instance.
+
+    Args:
+        version, application: of the adapter.
+        well, ready, provider_up: as the pages below ``/health`` say.
+        inputs: the number of waiting messages, and the age of the oldest in seconds, by input.
+        delayed: messages of the inputs that wait for their time.
+        error_waiting: messages in the ErrorDestination. None = unknown.
+        in_progress: events that are claimed and not settled yet.
+        paused: inputs and subscriptions.
+        resting: subscriptions that rest in this instance.
+        databases: whether each can be reached.
+        disk_free, disk_wanted: bytes. None = the messages are on no disk of this machine.
+        last_good_poll: seconds since 1970. None = there was none.
+    """
+
+    version: str
+    application: str
+    well: bool = True
+    ready: bool = True
+    provider_up: bool = True
+    inputs: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    delayed: int = 0
+    error_waiting: int | None = None
+    in_progress: int = 0
+    paused: Sequence[str] = ()
+    resting: Sequence[str] = ()
+    databases: Mapping[str, bool] = field(default_factory=dict)
+    disk_free: int | None = None
+    disk_wanted: int | None = None
+    last_good_poll: float | None = None

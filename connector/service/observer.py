@@ -1,0 +1,127 @@
+"""Observes the adapter of this process, for the HTTP server: is it live, ready and well?"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from typing import Any, Final
+
+from connector.config.loading import Configuration
+from connector.messaging.provider_kind import AdapterProvider
+from connector.operate.activity import Activity
+from connector.operate.gauges import Gauges
+from connector.service.adapter import Adapter
+from connector.service.assembly import make_provider
+from connector.service.status_document import StatusReader
+from connector.status import VERSION
+
+_log = logging.getLogger("connector.adapter")
+
+_PAUSE: Final = 2.0
+"""Seconds between two looks at the provider, at least."""
+_LOOK_SHARE: Final = 0.05
+"""Share of the time that looks at the provider may take."""
+_PATIENCE: Final = 5.0
+"""Seconds until a provider that does not answer counts as failed."""
+
+
+class Observer:
+    """Answers questions about an adapter. For any thread.
+
+    Args:
+        adapter: of this process.
+        provider: for looks only. None = made from the configuration.
+    """
+
+    def __init__(self, adapter: Adapter, provider: AdapterProvider | None = None) -> None:
+        self._adapter = adapter
+        self._provider = provider if provider is not None else make_provider(adapter.configuration)
+        self._reader = StatusReader(adapter.configuration, self._provider)
+        self._lock = threading.Condition()
+        self._document: dict[str, Any] = {}
+        self._looks_since: float | None = None
+        self._look_at = float("-inf")
+
+    @property
+    def configuration(self) -> Configuration:
+        return self._adapter.configuration
+
+    @property
+    def activity(self) -> Activity:
+        return self._adapter.activity
+
+    def status(self) -> dict[str, Any]:
+        """Returns the document of a :class:`StatusReader`, some seconds old at most. May wait as long."""
+        with self._lock:
+            if self._looks_since is None and time.monotonic() >= self._look_at:
+                self._looks_since = time.monotonic()
+                threading.Thread(target=self._look, name="connector-observer", daemon=True).start()
+            self._lock.wait_for(lambda: self._looks_since is None, _PATIENCE)
+            if self._looks_since is None:
+                return self._document
+            seconds = time.monotonic() - self._looks_since
+            document = self._document
+        if seconds < _PATIENCE and document:
+            return document  # another caller has begun to wait earlier
+        failure = f"the provider has not answered for {seconds:.0f} s"
+        return {**document, "well": False, "reasons": [failure], "provider_failure": failure}
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        document: dict[str, Any] = {}
+        try:
+            document = self._reader.read(self._adapter.failure)
+        except Exception as error:
+            _log.exception("the status cannot be read")
+            failure = f"the status cannot be read: {type(error).__name__}: {error}"
+            document = {"well": False, "reasons": [failure], "provider_failure": None}
+        finally:
+            ended = time.monotonic()
+            with self._lock:
+                self._document, self._looks_since = document, None
+                self._look_at = ended + max(_PAUSE, (ended - began) / _LOOK_SHARE)
+                self._lock.notify_all()
+
+    def not_live(self) -> str:
+        """Returns why the adapter is not live: a step of its loop hangs. Empty = it is live."""
+        seconds, limit = self._adapter.step_seconds, self.configuration.health.longest_step
+        if seconds <= limit:
+            return ""
+        return f"a step of the loop has taken {seconds:,.0f} s, more than {limit:g} s (health.longest_step)"
+
+    def not_ready(self) -> str:
+        """Returns why the adapter cannot claim and make requests now. Empty = it is ready."""
+        return self._adapter.obstacle or self.status()["provider_failure"] or ""
+
+    def gauges(self) -> Gauges:
+        """Returns the present values for the metrics."""
+        document = self.status()
+        disk = self._provider.disk()
+        free = wanted = None
+        if disk is not None:
+            try:
+                usage = shutil.disk_usage(disk)
+                free, wanted = usage.free, self.configuration.min_free.of(usage.total)
+            except OSError:
+                pass  # the provider says what is wrong
+        return Gauges(
+            version=VERSION,
+            application=self.configuration.connector.application_name,
+            well=document["well"],
+            ready=not self.not_ready(),
+            provider_up=not document["provider_failure"],
+            inputs={
+                row["destination"]: (row["waiting"], row["age"] or 0.0) for row in document.get("inputs", ())
+            },
+            delayed=document.get("delayed", 0),
+            error_waiting=document.get("error_waiting"),
+            in_progress=self._adapter.in_progress,
+            paused=[row["what"] for row in document.get("paused", ())],
+            resting=[row["subscription"] for row in self._adapter.resting],
+            databases={row["database"]: row["problem"] is None for row in document.get("databases", ())},
+            disk_free=free,
+            disk_wanted=wanted,
+            last_good_poll=self._adapter.notes.last_good_poll,
+        )

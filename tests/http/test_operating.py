@@ -1,0 +1,421 @@
+"""Health, metrics and control over HTTP, of an adapter that runs in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+import threading
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import parser
+from prometheus_client.openmetrics import parser as openmetrics
+
+from connector.cli.app import run
+from connector.config.http_model import OPERATE, READ, REQUEST, TokenEntry
+from connector.errors import CapabilityError, ProviderError
+from connector.http.application import make_application
+from connector.http.calls import Calls, ServerLimits
+from connector.http.control import Action, Control, ControlCall
+from connector.http.problems import HttpProblem
+from connector.http.server import Server
+from connector.http.tokens import Tokens
+from connector.service.loop import Service
+from connector.service.observer import Observer
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.http.world import DEFINITIONS, Script, client, settings
+from tests.waiting import wait_for
+
+ADAPTER = """\
+provider: {type: dropbox, root: ./data, create: true, durability: none}
+connector:
+  ApplicationName: shop
+  instance: host-a
+  InputDestination: [queue://orders]
+  PollFrequency: 200
+  PollQuantity: 100
+  ErrorDestination: queue://error
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+subscriptions: [{object: Order, process: "processes:store", name: store}]
+metaobjects: ./metaobjects
+"""
+OBJECTS = """\
+business_object: Order
+verbs: {Create: }
+attributes: {Id: String}
+---
+static_metaobject: MO_Config
+Default: {OutputDestination: queue://crm}
+rules:
+  Order_Create: {InputDestination: queue://orders}
+"""
+PROCESSES = """\
+def store(order, event):
+    if order["Id"].startswith("bad"):
+        raise ValueError("no shelf for 'secret-7'")
+"""
+READER, OPERATOR, CALLER = ("reader-0123456789", "operator-0123456789", "caller-0123456789")
+TOKENS = tuple(
+    TokenEntry.model_construct(token=token, name=name, roles=(role,))
+    for token, name, role in ((READER, "ann", READ), (OPERATOR, "bob", OPERATE), (CALLER, "eve", REQUEST))
+)
+Usage = namedtuple("Usage", "total used free")
+
+
+@contextmanager
+def service(
+    directory: Path, adapter: str = ADAPTER, **changes: Any
+) -> Iterator[tuple[Deployment, InProcessAdapter, Server]]:
+    """A service with its server."""
+    deployment = Deployment(directory, adapter=adapter, metaobjects=OBJECTS, processes=PROCESSES)
+    with deployment.running() as adapter_:
+        observer = Observer(adapter_)
+        definitions = deployment.configuration.metaobjects.definitions
+        server = Server(settings(**changes), adapter_.requests, definitions, observer=observer)
+        server.start()
+        loop = Service(adapter_)
+        thread = threading.Thread(target=loop.run)
+        thread.start()
+        try:
+            yield deployment, adapter_, server
+        finally:
+            loop.stop()
+            thread.join()
+            server.stop()
+
+
+def health(server: Server, page: str) -> tuple[int, str, list[str]]:
+    with client(server) as http:
+        answer = http.get(f"/health/{page}")
+        document = answer.json()
+        assert sorted(document) == ["reasons", "status"]
+        return answer.status_code, document["status"], document["reasons"]
+
+
+def send(deployment: Deployment, *identities: str) -> None:
+    for identity in identities:
+        deployment.send("queue://orders", json.dumps({"Id": identity}))
+
+
+def test_a_storm_of_failures_makes_it_unwell_within_ten_seconds_and_not_unready(tmp_path: Path) -> None:
+    with service(tmp_path) as (deployment, _, server):
+        wait_for(lambda: health(server, "ready")[0] == 200, what="the adapter is ready")
+        assert health(server, "well") == (200, "ok", [])
+        began = time.monotonic()
+        send(deployment, *(f"bad{number}" for number in range(20)))
+        wait_for(lambda: health(server, "well")[0] == 503, what="the storm is seen")
+        assert time.monotonic() - began < 10
+        _, status, (reason,) = health(server, "well")
+        assert status == "failed"
+        assert reason.startswith("host-a: 20 of 20 events failed in 5 minutes")
+        assert "secret" not in reason
+        assert health(server, "ready")[0] == health(server, "live")[0] == 200
+        with client(server) as http:
+            assert http.post("/requests/Order/Create", json={"Id": "7"}).json()["status"] == "SUCCEED"
+        began = time.monotonic()
+        send(deployment, *(f"good{number}" for number in range(30)))
+        wait_for(lambda: health(server, "well") == (200, "ok", []), what="the adapter is well again")
+        assert time.monotonic() - began < 10
+
+
+def test_a_full_disk_makes_it_unwell_and_not_unready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = 1 << 30
+    with service(tmp_path) as (_, _, server):
+        wait_for(lambda: health(server, "well")[0] == 200, what="the adapter is well")
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 30, (1 << 30) - free, free))
+        began = time.monotonic()
+        free = 0
+        wait_for(lambda: health(server, "well")[0] == 503, what="the disk is seen")
+        assert time.monotonic() - began < 10
+        (reason,) = health(server, "well")[2]
+        assert reason.startswith("nothing is claimed: 0 MiB are free")
+        assert health(server, "ready")[0] == health(server, "live")[0] == 200
+        assert metrics(server)["connector_disk_free_bytes"] == 0
+        free = 1 << 30
+        wait_for(lambda: health(server, "well") == (200, "ok", []), what="the adapter is well again")
+
+
+def test_a_provider_that_is_away_makes_it_unready_and_not_dead(tmp_path: Path) -> None:
+    text = ADAPTER.replace(
+        "  PollQuantity", "  RestartRetryCount: 1000\n  RestartRetryInterval: 0\n  PollQuantity"
+    )
+    with service(tmp_path, text) as (_, _, server):
+        wait_for(lambda: health(server, "ready")[0] == 200, what="the adapter is ready")
+        (tmp_path / "data").rename(tmp_path / "aside")
+        wait_for(lambda: health(server, "ready")[0] == 503, what="the root is missed")
+        wait_for(lambda: health(server, "well")[0] == 503, what="the status is read again")
+        assert health(server, "well")[2][0].startswith("the provider cannot be used: ")
+        assert health(server, "live") == (200, "ok", [])
+        assert metrics(server)["connector_provider_up"] == 0
+        (tmp_path / "aside").rename(tmp_path / "data")
+        wait_for(lambda: health(server, "ready")[0] == 200, what="the adapter is ready again")
+
+
+def test_an_adapter_that_starts_or_stops_is_not_ready(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+    adapter = InProcessAdapter(deployment.configuration)
+    observer = Observer(adapter)
+    assert observer.not_ready() == "the adapter starts"
+    assert observer.not_live() == ""
+    with adapter:
+        assert observer.not_ready() == ""
+        adapter.request_stop()
+        assert observer.not_ready() == "the adapter is stopping"
+
+
+def test_a_loop_that_hangs_in_a_step_is_not_live(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    limited = ADAPTER + "health: {longest_step: 300ms}\n"
+    deployment = Deployment(tmp_path, adapter=limited, metaobjects=OBJECTS, processes=PROCESSES)
+    with deployment.running() as adapter:
+        observer = Observer(adapter)
+        inbound = adapter._connection.inbound
+        assert inbound is not None
+        hangs, goes_on = threading.Event(), threading.Event()
+        poll = inbound.poll
+
+        def hang(**how: Any) -> Any:
+            hangs.set()
+            goes_on.wait()
+            return poll(**how)
+
+        inbound.poll = hang  # type: ignore[method-assign]
+        thread = threading.Thread(target=adapter.serve)
+        thread.start()
+        try:
+            hangs.wait()
+            wait_for(lambda: observer.not_live() != "", what="the hang is seen")
+            assert "health.longest_step" in observer.not_live()
+        finally:
+            goes_on.set()
+            thread.join()
+        assert observer.not_live() == ""
+
+
+def test_a_provider_that_does_not_answer_is_a_reason_and_no_call_waits_for_it(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+    with deployment.running() as adapter:
+        observer = Observer(adapter)
+        assert observer.status()["well"] is True
+        hangs, read = threading.Event(), observer._reader.read
+        observer._reader.read = lambda failure="": hangs.wait() and read(failure)  # type: ignore[method-assign]
+        observer._look_at = 0.0
+        began = time.monotonic()
+        document = observer.status()
+        assert time.monotonic() - began < 8
+        assert (document["well"], document["reasons"]) == (False, ["the provider has not answered for 5 s"])
+        assert "the provider has not answered" in observer.not_ready()
+        hangs.set()
+        wait_for(lambda: observer.not_ready() == "", what="the provider answers")
+
+
+def metrics(server: Server, token: str | None = None) -> dict[str, float]:
+    """The values by name and labels, as a client of Prometheus reads them."""
+    with client(server, token) as http:
+        answer = http.get("/metrics")
+    assert answer.status_code == HTTPStatus.OK
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found = {}
+    for family in parser.text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            name = f"{sample.name}{{{labels}}}" if labels else sample.name
+            assert name not in found, name
+            found[name] = sample.value
+    return found
+
+
+def test_the_metrics_count_each_event_and_each_request_once(tmp_path: Path) -> None:
+    with service(tmp_path) as (deployment, adapter, server):
+        send(deployment, *map(str, range(7)), "bad1", "bad2", "bad3")
+        wait_for(lambda: adapter.summary.total.claimed == 10, what="all are settled")
+        with client(server) as http:
+            assert http.post("/requests/Order/Create", json={"Id": "7"}).is_success
+        wait_for(lambda: metrics(server)["connector_error_waiting"] == 3, what="the copies are seen")
+        found = metrics(server)
+    events = {name: value for name, value in found.items() if name.startswith("connector_events_total")}
+    assert sum(events.values()) == 10
+    assert events["connector_events_total{destination=queue://orders,kind=,outcome=published}"] == 7
+    assert sum(value for name, value in events.items() if "outcome=failed" in name) == 3
+    assert found["connector_event_seconds_count"] == 10
+    assert found["connector_conversion_seconds_count{object=Order}"] == 10
+    assert found["connector_delivery_seconds_count{subscription=store}"] == 10
+    assert found["connector_requests_total{object=Order,status=SUCCEED}"] == 1
+    assert found["connector_request_seconds_count"] == 1
+    assert found["connector_waiting{destination=queue://orders}"] == 0
+    assert found["connector_oldest_waiting_seconds{destination=queue://orders}"] == 0
+    assert found["connector_in_progress"] == found["connector_delayed"] == 0
+    assert found["connector_batches_total"] >= 1
+    assert found["connector_job_seconds_total"] >= found["connector_spark_seconds_total"] >= 0
+    assert abs(found["connector_last_good_poll_timestamp_seconds"] - time.time()) < 60
+    assert found["connector_well"] == found["connector_ready"] == found["connector_provider_up"] == 1
+
+
+def test_the_metrics_can_be_read_as_open_metrics(tmp_path: Path) -> None:
+    with service(tmp_path) as (_, _, server), client(server) as http:
+        answer = http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+        names = {one.name for one in openmetrics.text_string_to_metric_families(answer.text)}
+    assert {"connector_events", "connector_batches", "connector_event_seconds", "connector_info"} <= names
+
+
+def test_health_needs_no_token_and_all_else_a_token_with_the_role(tmp_path: Path) -> None:
+    with service(tmp_path, tokens=TOKENS) as (_, _, server):
+        assert health(server, "live")[0] == 200
+        calls: dict[str, Callable[[httpx.Client], httpx.Response]] = {
+            READ: lambda http: http.get("/metrics"),
+            f"{READ} status": lambda http: http.get("/control/status"),
+            REQUEST: lambda http: http.post("/requests/Order/Create", json={"Id": "7"}),
+        }
+        allowed = {READER: READ, OPERATOR: OPERATE, CALLER: REQUEST}
+        for role, call in calls.items():
+            for token, has in allowed.items():
+                with client(server, token) as http:
+                    answer = call(http)
+                if has == role.partition(" ")[0]:
+                    assert answer.status_code == HTTPStatus.OK
+                else:
+                    assert answer.status_code == HTTPStatus.FORBIDDEN
+                    assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
+                    assert token not in answer.text
+            with client(server) as http:
+                assert call(http).status_code == HTTPStatus.UNAUTHORIZED
+            with client(server, "wrong-0123456789abc") as http:
+                assert call(http).status_code == HTTPStatus.UNAUTHORIZED
+
+
+def test_the_status_is_the_document_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with service(tmp_path) as (_, _, server), client(server) as http:
+        wait_for(lambda: health(server, "well")[0] == 200, what="the adapter is well")
+        answer = http.get("/control/status").json()
+        monkeypatch.chdir(tmp_path)
+        assert run(["status", "--json"]) == 0
+        command = json.loads(capsys.readouterr().out)
+        assert answer.keys() == command.keys()
+        assert [one["instance"] for one in answer["instances"]] == ["host-a"]
+        assert answer["instances"][0]["since"] == command["instances"][0]["since"]
+        assert http.post("/control/status", json={}).status_code == HTTPStatus.METHOD_NOT_ALLOWED
+        assert http.get("/control/nothing").status_code == HTTPStatus.NOT_FOUND
+
+
+# -- the table of actions ------------------------------------------------------------------------------
+
+
+def _echo(call: ControlCall) -> Any:
+    return {
+        "caller": call.caller,
+        "path": dict(call.path),
+        "query": dict(call.query),
+        "body": dict(call.body),
+    }
+
+
+def _raise(call: ControlCall) -> Any:
+    raise {
+        "problem": HttpProblem(HTTPStatus.NOT_FOUND, "no such thing"),
+        "provider": ProviderError("the provider is away"),
+        "other": CapabilityError("that cannot be done"),
+    }[call.path["what"]]
+
+
+ACTIONS = (
+    Action("GET", "/control/thing/{id}", READ, _echo),
+    Action("POST", "/control/thing/{id}", OPERATE, _echo),
+    Action("POST", "/control/raise/{what}", OPERATE, _raise),
+)
+
+
+@contextmanager
+def controlled(
+    directory: Path, tokens: tuple[TokenEntry, ...] = TOKENS
+) -> Iterator[Callable[..., httpx.Response]]:
+    """Calls of a server with actions of its own."""
+    deployment = Deployment(directory, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+    section, checked, script = settings(), Tokens(tokens), Script()
+    calls = Calls(section, checked, script, DEFINITIONS, ServerLimits())
+    observer = Observer(InProcessAdapter(deployment.configuration))
+    routes = Control(observer, checked, ACTIONS).routes()
+    transport = httpx.ASGITransport(make_application(section, checked, calls, DEFINITIONS, False, routes))
+
+    def call(method: str, path: str, token: str | None = None, **options: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers.update(options.pop("headers", {}))
+
+        async def ask() -> httpx.Response:
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+                return await http.request(method, path, headers=headers, **options)
+
+        return asyncio.run(ask())
+
+    try:
+        yield call
+    finally:
+        calls.close()
+
+
+def test_an_action_gets_the_parts_of_the_call_and_its_answer_is_a_document(tmp_path: Path) -> None:
+    with controlled(tmp_path) as call:
+        found = call("GET", "/control/thing/7?since=1h", READER).json()
+        assert found == {"caller": "ann", "path": {"id": "7"}, "query": {"since": "1h"}, "body": {}}
+        found = call("POST", "/control/thing/7", OPERATOR, json={"what": "queue://orders"}).json()
+        assert found == {
+            "caller": "bob",
+            "path": {"id": "7"},
+            "query": {},
+            "body": {"what": "queue://orders"},
+        }
+        assert call("POST", "/control/thing/7", OPERATOR).json()["body"] == {}
+
+
+def test_each_action_of_an_operator_is_logged_with_the_name_of_the_token(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with controlled(tmp_path) as call, caplog.at_level(logging.INFO, "connector.http"):
+        call("GET", "/control/thing/7", READER)
+        call("POST", "/control/thing/7", OPERATOR)
+        call("POST", "/control/raise/problem", OPERATOR)
+        call("POST", "/control/thing/7", READER)
+    lines = [record for record in caplog.records if record.getMessage() == "an operator has called"]
+    assert [(vars(one)["token"], vars(one)["action"], vars(one)["result"]) for one in lines] == [
+        ("bob", "POST /control/thing/7", "done"),
+        ("bob", "POST /control/raise/problem", "refused: no such thing"),
+        ("ann", "POST /control/thing/7", "refused: ann does not have the role operate (http.tokens)"),
+    ]
+
+
+@pytest.mark.parametrize(("what", "status"), [("problem", 404), ("provider", 503), ("other", 422)])
+def test_an_action_that_cannot_be_done_is_a_problem(tmp_path: Path, what: str, status: int) -> None:
+    with controlled(tmp_path) as call:
+        answer = call("POST", f"/control/raise/{what}", OPERATOR)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+def test_without_tokens_nobody_operates(tmp_path: Path) -> None:
+    with controlled(tmp_path, ()) as call:
+        assert call("GET", "/control/thing/7").status_code == HTTPStatus.OK
+        answer = call("POST", "/control/thing/7")
+        assert answer.status_code == HTTPStatus.FORBIDDEN
+        assert "http.tokens" in answer.json()["detail"]
+
+
+def test_an_action_from_a_page_of_another_server_is_refused(tmp_path: Path) -> None:
+    with controlled(tmp_path) as call:
+        hostile = {"Origin": "http://evil.example"}
+        assert call("POST", "/control/thing/7", OPERATOR, headers=hostile).status_code == HTTPStatus.FORBIDDEN
+        other = {"Host": "evil.example"}
+        answer = call("POST", "/control/thing/7", OPERATOR, headers=other)
+        assert answer.status_code == HTTPStatus.MISDIRECTED_REQUEST
+        text = {"Content-Type": "text/plain"}
+        answer = call("POST", "/control/thing/7", OPERATOR, content=b"{}", headers=text)
+        assert answer.status_code == HTTPStatus.UNSUPPORTED_MEDIA_TYPE
