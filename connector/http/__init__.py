@@ -1,7 +1,8 @@
-"""Requests over HTTP: one server, one port, one authentication.
+"""The HTTP server: one port, one authentication.
 
 ``POST /requests/{BusinessObject}/{Verb}`` makes a request. ``/openapi.json`` and ``/docs`` describe the
-calls. The way of a call, file by file::
+calls. ``/health`` and ``/metrics`` tell the state of the adapter, and ``/control`` is for operators. The way
+of a call, file by file::
 
     connections    from bytes to a call. Slow clients, and clients above the limit, are cut off here
     guard          checks the host and the origin of a call, and sets the headers of every answer
@@ -9,5 +10,7 @@ calls. The way of a call, file by file::
     timeout_limits limits the time that a caller may ask to wait
     calls          one request: the checks in the order of their status codes, and the answer
     idempotency    the same call twice has one effect
+    health         health and metrics
+    control        the table of what an operator can call
     answers        translates a RequestResult to HTTP
 """

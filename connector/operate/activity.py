@@ -18,6 +18,7 @@ BOUNDS: Final = (
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
 """Seconds: the upper bounds of the buckets of durations. One more bucket has no bound."""
+_FIRST_BOUND: Final = BOUNDS[0]
 _MINUTE: Final = 60
 _LONGEST_REASON: Final = 300
 _MOST_LABELS: Final = 1000
@@ -32,11 +33,9 @@ class Durations:
 
     def add(self, label: str, seconds: float, number: int = 1) -> None:
         """Adds ``number`` durations of ``seconds`` each."""
-        row = self._rows.get(label)
-        if row is None:
-            row = self._new(label)
+        row = self._rows.get(label) or self._new(label)
         row[0] += seconds * number
-        row[bisect_left(BOUNDS, seconds) + 1] += number
+        row[1 if seconds <= _FIRST_BOUND else bisect_left(BOUNDS, seconds) + 1] += number
 
     def merge(self, rows: Mapping[str, Sequence[float]]) -> None:
         """Adds the durations that another process has taken with :meth:`take`."""

@@ -20,6 +20,7 @@ from connector.operate.activity import recent
 from connector.operate.well import Facts, InstanceFacts, well
 from connector.service.assembly import make_event_settings
 from connector.service.poll_window import PollWindow
+from connector.text.iso_time import iso_time
 
 StatusRow = dict[str, Any]
 
@@ -301,7 +302,4 @@ def _as_json(value: Any) -> Any:
 
 
 def _iso(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if seconds is None else iso_time(seconds)
