@@ -56,6 +56,10 @@ PLACES: Final = (
     # an operator's word is about to be written, and an instance has read it and has not obeyed yet
     "control.write",
     "control.seen",
+    # a reload: nothing is in flight, the connection is closed, the new one works and nobody knows
+    "reload.begin",
+    "reload.closed",
+    "reload.connected",
     # what only a broker has: claims are recorded, a transaction is about to be rolled back
     "claim.noted",
     "rollback",

@@ -44,6 +44,7 @@ VERBS: Final = {
     "pause": "Pauses inputs and subscriptions, for all instances.",
     "resume": "Ends pauses.",
     "history": "Shows what happened to a message, and where the message is now.",
+    "reload": "Lets running services read their configuration anew.",
     "takeover": "Takes over from a client whose lock never comes free.",
     "jars": "Lists the jars of provider.packages, and fetches them.",
     "import-repository": "Turns repository files into metaobjects/*.yaml.",

@@ -28,7 +28,7 @@ from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
 from connector.events.schedule import DUPLICATE, Batch, EndedClaims, Schedule
-from connector.events.settings import EventSettings
+from connector.events.settings import EventSettings, Input
 from connector.events.settling import SettlementRules, Settler
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
@@ -83,6 +83,8 @@ class Inbound:
         self.trace = settings.trace
         self.stopping = False
         """Set from any thread. Nothing more is claimed, and running batches finish."""
+        self.pausing = False
+        """Whether nothing more is claimed until the next connection."""
         self._settings = settings
         self._working = working
         self._journals = state.journals(connection.client_id, settings.instance)
@@ -206,6 +208,8 @@ class Inbound:
         if self.stopping:
             return report
         self.look()
+        if self.pausing:
+            return report
         if shortage := self._working.disk.shortage():
             report.fail(shortage, provider_failed=False)
             return report
@@ -230,8 +234,18 @@ class Inbound:
         """
         return self._working.control.look(self._control) and self._intake.obey()
 
+    def keeps(self, one: Input) -> bool:
+        """Whether messages of an input are of no use without this adapter: in progress, delayed or held.
+
+        Raises:
+            ConnectorError: the input cannot be read.
+        """
+        in_progress = self._settings.in_progress
+        unowned = () if in_progress is None else self.connection.find_unowned(in_progress)
+        return any(claim.destination == one.destination for claim in unowned) or self._intake.keeps(one)
+
     def _note_more(self, report: CycleReport) -> None:
-        report.more_in = None if self.stopping else self._intake.more_in()
+        report.more_in = None if self.stopping or self.pausing else self._intake.more_in()
         report.more = report.more_in == 0
 
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:

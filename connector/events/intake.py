@@ -221,6 +221,20 @@ class Intake:
     def _is_held(self, destination: Destination) -> bool:
         return any(claims[0].destination == destination for claims in self._held)
 
+    def keeps(self, one: Input) -> bool:
+        """Whether messages of an input wait for this adapter alone.
+
+        Raises:
+            CapabilityError, SubscriptionError, ProviderError: the input cannot be used.
+        """
+        position = self._settings.inputs.index(one)
+        poller = self._open.get(position) or self._poller(one)
+        try:
+            return poller.keeps() or self._transactions.awaits(one.destination)
+        finally:
+            if position not in self._open:
+                poller.close()
+
     def read_waits(self) -> None:
         """Finds the events that wait in the inputs.
 

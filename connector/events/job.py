@@ -95,6 +95,10 @@ class ProbeAnswer(Protocol):
 class Workers(Pipeline, Protocol):
     """A pipeline that an adapter starts, probes and stops."""
 
+    @property
+    def ships(self) -> bool:
+        """Whether workers run the code that was shipped at the start."""
+
     def start(self) -> None:
         """Starts the pipeline.
 

@@ -66,6 +66,10 @@ class NoTransactions:
         """
         return claims, []
 
+    def awaits(self, destination: Destination) -> bool:
+        """Whether a broker delivers messages of an input again, of which the adapter remembers something."""
+        return False
+
     def complete(self, ended_claims: EndedClaims) -> Sequence[EndedClaims]:
         """Takes claims that leave the schedule. Returns what can be settled now, each part in one commit.
 

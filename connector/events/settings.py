@@ -32,6 +32,11 @@ class Input:
         """The queue or topic of the input, as rules and summary name it."""
         return self.source.topic if isinstance(self.source, TopicSubscription) else self.source
 
+    @property
+    def key(self) -> tuple[Destination, str]:
+        """The destination, and the name of the subscription. A queue has none."""
+        return self.destination, "" if isinstance(self.source, Destination) else self.source.name
+
     def poller(self, connection: Connection, in_progress: Destination | None, order: str) -> Poller:
         """Returns a poller for the input.
 

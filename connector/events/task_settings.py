@@ -56,6 +56,7 @@ class TaskSettings:
         client_id: of the adapter's connection.
         has_history: whether tasks note what the history needs of each event.
         history_keys: whether notes have the keys of objects.
+        reloads: number of the last reload. Other settings get other runners, which load all modules anew.
     """
 
     application: str
@@ -86,6 +87,7 @@ class TaskSettings:
     client_id: str = ""
     has_history: bool = False
     history_keys: bool = True
+    reloads: int = 0
 
     @property
     def answers_requests(self) -> bool:

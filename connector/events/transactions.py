@@ -93,6 +93,9 @@ class Transactions(NoTransactions):
         destination = pollers[0].destination
         return 1 if destination in self._gave_back or self.redeliveries.has(destination) else most
 
+    def awaits(self, destination: Destination) -> bool:
+        return self.redeliveries.has(destination)
+
     def may_overlap(self, destination: Destination) -> bool:
         """Whether a second transaction of an input may begin while the events of the first run."""
         is_worth_it = destination.is_queue and self._order == NONE

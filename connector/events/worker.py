@@ -211,33 +211,57 @@ def _task_settings(plan_bytes: bytes) -> TaskSettings:
 
 
 def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
-    """Loads everything that events need, for the probe at start. Returns the installed packages."""
+    """Loads everything that events need, for a probe. Returns the installed packages.
+
+    A runner with other settings goes on if these cannot be used.
+    """
     _task_settings(plan_bytes).access.open().check()
+    runner = _runner_of(plan_bytes, deployment)
     for is_last in (False, True):  # a runner may be killed by chance
+        if runner is None:
+            runner = Runner(_task_settings(plan_bytes), deployment)
         try:
-            _runner(plan_bytes, deployment).run(pickle.dumps(Assignment(None, [])))
-            break
+            runner.run(pickle.dumps(Assignment(None, [])))
         except RunnerEnded as ended:
-            _remove_runner()
+            _all.discard(runner)
+            runner = None
             if is_last:
                 raise PipelineError(
                     f"the worker {ended.why} while it loaded processes and data handlers"
                 ) from None
+        except BaseException:
+            _all.discard(runner)
+            runner.stop()
+            raise
+        else:
+            _use(runner, plan_bytes, deployment)
+            break
     return versions()
 
 
 def _runner(plan_bytes: bytes, deployment: str) -> Runner:
-    task_settings = plan_bytes, deployment
-    runner = _runners.runner
-    if runner is not None and runner in _all and _runners.task_settings == task_settings:
-        return runner
-    if runner is not None and runner in _all:  # other settings: the adapter has started anew
-        _all.remove(runner)
-        runner.stop()
-    runner = Runner(_task_settings(plan_bytes), deployment)
-    _all.add(runner)
-    _runners.runner, _runners.task_settings = runner, task_settings
+    runner = _runner_of(plan_bytes, deployment)
+    if runner is None:
+        runner = Runner(_task_settings(plan_bytes), deployment)
+        _use(runner, plan_bytes, deployment)
     return runner
+
+
+def _runner_of(plan_bytes: bytes, deployment: str) -> Runner | None:
+    """Returns the runner of this thread, unless that has ended or has other settings."""
+    runner = _runners.runner
+    is_known = runner in _all and _runners.task_settings == (plan_bytes, deployment)
+    return runner if is_known else None
+
+
+def _use(runner: Runner, plan_bytes: bytes, deployment: str) -> None:
+    """Makes a runner that of this thread. A runner with other settings ends: the adapter has started anew."""
+    earlier = _runners.runner
+    if earlier is not None and earlier is not runner and earlier in _all:
+        _all.remove(earlier)
+        earlier.stop()
+    _all.add(runner)
+    _runners.runner, _runners.task_settings = runner, (plan_bytes, deployment)
 
 
 def _remove_runner() -> None:

@@ -79,6 +79,14 @@ class Poller(Protocol):
         """
         yield from ()
 
+    def keeps(self) -> bool:
+        """Whether messages of the destination wait for this adapter alone, also in queues of the adapter.
+
+        Raises:
+            ProviderError: they cannot be read.
+        """
+        return any("connector_retries" in message.properties for message, _ in self.delayed())
+
     def close(self) -> None:
         """Closes the poller. Repeatable.
 

@@ -295,15 +295,32 @@ class PauseNote:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ReloadNote:
+    """The last request to read the configuration anew.
+
+    Args:
+        number: of the request, from 1.
+        by: who has asked.
+        at: the time, in seconds since 1970.
+    """
+
+    number: int
+    by: str
+    at: float
+
+
 @dataclass(slots=True)
 class Control:
     """What operators have told an application.
 
     Args:
         paused: inputs and subscriptions.
+        reload: None = nobody has asked so far.
     """
 
     paused: list[PauseNote] = field(default_factory=list)
+    reload: ReloadNote | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Returns the values for JSON."""
@@ -312,7 +329,10 @@ class Control:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Control:
         """Undoes :meth:`to_json`. Raises TypeError or KeyError for other values."""
-        return cls([PauseNote(**one) for one in values["paused"]])
+        reload = values.get("reload")
+        return cls(
+            [PauseNote(**one) for one in values["paused"]], None if reload is None else ReloadNote(**reload)
+        )
 
 
 class ControlRecord(Protocol):

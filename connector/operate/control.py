@@ -13,13 +13,15 @@ from typing import Any, Final, NamedTuple
 from connector import faults
 from connector.errors import ConnectorError, DestinationError
 from connector.messaging.destination import parse_destination
-from connector.messaging.state_store import ControlRecord, PauseNote
+from connector.messaging.state_store import ControlRecord, InstanceNote, PauseNote, ReloadNote
 from connector.text.iso_time import iso_time
 from connector.text.names import did_you_mean
 
 _log: Final = logging.getLogger("connector.control")
 
 _LOOK_SECONDS: Final = 1.0
+_CLOCKS: Final = 5.0
+"""Seconds that the clocks of two machines may differ. A reload too many changes nothing."""
 _SHORTEST, _LONGEST = 5.0, 60.0
 """Seconds after which an event of a paused subscription comes again. They grow with the time of the pause."""
 
@@ -178,6 +180,51 @@ def _changes(targets: Iterable[Target], changed: Sequence[Target], paused: list[
     return Changes([one.what for one in changed], [one.what for one in targets if one not in changed], paused)
 
 
+def ask_to_reload(record: ControlRecord, *, by: str) -> ReloadNote:
+    """Asks all instances to read their configuration anew. Returns the request.
+
+    Raises:
+        ProviderError: the record cannot be changed.
+    """
+    with record.change() as control:
+        number = 1 if control.reload is None else control.reload.number + 1
+        control.reload = ReloadNote(number, by, round(time.time(), 3))
+    return control.reload
+
+
+class ReloadAnswer(NamedTuple):
+    """What an instance has done about a request to reload. It stands in the note of the instance.
+
+    Args:
+        number: of the request. 0 = none since the start of the instance.
+        result: ``reloaded`` or ``refused``. Empty without a request.
+        reason: why it was refused.
+        restart: what is changed by a restart only.
+    """
+
+    number: int = 0
+    result: str = ""
+    reason: str = ""
+    restart: Sequence[str] = ()
+
+
+def reload_answers(
+    instances: Iterable[InstanceNote], request: ReloadNote
+) -> tuple[dict[str, ReloadAnswer], list[str]]:
+    """Returns the answers to a request by instance, and the running services that have not answered."""
+    answers: dict[str, ReloadAnswer] = {}
+    waiting: list[str] = []
+    for one in instances:
+        if not one.runs or "reload" not in one.note:
+            continue  # only a service reloads
+        answer = ReloadAnswer(**one.note["reload"])
+        if answer.number >= request.number:
+            answers[one.name] = answer
+        else:
+            waiting.append(one.name)
+    return answers, waiting
+
+
 class ControlWatch:
     """The control as one instance knows it. :meth:`waits` is for any thread, all others for one thread.
 
@@ -192,6 +239,9 @@ class ControlWatch:
         self._paused: dict[tuple[str, str], PauseNote] = {}
         self._seen: dict[tuple[str, str], float] = {}
         """When this instance has seen each pause first."""
+        self._reload: ReloadNote | None = None
+        self._answered = 0
+        self._since = time.time() - _CLOCKS
 
     def look(self, record: ControlRecord, *, at_once: bool = False) -> bool:
         """Reads the record, at most once a second. Returns whether inputs or subscriptions have changed.
@@ -206,8 +256,9 @@ class ControlWatch:
         now = self._clock()
         if not at_once and now - self._looked_at < _LOOK_SECONDS:
             return False
-        paused = {(one.kind, one.what): one for one in record.read().paused}
-        self._looked_at = now
+        control = record.read()
+        paused = {(one.kind, one.what): one for one in control.paused}
+        self._looked_at, self._reload = now, control.reload
         if paused == self._paused:
             return False
         faults.point("control.seen")
@@ -220,6 +271,22 @@ class ControlWatch:
             self._paused = paused
             self._seen = {key: self._seen.get(key, now) for key in paused}
         return True
+
+    @property
+    def answered(self) -> int:
+        """The number of the last request to reload that needs no answer any more. 0 = there is none."""
+        return 0 if self._reload is None else self._reload.number - (self.reload is not None)
+
+    @property
+    def reload(self) -> ReloadNote | None:
+        """The request to reload that has to be answered. One from before the start needs no answer."""
+        found = self._reload
+        is_new = found is not None and found.number > self._answered and found.at > self._since
+        return found if is_new else None
+
+    def note_answer(self, request: ReloadNote) -> None:
+        """Notes that a request to reload is answered."""
+        self._answered = request.number
 
     def is_paused(self, destination: str) -> bool:
         """Whether an input is paused."""

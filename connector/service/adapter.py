@@ -10,21 +10,24 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from connector import faults
 from connector.businessobjects.instance import BusinessObject
 from connector.config.loading import Configuration, load
-from connector.errors import ProviderError
+from connector.errors import ConnectorError, ProviderError
 from connector.events.drain import drain
 from connector.events.inbound import Inbound
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
-from connector.lazy_property import lazy_property
+from connector.log import LogSettings, set_up_logging
 from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.state_store import ReloadNote
 from connector.operate.activity import Activity
-from connector.requests.contract import Requests
+from connector.operate.control import ReloadAnswer
 from connector.requests.result import RequestResult
 from connector.service.assembly import make_provider, make_requests, spark_section
 from connector.service.inbound_connection import InboundConnection, LaunchedWorkers
 from connector.service.instance_notes import InstanceNotes
+from connector.service.reload import check_changes, stale_files
 from connector.service.restarts import Restarts
 from connector.service.stopping import StopRequest
 from connector.sinks.lazy_requests import LazyRequests
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from connector.spark.session import SparkSession
 
 _log = logging.getLogger("connector.adapter")
+
+_EARLIER_REQUESTS: Final = 3600.0
+"""Seconds that requests have which were made before a reload."""
 
 
 class Adapter:
@@ -67,31 +73,31 @@ class Adapter:
         recovery_interval: float = 10.0,
     ) -> None:
         self._session = spark
+        self._debug = debug
         self.recovery_interval: Final = recovery_interval
         self.configuration = configuration
         settings = configuration.connector
         directory = str(configuration.directory)
+        self._loaded_at = time.time()
+        self._spec: tuple[Configuration, RequestClientSpec] | None = None
         activity = Activity()
         self.activity: Final = activity
-        self.requests: Requests = LazyRequests(lambda: self._requests_spec, directory, activity.add_request)
+        self.requests: Final = LazyRequests(
+            lambda: self._requests_of(self.configuration), directory, activity.add_request
+        )
         self.summary = Summary([str(entry.destination) for entry in settings.inputs], activity)
-        self._provider = self._make_provider()
+        self._provider = self._make_provider(configuration)
         self._stop = StopRequest(settings.stop_timeout, self.abort)
         self._connection = InboundConnection(
             configuration,
             self._provider,
             lambda: self._make_pipeline(output),
-            lambda: self._requests_spec,
+            self._requests_of,
             self.summary,
             self._stop,
             debug=debug,
         )
-        self._restarts = Restarts(
-            settings.restart_retry_count,
-            settings.restart_retry_interval * 60,
-            self._wait_to_restart,
-            lambda: self._stop.is_made,
-        )
+        self._restarts = self._make_restarts()
         self.notes: Final = InstanceNotes(
             self._connection.note, activity, lambda: self.resting, self._count_errors
         )
@@ -100,6 +106,8 @@ class Adapter:
         self._working_since: float | None = None
         self._started = False
         self._ended = False
+        self._tells = False
+        """Whether the note of the instance says how it has answered to reloads."""
 
     @classmethod
     def from_file(cls, path: str | Path = "adapter.yaml", *, spark: SparkSession | None = None) -> Adapter:
@@ -313,13 +321,15 @@ class Adapter:
     def look(self) -> CycleReport:
         """Obeys what operators have told the application. Reconnects a failed provider.
 
+        A reload waits until nothing is in flight. Meanwhile nothing is claimed.
+
         Returns:
-            a report with ``more`` if an input has been resumed.
+            a report with ``more`` if an input has been resumed, or the configuration was reloaded.
 
         Raises:
             ProviderError, PipelineError: as in :meth:`serve`.
         """
-        return self._serve(lambda inbound: CycleReport(more=inbound.look()))
+        return self._serve(self._look)
 
     def settle_ended(self) -> CycleReport:
         """Settles the batches of a service that have ended. Reconnects a failed provider.
@@ -356,9 +366,80 @@ class Adapter:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    @lazy_property
-    def _requests_spec(self) -> RequestClientSpec:
-        return make_requests(self.configuration, self._provider)
+    def _requests_of(self, configuration: Configuration) -> RequestClientSpec:
+        """Returns the recipe of the requests. The same object as long as the configuration is the same."""
+        known = self._spec
+        if known is None or known[0] is not configuration:
+            known = self._spec = configuration, make_requests(configuration, self._provider)
+        return known[1]
+
+    def _look(self, inbound: Inbound) -> CycleReport:
+        is_resumed = inbound.look()
+        watch = self._connection.working.control
+        request = watch.reload
+        if not self._tells:
+            self._tells = True
+            self._connection.note({"reload": ReloadAnswer(watch.answered)._asdict()})
+        if request is None:
+            return CycleReport(more=is_resumed)
+        inbound.pausing = True
+        if inbound.has_events:
+            return CycleReport()
+        faults.point("reload.begin")
+        answer = self._reload(inbound, request)
+        watch.note_answer(request)
+        faults.point("reload.connected")
+        self._connection.note({"reload": answer._asdict()})
+        return CycleReport(more=True)
+
+    def _reload(self, inbound: Inbound, request: ReloadNote) -> ReloadAnswer:
+        """Reads the configuration anew, and takes it if that is possible.
+
+        Raises:
+            ProviderError: the adapter is not connected any more. The earlier configuration holds.
+        """
+        before, provider = self.configuration, self._provider
+        try:
+            after = self._load_again()
+            check_changes(before, after)
+            if after.paths != before.paths and provider.capabilities.transactions:
+                self._provider = self._make_provider(after)
+            self._connection.reload(after, self._provider, request.number)
+        except ConnectorError as error:
+            self._provider = provider
+            _log.error("a reload was refused", extra={"by": request.by, "reason": str(error)})
+            if self._connection.inbound is None:
+                raise
+            self._connection.inbound.pausing = False
+            return ReloadAnswer(request.number, "refused", str(error))
+        self._take(before, after)
+        restart = stale_files(after, self._loaded_at, ships=self._connection.pipeline.ships)
+        if after.http is not None and before.metaobjects.definitions != after.metaobjects.definitions:
+            restart.append("the business objects of requests over HTTP")
+        _log.info("the configuration was reloaded", extra={"by": request.by, "restart": restart})
+        return ReloadAnswer(request.number, "reloaded", "", restart)
+
+    def _load_again(self) -> Configuration:
+        return load(self.configuration.file, thorough=True)
+
+    def _take(self, before: Configuration, configuration: Configuration) -> None:
+        """Uses another configuration from now on."""
+        self.configuration = configuration
+        self._stop.timeout = configuration.connector.stop_timeout
+        self._restarts = self._make_restarts()
+        self.requests.renew(_EARLIER_REQUESTS)
+        log = configuration.logging
+        if log != before.logging:
+            set_up_logging(LogSettings(log.level, log.format, self._debug))
+
+    def _make_restarts(self) -> Restarts:
+        settings = self.configuration.connector
+        return Restarts(
+            settings.restart_retry_count,
+            settings.restart_retry_interval * 60,
+            self._wait_to_restart,
+            lambda: self._stop.is_made,
+        )
 
     def _work(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
         """Starts the adapter if necessary, and does the work. Without inputs does nothing."""
@@ -435,8 +516,8 @@ class Adapter:
         inbound.prune()
         return self._connection.recover(inbound, at_start=False)
 
-    def _make_provider(self) -> AdapterProvider:
-        return make_provider(self.configuration)
+    def _make_provider(self, configuration: Configuration) -> AdapterProvider:
+        return make_provider(configuration)
 
     def _make_pipeline(self, output: Callable[[str], None] | None) -> LaunchedWorkers:
         spark = spark_section(self.configuration)

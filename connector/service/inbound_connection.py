@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from connector import faults
 from connector.config.loading import Configuration
-from connector.errors import DatabaseProblem, PipelineError, ProviderError
+from connector.errors import ConnectorError, DatabaseProblem, PipelineError, ProviderError
 from connector.events.free_disk import FreeDisk
 from connector.events.grouped_log import GroupedLog
 from connector.events.inbound import Inbound
@@ -21,8 +24,9 @@ from connector.events.rates import RateLimit
 from connector.events.report import CycleReport
 from connector.events.rests import Rests
 from connector.events.summary import Summary
+from connector.events.task_settings import TaskSettings
 from connector.events.working_state import WorkingState
-from connector.messaging.provider import TransactionalConnection
+from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import HeldInstance, StateStore
 from connector.operate.control import ControlWatch
@@ -33,6 +37,7 @@ from connector.service.assembly import (
     needs_delays,
     spark_section,
 )
+from connector.service.reload import ReloadRefused, check_inputs
 from connector.service.stopping import StopRequest
 from connector.status import VERSION
 from connector.trace import DETAILS
@@ -59,7 +64,7 @@ class InboundConnection:
         configuration: of the deployment.
         provider: of the messages.
         make_pipeline: makes the pipeline. Called again when the pipeline has died.
-        requests: lets a process make requests.
+        requests: returns what lets a process make requests.
         summary: counts outcomes.
         stop: whether the adapter is told to stop.
         debug: as in :class:`connector.service.adapter.Adapter`.
@@ -70,7 +75,7 @@ class InboundConnection:
         configuration: Configuration,
         provider: AdapterProvider,
         make_pipeline: Callable[[], LaunchedWorkers],
-        requests: Callable[[], RequestClientSpec],
+        requests: Callable[[Configuration], RequestClientSpec],
         summary: Summary,
         stop: StopRequest,
         *,
@@ -90,18 +95,27 @@ class InboundConnection:
         self._debug = debug
         self._instance: HeldInstance | None = None
         self._settings = make_event_settings(configuration, provider, "")
-        self.working = WorkingState(
-            summary,
-            itertools.count(1),
-            InputPauses((configuration.connector.poll_frequency or 0) / 1000),
-            GroupedLog(logging.getLogger("connector.events")),
-            Rests(entry.subscription() for entry in configuration.subscriptions),
-            [RateLimit(one.rate) for one in configuration.connector.inputs],
-            FreeDisk(provider.disk(), configuration.min_free),
-            ControlWatch(),
-        )
+        lines = GroupedLog(logging.getLogger("connector.events"))
+        self.working = self._make_working(summary, itertools.count(1), lines, ControlWatch())
+        self._reloads = 0
+        self._facts: dict[str, Any] = {}
         self._began: float | None = None
         self._is_checked = False
+
+    def _make_working(
+        self, summary: Summary, numbers: Iterator[int], lines: GroupedLog, control: ControlWatch
+    ) -> WorkingState:
+        configuration = self._configuration
+        return WorkingState(
+            summary,
+            numbers,
+            InputPauses((configuration.connector.poll_frequency or 0) / 1000),
+            lines,
+            Rests(entry.subscription() for entry in configuration.subscriptions),
+            [RateLimit(one.rate) for one in configuration.connector.inputs],
+            FreeDisk(self._provider.disk(), configuration.min_free),
+            control,
+        )
 
     def start(self) -> None:
         """See :meth:`connector.service.adapter.Adapter.start`. A call after a failed call goes on from there.
@@ -158,6 +172,44 @@ class InboundConnection:
         """Connects anew, with a new Spark if Spark has died."""
         self._connect_and_start(at_start=False)
 
+    def reload(self, configuration: Configuration, provider: AdapterProvider, number: int) -> None:
+        """Connects anew with another configuration, all or nothing. No event may be unsettled.
+
+        Args:
+            configuration: without a change that needs a restart.
+            provider: for the new connection.
+            number: of the reload.
+
+        Raises:
+            ReloadRefused: the new configuration does not work, and the adapter is connected with the old one.
+            ConnectorError: the same, or the adapter is not connected any more.
+        """
+        inbound = self.inbound
+        assert inbound is not None
+        earlier = self._configuration, self._provider, self._settings, self.working, self._reloads
+        old = self.working
+        settings = make_event_settings(configuration, provider, self._settings.instance)
+        check_inputs(inbound, self._settings, settings)
+        self._configuration, self._provider, self._settings = configuration, provider, settings
+        self._reloads = number
+        self.working = self._make_working(old.summary, old.numbers, old.lines, old.control)
+        try:
+            self._check_databases()
+            self._check_workers(inbound, pickle.dumps(self._task_settings(inbound.connection), protocol=5))
+            self.inbound = None
+            _close(inbound)
+            faults.point("reload.closed")
+            self._connect()
+        except (ConnectorError, OSError) as error:
+            self._configuration, self._provider, self._settings, self.working, self._reloads = earlier
+            if self.inbound is None:
+                self._connect()
+                self._recover_after_connecting(at_start=False)
+            assert self.inbound is not None
+            self._check_workers(self.inbound, self.inbound.jobs.plan_bytes)
+            raise ReloadRefused(str(error)) from error
+        self._recover_after_connecting(at_start=False)
+
     def _connect_and_start(self, *, at_start: bool) -> None:
         self._close_failed()
         starts = not self._is_checked
@@ -182,7 +234,8 @@ class InboundConnection:
                 self._check_databases()
             self.pipeline.start()
             if not self._is_checked:
-                self._check_workers()
+                assert self.inbound is not None
+                self._check_workers(self.inbound, self.inbound.jobs.plan_bytes)
         except BaseException:
             self.pipeline.stop()
             raise
@@ -203,9 +256,10 @@ class InboundConnection:
         return report
 
     def note(self, facts: Mapping[str, Any]) -> None:
-        """Publishes facts about this instance."""
+        """Publishes facts about this instance. Those that were published before stay."""
+        self._facts.update(facts)
         if self._instance is not None:
-            self._instance.note(facts)
+            self._instance.note(self._facts)
 
     def _close_failed(self) -> None:
         """Ends a failed connection.
@@ -227,18 +281,10 @@ class InboundConnection:
         try:
             if self._provider.capabilities.transactions and needs_delays(self._configuration):
                 cast(TransactionalConnection, connection).check_delays()
-            task_settings = make_task_settings(
-                self._configuration,
-                self._provider,
-                connection.access(),
-                self._requests(),
-                client_id=connection.client_id,
-                debug=self._debug,
-            )
             self.inbound = Inbound(
                 connection,
                 self.state,
-                task_settings,
+                self._task_settings(connection),
                 self.pipeline,
                 self._settings,
                 self.working,
@@ -249,6 +295,17 @@ class InboundConnection:
             raise
         if self._stop.is_made:
             self.inbound.stopping = True
+
+    def _task_settings(self, connection: Connection) -> TaskSettings:
+        settings = make_task_settings(
+            self._configuration,
+            self._provider,
+            connection.access(),
+            self._requests(self._configuration),
+            client_id=connection.client_id,
+            debug=self._debug,
+        )
+        return replace(settings, reloads=self._reloads)
 
     def _recover_after_connecting(self, *, at_start: bool) -> None:
         assert self.inbound is not None
@@ -276,7 +333,7 @@ class InboundConnection:
         if wrong:
             raise DatabaseProblem("\n".join(wrong))
 
-    def _check_workers(self) -> None:
+    def _check_workers(self, inbound: Inbound, plan: bytes) -> None:
         """Checks that each worker can load processes and handlers, and sees the root.
 
         Also compares the packages of each worker with the driver's packages.
@@ -285,10 +342,9 @@ class InboundConnection:
             PipelineError: a worker cannot process events.
             ProviderError: the provider is out of reach.
         """
-        assert self.inbound is not None
-        wrong = differences(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
+        wrong = differences(self.pipeline.probe(CHECK, plan))
         if wrong:
-            self.inbound.connection.check()  # no worker can use a provider that is away
+            inbound.connection.check()  # no worker can use a provider that is away
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 
     def _log_start(self, instance: str | None) -> None:

@@ -74,14 +74,17 @@ class Service:
     """
 
     def __init__(self, adapter: Adapter, clock: Clock | None = None) -> None:
-        settings = adapter.configuration.connector
         self._adapter = adapter
         self._clock = clock if clock is not None else SystemClock()
+        self._take_settings()
+        self._failure: str | None = None
+        self._is_closed = False
+
+    def _take_settings(self) -> None:
+        settings = self._adapter.configuration.connector
         self._frequency = settings.poll_frequency
         self._wake = settings.wake
         self._window = PollWindow(settings.poll_start_time, settings.poll_end_time)
-        self._failure: str | None = None
-        self._is_closed = False
 
     def run(self) -> str | None:
         """Polls in the calling thread until :meth:`stop`, or until the adapter cannot go on.
@@ -102,7 +105,8 @@ class Service:
             counted.look(now)
             if now >= look_at:
                 look_at = now + _CONTROL
-                if self._work(self._adapter.look).more and self._frequency is not None:
+                if self._work(self._adapter.look).more:
+                    self._take_settings()
                     poll_at = now
             if self._frequency is not None and now >= poll_at:
                 closed = self._seconds_until_open()

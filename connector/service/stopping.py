@@ -16,7 +16,7 @@ class StopRequest:
     """
 
     def __init__(self, timeout: float, abort: Callable[[], None]) -> None:
-        self._timeout = timeout
+        self.timeout = timeout
         self._abort = abort
         self._requested = threading.Event()
         self._timer: threading.Timer | None = None
@@ -30,7 +30,7 @@ class StopRequest:
     @property
     def time_left(self) -> float:
         """Seconds of ``stop_timeout`` that are left for events and requests in flight."""
-        return self._timeout if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        return self.timeout if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def make(self) -> None:
         """Tells the adapter to stop. Repeatable."""
@@ -39,8 +39,8 @@ class StopRequest:
     def start_timer(self) -> None:
         """Starts the time limit. Repeatable: the first call counts."""
         if self._timer is None:
-            self._deadline = time.monotonic() + self._timeout
-            self._timer = threading.Timer(self._timeout, self._abort)
+            self._deadline = time.monotonic() + self.timeout
+            self._timer = threading.Timer(self.timeout, self._abort)
             self._timer.daemon = True
             self._timer.start()
 

@@ -83,6 +83,13 @@ class LazyRequests(Requests):
         if client is not None:
             client.stop(timeout)
 
+    def renew(self, timeout: float) -> None:
+        """Makes the next request open a new client. Requests of the earlier one have ``timeout`` seconds."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            threading.Thread(target=client.stop, args=(timeout,), name="earlier-requests").start()
+
     def _open(self) -> Requests:
         if self._spec is None:
             raise CapabilityError(

@@ -250,6 +250,11 @@ class SparkPipeline:
                 self._scratch.remove()
                 self._scratch = None
 
+    @property
+    def ships(self) -> bool:
+        """Whether workers run the code that was shipped at the start."""
+        return self._scratch is not None
+
     # ---- assignments ----
 
     @property

@@ -60,6 +60,7 @@ class InProcessAdapter(Adapter):
         provider: shared with other parts of this process. None = made from the configuration.
         isolated, parallelism: as in :class:`~connector.testing.pipeline.InProcessPipeline`. A provider of one
             process cannot be used with ``isolated``.
+        environment: for ``${NAME}`` after a reload. None = that of the process.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class InProcessAdapter(Adapter):
         *,
         isolated: bool = False,
         parallelism: int = 1,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self._environment = environment
         self._given = provider
         self._isolated = isolated
         self._in_parallel = parallelism
@@ -79,8 +82,11 @@ class InProcessAdapter(Adapter):
         self.start()
         return self
 
-    def _make_provider(self) -> AdapterProvider:
-        return self._given or super()._make_provider()
+    def _make_provider(self, configuration: Configuration) -> AdapterProvider:
+        return self._given or super()._make_provider(configuration)
+
+    def _load_again(self) -> Configuration:
+        return load(self.configuration.file, self._environment, in_process=True)
 
     def _make_pipeline(self, output: Callable[[str], None] | None) -> InProcessPipeline:
         self.pipeline = InProcessPipeline(
@@ -142,7 +148,13 @@ class Deployment:
 
     def running(self, *, isolated: bool = False, parallelism: int = 1) -> InProcessAdapter:
         """Returns an adapter for ``with``, which starts and stops the adapter."""
-        return InProcessAdapter(self.configuration, self.provider, isolated=isolated, parallelism=parallelism)
+        return InProcessAdapter(
+            self.configuration,
+            self.provider,
+            isolated=isolated,
+            parallelism=parallelism,
+            environment=self._environment,
+        )
 
     @property
     def provider(self) -> AdapterProvider:

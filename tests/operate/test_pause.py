@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +15,18 @@ from connector.events.outcome import retries_of
 from connector.messaging.destination import parse_destination
 from connector.operate import control
 from connector.operate.control import ControlWatch, Target, TargetKind, Targets, UnknownTarget
-from connector.service.loop import Service
 from connector.state.directory import StateDirectory
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine import world
 from tests.brokers.engine.provider import LentProvider
-from tests.events.conftest import Bench, bench
+from tests.events.conftest import Bench
+from tests.operate.conftest import serving
 from tests.waiting import wait_for
-
-__all__ = ["bench"]
 
 ORDER = '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}'
 CUSTOMERS = Target(TargetKind.INPUT, "queue://customers")
 ORDERS = Target(TargetKind.INPUT, "queue://orders")
 A = Target(TargetKind.SUBSCRIPTION, "a")
-
-
-@pytest.fixture(params=["dropbox", "memory", "sqlite", "postgresql"])
-def section(request: pytest.FixtureRequest) -> Mapping[str, str] | None:
-    """The section of each provider. None = that of the bench, a directory."""
-    if request.param == "postgresql":
-        return {"type": "sql", "url": request.getfixturevalue("database")}
-    sections = {"memory": {"type": "memory"}, "sqlite": {"type": "sql", "url": "sqlite:///./messages.db"}}
-    return sections.get(request.param)
 
 
 def deploy(bench: Bench, section: Mapping[str, str] | None, **keys: Any) -> Deployment:
@@ -63,18 +50,6 @@ def pause(deployment: Deployment, *targets: Target) -> None:
 
 def resume(deployment: Deployment, *targets: Target) -> None:
     control.resume(deployment.provider.state("test").control(), targets)
-
-
-@contextmanager
-def serving(adapter: InProcessAdapter) -> Iterator[None]:
-    service = Service(adapter)
-    thread = threading.Thread(target=service.run)
-    thread.start()
-    try:
-        yield
-    finally:
-        service.stop()
-        thread.join()
 
 
 @pytest.fixture

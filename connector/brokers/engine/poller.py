@@ -108,6 +108,9 @@ class RemotePoller(Poller):
         for message in self._later.browse() if self._later is not None else ():
             yield message, duplicate_key(self.destination, message.message_id or "")
 
+    def keeps(self) -> bool:
+        return (self._held is not None and self._held.look()) or super().keeps()
+
     def _claim(self, cycle: int, numbers: range) -> tuple[LendingSession, Sequence[LentClaim]]:
         """Claims in the transaction of a cycle, or else in a new one. Held messages come first."""
         for session in self.sessions:

@@ -1,0 +1,236 @@
+"""A reload changes the whole configuration between two events, or nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.subscription import TopicSubscription
+from connector.operate.control import ReloadAnswer, ask_to_reload, reload_answers
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.brokers.engine import world
+from tests.brokers.engine.provider import LentProvider
+from tests.events.conftest import PROCESSES, Bench
+from tests.operate.conftest import serving
+from tests.waiting import wait_for
+
+ORDER = '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}'
+INPUTS = ["queue://others", "queue://orders"]
+
+
+def deploy(bench: Bench, section: Mapping[str, str] | None = None, **keys: Any) -> Deployment:
+    deployment = bench.deploy(**{"InputDestination": INPUTS, "PollFrequency": 60_000, **keys})
+    change(deployment, lambda document: document.update({} if section is None else {"provider": section}))
+    return deployment
+
+
+def change(deployment: Deployment, how: Any) -> None:
+    """Changes adapter.yaml, and keeps the provider, whose messages may be in memory."""
+    file = deployment.directory / "adapter.yaml"
+    document = yaml.safe_load(file.read_text())
+    how(document)
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def reload(deployment: Deployment, application: str = "test") -> ReloadAnswer:
+    state = deployment.provider.state(application)
+    request = ask_to_reload(state.control(), by="ann")
+
+    def answered() -> ReloadAnswer | None:
+        answers, _ = reload_answers(state.instances(), request)
+        return next(iter(answers.values()), None)
+
+    return wait_for(answered, 20, "an answer")
+
+
+def await_service(deployment: Deployment, application: str = "test") -> None:
+    """Waits until a running service listens to requests to reload."""
+    state = deployment.provider.state(application)
+    wait_for(lambda: any("reload" in one.note for one in state.instances()), 20, "the service")
+
+
+def test_a_reload_changes_inputs_and_subscriptions(bench: Bench, section: Mapping[str, str] | None) -> None:
+    deployment = deploy(bench, section, InputDestination=["queue://orders"])
+    with deployment.running() as adapter, serving(adapter):
+        first = deployment.send("queue://orders", ORDER)
+        wait_for(lambda: bench.called() == [first], 20, "an event")
+        second = deployment.send("queue://others", ORDER)
+
+        def add(document: dict[str, Any]) -> None:
+            document["connector"] |= {"InputDestination": INPUTS, "PollQuantity": 7}
+            document["subscriptions"].append({"object": "*", "process": "processes:b", "name": "b"})
+
+        change(deployment, add)
+        assert reload(deployment) == ReloadAnswer(1, "reloaded", "", [])
+        wait_for(lambda: bench.called("b") == [second], 20, "the event of the new input, at once")
+        third = deployment.send("queue://orders", ORDER)
+        wait_for(lambda: bench.called("b") == [second, third], 20, "an event of the input before")
+        assert bench.called() == [first, second, third]
+        assert adapter.configuration.connector.poll_quantity == 7
+        assert reload(deployment) == ReloadAnswer(2, "reloaded", "", []), (
+            "nothing has changed, and that is fine"
+        )
+    assert adapter.summary.as_dict()["published"] == 3
+
+
+def test_processes_are_loaded_anew(bench: Bench) -> None:
+    deployment = deploy(bench)
+    with deployment.running(isolated=True) as adapter, serving(adapter):
+        first = deployment.send("queue://orders", ORDER)
+        wait_for(lambda: bench.called() == [first], 20, "an event")
+        deployment.write("processes.py", PROCESSES.replace('obey("a"', 'obey("new a"'))
+        assert reload(deployment) == ReloadAnswer(1, "reloaded", "", [])
+        second = deployment.send("queue://orders", ORDER)
+        wait_for(lambda: bench.called("new a") == [second], 20, "an event")
+
+
+def test_what_the_driver_has_loaded_is_named(bench: Bench) -> None:
+    deployment = deploy(bench)
+    with deployment.running() as adapter, serving(adapter):  # the processes run in this process
+        await_service(deployment)
+        file = deployment.directory / "processes.py"
+        os.utime(file, (time.time() + 5, time.time() + 5))
+        assert reload(deployment) == ReloadAnswer(1, "reloaded", "", ["processes.py"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"ApplicationName": "other"}, "connector.ApplicationName"),
+        ({"order": "none"}, "a restart is needed, because this has changed: connector.order"),
+        ({"InProgressDestination": "queue://busy"}, "connector.InProgressDestination"),
+        ({"InputDestination": None}, "connector.InputDestination"),
+        ({"PollFrequency": "often"}, "connector.PollFrequency"),
+    ],
+)
+def test_a_refused_configuration_changes_nothing(bench: Bench, keys: dict[str, Any], text: str) -> None:
+    deployment = deploy(bench)
+    with deployment.running() as adapter, serving(adapter):
+        await_service(deployment)
+        before = adapter.configuration
+        change(deployment, lambda document: document["connector"].update(keys))
+        answer = reload(deployment)
+        assert answer.result == "refused"
+        assert text in answer.reason
+        assert adapter.configuration is before
+        sent = deployment.send("queue://orders", ORDER)
+        wait_for(lambda: bench.called() == [sent], 20, "an event")
+
+
+def test_other_sections_need_a_restart(bench: Bench) -> None:
+    deployment = deploy(bench)
+    with deployment.running() as adapter, serving(adapter):
+        await_service(deployment)
+        sections = {"spark": {"master": "local[3]"}, "logging": {"format": "json"}}
+        change(deployment, lambda document: document.update(sections))
+        assert reload(deployment).reason.endswith("this has changed: spark, logging.format")
+
+
+def test_a_process_that_cannot_be_loaded_is_refused_by_the_workers(bench: Bench) -> None:
+    deployment = deploy(bench)
+    with deployment.running(isolated=True) as adapter, serving(adapter):
+        await_service(deployment)
+        text = (deployment.directory / "processes.py").read_text()
+        deployment.write("processes.py", f"{text}\nraise RuntimeError('half written')\n")
+        answer = reload(deployment)
+        assert answer.result == "refused"
+        assert "half written" in answer.reason
+        deployment.write("processes.py", f"{text}\n# whole again, and longer than before\n")
+        sent = deployment.send("queue://orders", ORDER)
+        wait_for(lambda: bench.called() == [sent], 20, "an event")
+        assert reload(deployment).result == "reloaded"
+
+
+def test_an_input_that_cannot_be_used_is_refused(bench: Bench) -> None:
+    """The old connection is closed by then. The adapter connects with the configuration before."""
+    deployment = deploy(bench)
+    consumer = deployment.provider.connect("test", "two", client_id="test")
+    shared = TopicSubscription(
+        parse_destination("topic://prices"), "all", "test", durable=True, shared=True, selector="a = 1"
+    )
+    consumer.poller(shared)
+    topic = {"destination": "topic://prices", "subscription": "all", "selector": "b = 2"}
+    with deployment.running() as adapter, serving(adapter):
+        await_service(deployment)
+        change(deployment, lambda document: document["connector"]["InputDestination"].append(topic))
+        answer = reload(deployment)
+        assert (answer.result, "all" in answer.reason) == ("refused", True)
+        sent = deployment.send("queue://orders", ORDER)
+        wait_for(lambda: bench.called() == [sent], 20, "an event")
+        change(deployment, lambda document: document["connector"]["InputDestination"].pop())
+        assert reload(deployment) == ReloadAnswer(2, "reloaded", "", [])
+    consumer.close()
+
+
+def test_nothing_is_claimed_and_nothing_is_cut_while_a_reload_waits(bench: Bench) -> None:
+    deployment = deploy(bench, PollFrequency=100)
+    customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: wait-for go"}'
+    with deployment.running(isolated=True) as adapter, serving(adapter):
+        first = deployment.send("queue://orders", customer)
+        wait_for(lambda: bench.called() == [first], 20, "an event at work")
+        state = deployment.provider.state("test")
+        request = ask_to_reload(state.control(), by="ann")
+        time.sleep(1.5)
+        second = deployment.send("queue://others", ORDER)
+        time.sleep(1.5)
+        assert bench.called() == [first]
+        assert reload_answers(state.instances(), request)[1] == ["one"]
+        (deployment.directory / "go").touch()
+        wait_for(lambda: not reload_answers(state.instances(), request)[1], 20, "the answer")
+        wait_for(lambda: bench.called() == [first, second], 20, "the event")
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_an_input_with_messages_that_come_again_must_stay(
+    bench: Bench, section: Mapping[str, str] | None, *, paused: bool
+) -> None:
+    later = {"first": "2s", "most": "2s", "on": "any"}
+    subscription = {"object": "*", "process": "processes:a", "name": "a", "retry_later": later}
+    deployment = deploy(bench, section, subscriptions=[subscription])
+    customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: temporary-once now"}'
+    with deployment.running() as adapter, serving(adapter):
+        sent = deployment.send("queue://orders", customer)
+        wait_for(lambda: adapter.summary.as_dict()["later"] == 1, 20, "the first try")
+        change(deployment, lambda document: document["connector"].update(InputDestination=["queue://others"]))
+        answer = reload(deployment)
+        assert (answer.result, "queue://orders must stay an input" in answer.reason) == ("refused", True)
+        wait_for(lambda: adapter.summary.as_dict()["published"] == 1, 20, "the second try")
+        assert reload(deployment).result == "reloaded"
+        left = deployment.send("queue://orders", ORDER)
+        taken = deployment.send("queue://others", ORDER)
+        wait_for(lambda: taken in bench.called(), 20, "an event")
+        assert left not in bench.called()
+    assert bench.called().count(sent) == 2
+
+
+def test_a_reload_at_a_broker(tmp_path: Path) -> None:
+    provider = LentProvider(tmp_path / "state")
+    later = {"first": "1500ms", "most": "1500ms"}
+    deployment = world.deploy(tmp_path, order="none", store={"retry_later": later}, PollFrequency=100)
+    deployment._provider = provider  # type: ignore[assignment]
+    deployment.write("away", "")
+    made = InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2)
+    with made as adapter, serving(adapter):
+        world.send(provider, "away")
+        wait_for(lambda: len(world.ids(provider, "connector.lent.later")) == 1, 20, "later")
+
+        def remove(document: dict[str, Any]) -> None:
+            document["connector"].update(InputDestination=["queue://urgent"], PollQuantity=3)
+
+        change(deployment, remove)
+        answer = reload(deployment, "lent")
+        assert (answer.result, "queue://customers must stay" in answer.reason) == ("refused", True)
+        (deployment.directory / "away").unlink()
+        wait_for(lambda: world.stored(deployment) == ["0 1"], 20, "the event")
+        assert reload(deployment, "lent").result == "reloaded"
+        world.send(provider, "")
+        world.send(provider, "", queue="urgent")
+        wait_for(lambda: len(world.stored(deployment)) == 2, 20, "the event of the input that stays")
+        assert len(world.ids(provider, "customers")) == 1
