@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics
@@ -107,8 +108,19 @@ def send(deployment: Deployment, *identities: str) -> None:
         deployment.send("queue://orders", json.dumps({"Id": identity}))
 
 
-def test_a_storm_of_failures_makes_it_unwell_within_ten_seconds_and_not_unready(tmp_path: Path) -> None:
-    with service(tmp_path) as (deployment, _, server):
+@pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
+def on_provider(request: pytest.FixtureRequest) -> str:
+    """The configuration with each provider that keeps messages itself."""
+    if request.param == "dropbox":
+        return ADAPTER
+    url = request.getfixturevalue("database") if request.param == "postgresql" else "sqlite:///./messages.db"
+    return f"provider: {{type: sql, url: '{url}'}}\n" + ADAPTER.partition("\n")[2]
+
+
+def test_a_storm_of_failures_makes_it_unwell_within_ten_seconds_and_not_unready(
+    tmp_path: Path, on_provider: str
+) -> None:
+    with service(tmp_path, on_provider) as (deployment, _, server):
         wait_for(lambda: health(server, "ready")[0] == 200, what="the adapter is ready")
         assert health(server, "well") == (200, "ok", [])
         began = time.monotonic()
@@ -126,6 +138,23 @@ def test_a_storm_of_failures_makes_it_unwell_within_ten_seconds_and_not_unready(
         send(deployment, *(f"good{number}" for number in range(30)))
         wait_for(lambda: health(server, "well") == (200, "ok", []), what="the adapter is well again")
         assert time.monotonic() - began < 10
+
+
+def test_looks_leave_no_connection_behind(tmp_path: Path, database: str) -> None:
+    url = database.replace("postgresql+psycopg", "postgresql")
+    text = f"provider: {{type: sql, url: '{database}'}}\n" + ADAPTER.partition("\n")[2]
+    text += f"databases: {{shop: {{url: '{database}'}}}}\n"
+    deployment = Deployment(tmp_path, adapter=text, metaobjects=OBJECTS, processes=PROCESSES)
+    counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    with deployment.running() as adapter, psycopg.connect(url, autocommit=True) as connection:
+        observer = Observer(adapter)
+        numbers = []
+        for _ in range(20):
+            observer._look_at = 0.0
+            assert observer.status()["databases"] == [{"database": "shop", "problem": None}]
+            ((number,),) = connection.execute(counted).fetchall()
+            numbers.append(number)
+    assert max(numbers[5:]) <= numbers[4] + 1
 
 
 def test_a_full_disk_makes_it_unwell_and_not_unready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
