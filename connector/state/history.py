@@ -41,10 +41,10 @@ class HistoryFiles(History):
 
     def __init__(self, directory: str, instance: str = "", *, durable: bool = True) -> None:
         self._directory = os.path.join(directory, HISTORY)
-        self._name = f"{quote(instance, safe='')}.{quote(socket.gethostname(), safe='')}"
-        self._durable = durable
         self._day = ""
         self._descriptor = -1
+        self._name = f"{quote(os.fsencode(instance), safe='')}.{quote(socket.gethostname(), safe='')}"
+        self._durable = durable
 
     def append(self, rows: Sequence[HistoryRow], *, synced: bool = False) -> None:
         if not rows:

@@ -31,6 +31,7 @@ from contextlib import suppress
 import pytest
 
 from connector.errors import ProviderError
+from connector.messaging.history import HistoryRow
 from connector.messaging.state_store import Control, CycleJournal, JournalHandle, PauseNote, StateStore
 
 OpenStore = Callable[[], StateStore]
@@ -309,6 +310,18 @@ class StateStoreSuite:
         journals.forget()
         assert journals.read() == {}
 
+    def test_the_note_of_an_event_stands_beside_its_outcome(self, store: StateStore) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        journal = journals.file(1, 0, 0).open()
+        for number, note in enumerate((b'["k",null]', b"", b'"k"')):
+            journal.begin(number)
+            journal.done(number, b"[%d]" % number, number + 1, note)
+        journal.close()
+        found = journals.read()[1]
+        assert found.done == {0: [0], 1: [1], 2: [2]}
+        assert found.notes == {0: ["k", None], 2: "k"}
+
     def test_a_client_without_journals_has_nothing_to_say(self, store: StateStore) -> None:
         nobody = store.journals("c9", "a")
         nobody.seal()
@@ -317,6 +330,52 @@ class StateStoreSuite:
         assert list(nobody.running()) == []
         nobody.end_writers()
         nobody.forget()
+
+    # -- the history -------------------------------------------------------------------------------
+
+    def test_rows_are_found_by_each_text_of_theirs_by_every_process(self, open_store: OpenStore) -> None:
+        first, second = (open_store().history(name) for name in ("a", "b"))
+        one = HistoryRow(time=1.5, what="published", ids=["ID:1", "ID:2"], notes=["k1", ["k2", "c", ["o"]]])
+        first.append([one, HistoryRow(time=2.5, what="failed", ids=["ID:3"], reason='ID:1 is "wrong"')])
+        second.append([HistoryRow(time=3.5, what="later", ids=["ID:3"], instance="b")])
+        found = open_store().history()
+        for text in ("ID:1", "ID:2", "k1", "k2", "c", "o"):
+            assert list(found.find([text])) == [one]
+        assert sorted(row.what for row in found.find(["ID:3"])) == ["failed", "later"]
+        assert sorted(row.time for row in found.find(["ID:2", "ID:3"])) == [1.5, 2.5, 3.5]
+        for text in ("ID", "ID:", "k", "1", "wrong"):
+            assert list(found.find([text])) == []
+
+    def test_all_rows_since_a_time_are_found(self, store: StateStore) -> None:
+        history = store.history("a")
+        rows = [HistoryRow(time=86400.0 * day + 0.5, what="published", ids=["x"]) for day in range(3)]
+        for row in rows:
+            history.append([row])
+        assert list(history.find(None)) == rows
+        assert list(history.find(None, 86400.0)) == rows[1:]
+        assert list(history.find(["x"], 86400.75)) == rows[2:]
+        history.append([])
+        assert list(history.find([])) == []
+
+    @pytest.mark.parametrize(
+        "text", ['"', "\\", "\n", "\x00", "\udc80", "\u00e9", "\U0001f600", "a b", "[1]"]
+    )
+    def test_a_row_holds_any_text(self, store: StateStore, text: str) -> None:
+        history = store.history(text or "a")
+        history.append([HistoryRow(time=1.0, what="published", ids=["\udc80", text, "\u00e9"])])
+        (row,) = history.find([text])
+        assert row.ids[1] == text.encode("utf-8", "backslashreplace").decode()
+        assert list(history.find(["\u00e9"])) == [row]
+
+    def test_only_whole_days_are_removed(self, store: StateStore, open_store: OpenStore) -> None:
+        history = store.history("a")
+        rows = [HistoryRow(time=86400.0 * day + 0.5, what="published", ids=["x"]) for day in range(4)]
+        for row in rows:
+            history.append([row])
+        open_store().history().prune(2 * 86400.0 + 4000.0)
+        assert list(history.find(None)) == rows[2:]
+        history.append(rows[:1])
+        assert list(history.find(None)) in (rows[2:] + rows[:1], rows[:1] + rows[2:])
 
     # -- the window --------------------------------------------------------------------------------
 
