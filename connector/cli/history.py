@@ -20,11 +20,10 @@ from connector.cli.common import (
     note,
 )
 from connector.cli.tables import table
-from connector.config.loading import Configuration, load
-from connector.messaging.destination import Destination
-from connector.messaging.provider_kind import AdapterProvider
-from connector.operate.history import Life, LifeEvent, find_ids, find_now, iso, read_all, read_life
+from connector.config.loading import load
+from connector.operate.history import Life, LifeEvent, find_ids, iso, read_all, read_life
 from connector.service.assembly import make_provider
+from connector.service.places import find_places
 
 _SPAN: Final = re.compile(r"([0-9]{1,9})(s|m|h|d)\Z")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -72,7 +71,7 @@ def history(
     lives = [read_life(known, one, begin) for one in ids]
     lives = [life for life in lives if life.events]
     for life in lives:
-        places = _places(configuration, provider, life)
+        places = find_places(configuration, provider, life)
         if json:
             answer_json(life.as_dict(places))
             continue
@@ -92,23 +91,6 @@ def _read_time(text: str) -> float:
         raise BadArgument(
             f"--since: {text!r} is no time; expected 30m, 2h, 7d, or 2026-01-31T17:00"
         ) from None
-
-
-def _places(configuration: Configuration, provider: AdapterProvider, life: Life) -> list[dict[str, str]]:
-    if not provider.check():
-        return []
-    settings = configuration.connector
-    known = [entry.destination.base for entry in settings.inputs] + list(settings.own_destinations.values())
-    return find_now(
-        provider.existing(),
-        life.ids,
-        [one for one in (*life.destinations(), *known) if _is_queue(one)],
-        shows_all=provider.capabilities.shows_all,
-    )
-
-
-def _is_queue(destination: Destination) -> bool:
-    return destination.is_queue and not destination.view
 
 
 def _text(life: Life, places: Sequence[dict[str, str]]) -> Iterable[str]:

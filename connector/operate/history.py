@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from connector.errors import UnknownDestination
@@ -15,6 +15,9 @@ from connector.messaging.provider import Connection
 REPLAYED: Final = "replayed"
 MOVED: Final = "moved"
 DISCARDED: Final = "discarded"
+IN_PROGRESS: Final = "in progress"
+DELAYED: Final = "delayed"
+NO_STATES: Final[Mapping[Destination, str]] = {}
 
 _MOST_IDS: Final = 1000
 """Most messages that one life follows."""
@@ -168,7 +171,12 @@ def note_action(
 
 
 def find_now(
-    connection: Connection, ids: set[str], destinations: Iterable[Destination], *, shows_all: bool
+    connection: Connection,
+    ids: set[str],
+    destinations: Iterable[Destination],
+    *,
+    shows_all: bool,
+    states: Mapping[Destination, str] = NO_STATES,
 ) -> list[dict[str, str]]:
     """Returns where messages are now, and messages that were sent for them.
 
@@ -177,6 +185,7 @@ def find_now(
         ids: JMSMessageIDs.
         destinations: queues to look at. Missing ones hold no message.
         shows_all: whether the provider shows claimed and delayed messages.
+        states: of the messages that wait in queues of the adapter's own.
 
     Returns:
         rows with ``id``, ``destination`` and ``state``: ``waiting``, ``in progress`` or ``delayed``.
@@ -189,11 +198,11 @@ def find_now(
         at_work = Destination(destination.kind, f"{destination.name}~{_PROCESSING}")
         claimed = set(_matching(connection, at_work, ids)) if shows_all else set()
         for identity in _matching(connection, destination, ids):
-            state = "in progress" if identity in claimed else "waiting"
+            state = IN_PROGRESS if identity in claimed else states.get(destination, "waiting")
             found.append({"id": identity, "destination": str(destination), "state": state})
         if shows_all:
             for identity in _matching(connection, destination, ids, delayed=True):
-                found.append({"id": identity, "destination": str(destination), "state": "delayed"})
+                found.append({"id": identity, "destination": str(destination), "state": DELAYED})
     return found
 
 

@@ -18,6 +18,7 @@ from connector.status import ReturnCode
 
 _log: Final = logging.getLogger("connector.requests")
 _WARNING_SECONDS: Final = 60.0
+_PRUNE_SECONDS: Final = 3600.0
 
 REQUESTED: Final = "requested"
 REPLIED: Final = "replied"
@@ -33,11 +34,13 @@ class HistorySpec:
         open: returns the history.
         instance: in the rows.
         keys: whether rows have the keys of objects.
+        keep: seconds. Older rows are removed now and then.
     """
 
     open: Callable[[], History]
     instance: str
     keys: bool
+    keep: float
 
 
 class RequestHistory:
@@ -52,6 +55,7 @@ class RequestHistory:
         self._history: History | None = None
         self._lock = threading.Lock()
         self._quiet_until = 0.0
+        self._prune_at = 0.0
 
     def requested(self, call: Call, message_id: str) -> None:
         """Appends a request before the commit that sends it."""
@@ -92,6 +96,9 @@ class RequestHistory:
                 if self._history is None:
                     self._history = spec.open()
                 self._history.append([row])
+                if row.time >= self._prune_at:  # an adapter without inputs removes nothing otherwise
+                    self._prune_at = row.time + _PRUNE_SECONDS
+                    self._history.prune(row.time - spec.keep)
             except (ProviderError, OSError) as error:
                 self._warn(error)
 

@@ -220,6 +220,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         functools.partial(_open_history, provider, settings.application_name, settings.instance or ""),
         settings.instance or "",
         kept.keys,
+        kept.keep,
     )
     return RequestClientSpec(
         request_settings,

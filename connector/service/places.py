@@ -1,0 +1,39 @@
+"""The places of a deployment where the messages of a life are now."""
+
+from __future__ import annotations
+
+from connector.brokers.engine.provider import HELD_QUEUE, LATER_QUEUE
+from connector.config.loading import Configuration
+from connector.messaging.destination import Destination
+from connector.messaging.provider_kind import AdapterProvider
+from connector.operate.history import DELAYED, IN_PROGRESS, Life, find_now
+
+
+def find_places(configuration: Configuration, provider: AdapterProvider, life: Life) -> list[dict[str, str]]:
+    """Returns where the messages of a life are, in the queues of the deployment and of the life.
+
+    For :meth:`connector.operate.history.Life.as_dict`.
+
+    Raises:
+        ProviderError: a queue cannot be read.
+    """
+    if not provider.check():
+        return []
+    settings = configuration.connector
+    states: dict[Destination, str] = {}
+    if settings.in_progress_destination is not None:
+        states[settings.in_progress_destination] = IN_PROGRESS
+    if provider.capabilities.transactions:
+        for name in (LATER_QUEUE, HELD_QUEUE):
+            queue = name.replace("{application}", settings.application_name)
+            states[Destination("queue", queue)] = DELAYED
+    inputs = [entry.destination.base for entry in settings.inputs]
+    known = [*life.destinations(), *inputs, *settings.own_destinations.values(), *states]
+    queues = [one for one in known if one.is_queue and not one.view]
+    connection = provider.existing()
+    try:
+        return find_now(
+            connection, life.ids, queues, shows_all=provider.capabilities.shows_all, states=states
+        )
+    finally:
+        connection.close()
