@@ -36,12 +36,20 @@ class ServiceDeployment(Deployment):
         super().__init__(directory, metaobjects=metaobjects, processes=processes)
         self.runs: list[Run] = []
 
-    def start(self, *arguments: str, fault: str = "", java: bool | None = None, **environment: str) -> Run:
+    def start(
+        self,
+        *arguments: str,
+        fault: str = "",
+        java: bool | None = None,
+        verb: str = "run",
+        **environment: str,
+    ) -> Run:
         """Starts `connector run` in a session of its own.
 
         Args:
             fault: as in CONNECTOR_FAULT.
             java: instead of that of the deployment.
+            verb: of another command.
         """
         faults = self.directory / f"faults.{len(self.runs)}"
         faults.mkdir(exist_ok=True)
@@ -51,7 +59,7 @@ class ServiceDeployment(Deployment):
         if self.recovery is not None:
             variables["TEST_RECOVERY_INTERVAL"] = str(self.recovery)
         self.prepare(variables)
-        run = Run(self, ["run", *arguments], variables, self.java if java is None else java)
+        run = Run(self, [verb, *arguments], variables, self.java if java is None else java)
         self.runs.append(run)
         return run
 

@@ -30,8 +30,8 @@ from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.numbers import MAX_INT
 from connector.operate.reasons import ReasonKind
-from connector.operate.replay import Choice, Movement, Mover, Order, Replay, Result, carry_out
-from connector.service.assembly import make_provider
+from connector.operate.replay import TRANSACTION, Choice, Movement, Mover, Order, Replay, Result, carry_out
+from connector.service.assembly import make_provider, with_poll_quantity
 from connector.text.names import nearest
 
 IdOption = Annotated[
@@ -145,10 +145,9 @@ def run_order(
     source = source_of(destination, configuration)
     mover = Mover(source, choice, make(source, configuration))
     application = configuration.connector.application_name
+    provider = make_provider(with_poll_quantity(configuration, TRANSACTION))
     try:
-        carry_out(
-            make_provider(configuration), application, mover, yes=yes, expect=expect, note=_note_nothing
-        )
+        carry_out(provider, application, mover, yes=yes, expect=expect, note=_note_nothing)
     except UnknownDestination:
         if destination:
             raise

@@ -177,7 +177,7 @@ class Connection(Protocol):
 
         Raises:
             CapabilityError: the provider cannot do this, or not with ``queue``.
-            UnknownDestination: there is no such queue.
+            UnknownDestination: there is no such queue. Some brokers make it instead.
             ProviderError: the poller cannot be made.
         """
         raise CapabilityError("the provider cannot pick messages")

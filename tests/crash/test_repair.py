@@ -1,13 +1,17 @@
-"""Messages that an operator moves back with `mv`, and names that come again."""
+"""Messages that an operator moves back with a command or with `mv`, and names that come again."""
 
 from __future__ import annotations
 
+import json
+import signal
 import time
 
+import pytest
+
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import PropertyValue
+from connector.messaging.message import Message, PropertyValue
 from connector.stores.dropbox.provider import DropboxProvider
-from tests.crash.conftest import Deploy
+from tests.crash.conftest import EVERY_PROVIDER, Deploy
 from tests.crash.harness import CrashDeployment
 
 JAVA = False
@@ -100,3 +104,67 @@ def test_two_copies_in_one_cycle_without_elimination_both_reach_a_queue(deploy: 
     assert deployment.begun() == {"ID:1700000000000000-t-1": 2}
     assert len(deployment.names("copies")) == 2
     assert deployment.leftovers() == []
+
+
+STEPS = (
+    "claim:7",
+    "claim:550",
+    "claim.uncommitted:2",
+    "settle.record",
+    "settle.record:2",
+    "settle.committing",
+    "settle.committing:2",
+    "settle.move:3",
+    "settle.move:550",
+    "settle.finished",
+    "settle.finished:2",
+)
+"""Places and counts, for two commits of 500 and 100 messages. Not every provider has every place."""
+NUMBER = 700
+
+
+def _steps() -> list[tuple[str, str]]:
+    """Each provider with the places that its settlement has."""
+    missing = {
+        "dropbox": ("claim.uncommitted",),
+        **dict.fromkeys(("sqlite", "postgresql"), ("settle.move",)),
+    }
+    return [
+        (provider, step)
+        for provider in EVERY_PROVIDER
+        for step in STEPS
+        if step.partition(":")[0] not in missing[provider]
+    ]
+
+
+@pytest.mark.parametrize("what", ["replay", "move", "discard"])
+@pytest.mark.parametrize(("provider_type", "step"), _steps())
+def test_a_command_that_is_killed_loses_nothing_and_goes_on(
+    deploy: Deploy, provider_type: str, step: str, what: str
+) -> None:
+    deployment = deploy()
+    deployment.drain()  # makes the root
+    error = parse_destination("queue://error")
+    sent = [Message(b"body") for _ in range(NUMBER)]
+    for number, message in enumerate(sent):
+        message.set_property("connector_outcome", "failed")
+        message.set_property("connector_kind", "refused" if number % 7 else "timeout")
+        message.set_property("connector_origin_destination", "queue://back")
+    connection = deployment.provider.connect()
+    ids = connection.send(error, sent)
+    connection.close()
+    meant = [identity for number, identity in enumerate(ids) if number % 7]
+    arguments = {"replay": [], "move": ["error", "back"], "discard": ["error"]}[what]
+    target = "archive" if what == "discard" else "back"
+    arguments += ["--kind", "refused", "--yes", "--json"]
+
+    run = deployment.start(*arguments, verb=what, fault=f"{step}=kill", java=False)
+    assert run.wait() == -signal.SIGKILL, run.errors
+    run.await_gone()
+    run = deployment.start(*arguments, verb=what, java=False)
+    assert run.wait() == 0, run.errors
+    done = json.loads(run.output)
+    assert done["moved"] == done["matched"]
+    assert deployment.ids(target) == dict.fromkeys(meant, 1)
+    assert deployment.ids("error") == dict.fromkeys(set(ids) - set(meant), 1)
+    assert [path for path in deployment.leftovers() if "error" not in path] == []

@@ -25,8 +25,8 @@ def subscribed(broker: Broker, deploy: Deploy) -> BrokerDeployment:
     return deployment
 
 
-def publish(deployment: BrokerDeployment, numbers: range) -> None:
-    messages = [Message(json.dumps(customer(number, "sleep:0.05")).encode(), "T") for number in numbers]
+def publish(deployment: BrokerDeployment, numbers: range, name: str = "sleep:0.05") -> None:
+    messages = [Message(json.dumps(customer(number, name)).encode(), "T") for number in numbers]
     with deployment.connected() as connection:
         connection.send(parse_destination(f"topic://{TOPIC}"), messages)
 

@@ -108,9 +108,12 @@ class PickingTests(SuiteBase):
         connection.settle([Settlement(claim, copy_to=NOTES)])
         assert self.bodies(connection, NOTES) == ["old"]
 
-    def test_only_a_queue_that_is_there_is_picked_from(self, connection: Connection) -> None:
+    def test_nothing_is_picked_from_a_topic(self, connection: Connection) -> None:
         with pytest.raises(CapabilityError):
             connection.picker(PRICES, _all)
+
+    @needs("shows_all")
+    def test_nothing_is_picked_from_a_queue_that_is_not_there(self, connection: Connection) -> None:
         with pytest.raises(UnknownDestination):
             connection.picker(parse_destination("queue://no-such-queue"), _all)
 
