@@ -15,13 +15,13 @@ from connector.cli.replay import (
     LimitOption,
     ReasonOption,
     YesOption,
-    operator,
     read_choice,
     run_order,
 )
 from connector.config.loading import Configuration
 from connector.messaging.destination import Destination
 from connector.operate.replay import Discard
+from connector.user import operator_name
 
 
 def discard(
@@ -48,7 +48,7 @@ def discard(
         archive = configuration.connector.archive_destination
         if archive == source:
             raise BadArgument(f"DEST: {source} is the archive itself")
-        return Discard(archive, operator(), why)
+        return Discard(archive, operator_name(), why)
 
     choice = read_choice(id, group, kind, reason, selector, limit)
-    run_order(order, choice, destination, config, yes=yes, expect=expect, json=json)
+    run_order(order, choice, destination, config, yes=yes, expect=expect, json=json, why=why)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Final
 
 import typer
@@ -17,13 +16,11 @@ from connector.cli.common import (
     whole_number,
 )
 from connector.config.loading import load
-from connector.errors import ProviderError
 from connector.messaging.numbers import MAX_INT
-from connector.operate.control import ReloadAnswer, ask_to_reload, reload_answers
+from connector.operate.control import ReloadAnswer, await_reload, reload_document
 from connector.service.assembly import make_provider
 from connector.user import operator_name
 
-_PAUSE: Final = 0.1
 _TEXTS: Final = {
     "reloaded": "has the new configuration",
     "refused": "has refused it and goes on with the old configuration",
@@ -49,24 +46,11 @@ def reload(
     """
     configuration = load(config, thorough=True)
     state = make_provider(configuration).state(configuration.connector.application_name)
-    request = ask_to_reload(state.control(), by=operator_name())
-    deadline = time.monotonic() + wait / 1000
-    asked: dict[str, None] = {}
-    while True:
-        answers, waiting = reload_answers(state.instances(), request)
-        asked.update(dict.fromkeys([*answers, *waiting]))
-        if not waiting or time.monotonic() >= deadline:
-            break
-        time.sleep(_PAUSE)
-    if not asked:
-        raise ProviderError("no service of this application runs; the next start reads the configuration")
-    for name in asked:
-        answers.setdefault(name, ReloadAnswer(result="waits" if name in waiting else "ended"))
+    answers = await_reload(state, by=operator_name(), seconds=wait / 1000)
     if json:
-        rows = [{"instance": name, **one._asdict()} for name, one in sorted(answers.items())]
-        answer_json({"instances": rows})
+        answer_json(reload_document(answers))
     else:
-        for name, one in sorted(answers.items()):
+        for name, one in answers.items():
             _show(name, one)
     results = {one.result for one in answers.values()}
     if results != {"reloaded"}:

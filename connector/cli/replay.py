@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
 from collections.abc import Callable
 from typing import Annotated, Final
 
@@ -26,13 +24,22 @@ from connector.cli.common import (
 from connector.cli.destinations import warn_of_new_queue
 from connector.cli.errors import source_of
 from connector.config.loading import Configuration, load
-from connector.errors import UnknownDestination
+from connector.errors import DestinationError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.numbers import MAX_INT
-from connector.operate.reasons import ReasonKind
-from connector.operate.replay import TRANSACTION, Choice, Movement, Mover, Order, Replay, Result, carry_out
-from connector.service.assembly import make_provider, with_poll_quantity
-from connector.text.names import nearest
+from connector.operate.replay import (
+    Choice,
+    Mover,
+    Order,
+    Replay,
+    Result,
+    UnknownKind,
+    check_target,
+    make_choice,
+)
+from connector.service.assembly import make_provider
+from connector.service.orders import run_order as carry_out_order
+from connector.user import operator_name
 
 IdOption = Annotated[
     list[str] | None, typer.Option("--id", metavar="ID", help="A message id. Several: repeat the option.")
@@ -90,13 +97,10 @@ def read_choice(
     Raises:
         BadArgument: an option names nothing.
     """
-    kinds = [one.value for one in ReasonKind]
-    if kind and kind not in kinds:
-        close = nearest(kind, kinds)
-        guess = f", did you mean {close}?" if close else f"; there are {', '.join(kinds)}"
-        raise BadArgument(f"--kind: there is no {kind!r}{guess}")
-    whole = frozenset(one if one.startswith("ID:") else f"ID:{one}" for one in ids or ())
-    return Choice(whole | frozenset(ids or ()), group, kind, reason, read_selector(selector), limit)
+    try:
+        return make_choice(ids or (), group, kind, reason, read_selector(selector), limit)
+    except UnknownKind as error:
+        raise BadArgument(f"--kind: {error}") from None
 
 
 def read_target(text: str, source: Destination, configuration: Configuration, *, option: str) -> Destination:
@@ -106,24 +110,14 @@ def read_target(text: str, source: Destination, configuration: Configuration, *,
         BadArgument: the text names no destination that messages of ``source`` can go to.
     """
     target = read_destination(text)
-    if target.view:
-        raise BadArgument(f"{option}: {target} shows a part of {target.base}: name {target.base}")
-    if option == "--to" and not target.is_queue:
-        raise BadArgument(f"{option}: {target} is a topic, and all its subscriptions would get the messages")
-    if target == source:
-        raise BadArgument(f"{option}: the messages are in {target} already")
+    try:
+        check_target(target, source, allows_topic=option != "--to")
+    except DestinationError as error:
+        raise BadArgument(f"{option}: {error}") from None
     provider = make_provider(configuration)
     if provider.capabilities.shows_all:  # a broker does not list its queues
         warn_of_new_queue(target, configuration, provider)
     return target
-
-
-def operator() -> str:
-    """Returns who gives this command."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError):  # a user without a name, as in a container
-        return socket.gethostname()
 
 
 def run_order(
@@ -135,19 +129,19 @@ def run_order(
     yes: bool,
     expect: int | None,
     json: bool,
+    why: str = "",
 ) -> None:
     """Runs one of the three verbs, and ends the command.
 
     Args:
         make: makes the order from the queue and the configuration.
+        why: the reason, for the history.
     """
     configuration = load(config)
     source = source_of(destination, configuration)
     mover = Mover(source, choice, make(source, configuration))
-    application = configuration.connector.application_name
-    provider = make_provider(with_poll_quantity(configuration, TRANSACTION))
     try:
-        carry_out(provider, application, mover, yes=yes, expect=expect, note=_note_nothing)
+        carry_out_order(configuration, mover, by=operator_name(), why=why, yes=yes, expect=expect)
     except UnknownDestination:
         if destination:
             raise
@@ -160,10 +154,6 @@ def run_order(
     else:
         _show(mover.result, source, yes=yes)
     raise typer.Exit(1 if yes and mover.result.moved < mover.result.matched else 0)
-
-
-def _note_nothing(movement: Movement) -> None:
-    """Stands for the history."""
 
 
 _INDENT: Final = "  "

@@ -1,13 +1,13 @@
 """Answers the calls below ``/control``: what an operator sees and steers.
 
-:data:`ACTIONS` has a line for each. A call of role ``operate`` is logged with the name of its token and its
-result.
+:data:`connector.http.actions.ACTIONS` has a line for each. A call of role ``operate`` is logged with the name
+of its token and its result.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -17,13 +17,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connector.config.http_model import OPERATE, READ
+from connector.config.http_model import OPERATE
+from connector.config.loading import Configuration
 from connector.errors import ConfigurationError, ConnectorError, ProviderError
 from connector.http.bodies import check_media_type, parse, read_body
 from connector.http.problems import HttpProblem
 from connector.http.tokens import Tokens
 from connector.service.observer import Observer
-from connector.service.status_document import as_json
 from connector.text.json_text import to_json
 
 _log = logging.getLogger("connector.http")
@@ -50,6 +50,11 @@ class ControlCall:
     body: Mapping[str, Any]
     observer: Observer
 
+    @property
+    def configuration(self) -> Configuration:
+        """Of the adapter."""
+        return self.observer.configuration
+
 
 class Action(NamedTuple):
     """A path below ``/control``.
@@ -68,14 +73,6 @@ class Action(NamedTuple):
     function: Callable[[ControlCall], Any]
 
 
-def _status(call: ControlCall) -> Any:
-    return as_json(call.observer.status())
-
-
-ACTIONS: Final = (Action("GET", "/control/status", READ, _status),)
-"""What can be called."""
-
-
 class Control:
     """The calls of operators.
 
@@ -85,7 +82,7 @@ class Control:
         actions: that can be called.
     """
 
-    def __init__(self, observer: Observer, tokens: Tokens, actions: tuple[Action, ...] = ACTIONS) -> None:
+    def __init__(self, observer: Observer, tokens: Tokens, actions: Sequence[Action]) -> None:
         self._observer = observer
         self._tokens = tokens
         self._actions = actions

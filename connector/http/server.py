@@ -16,6 +16,7 @@ import uvicorn
 from connector.businessobjects.definition import Definitions
 from connector.config.http_model import Address, Http
 from connector.errors import ConnectorError
+from connector.http.actions import ACTIONS
 from connector.http.application import make_application
 from connector.http.calls import Calls, ServerLimits
 from connector.http.connections import (
@@ -147,7 +148,7 @@ class Server:
         if self._observer is not None:
             more = [
                 *HealthPages(self._observer, tokens).routes(),
-                *Control(self._observer, tokens).routes(),
+                *Control(self._observer, tokens, ACTIONS).routes(),
             ]
         application = make_application(settings, tokens, calls, self._definitions, self._use_defaults, more)
         connections = connection_class(most_connections(settings.max_requests), self._limits.head_seconds)

@@ -11,9 +11,15 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from connector import faults
-from connector.errors import ConnectorError, DestinationError
+from connector.errors import ConnectorError, DestinationError, ProviderError
 from connector.messaging.destination import parse_destination
-from connector.messaging.state_store import ControlRecord, InstanceNote, PauseNote, ReloadNote
+from connector.messaging.state_store import (
+    ControlRecord,
+    InstanceNote,
+    PauseNote,
+    ReloadNote,
+    StateStore,
+)
 from connector.text.iso_time import iso_time
 from connector.text.names import did_you_mean
 
@@ -24,6 +30,7 @@ _CLOCKS: Final = 5.0
 """Seconds that the clocks of two machines may differ. A reload too many changes nothing."""
 _SHORTEST, _LONGEST = 5.0, 60.0
 """Seconds after which an event of a paused subscription comes again. They grow with the time of the pause."""
+_RELOAD_PAUSE: Final = 0.1
 
 
 class UnknownTarget(ConnectorError):
@@ -223,6 +230,44 @@ def reload_answers(
         else:
             waiting.append(one.name)
     return answers, waiting
+
+
+def await_reload(
+    state: StateStore, *, by: str, seconds: float, pause: Callable[[float], object] = time.sleep
+) -> dict[str, ReloadAnswer]:
+    """Asks all instances to read their configuration anew, and waits for their answers.
+
+    Args:
+        state: of the application.
+        by: who asks.
+        seconds: to wait.
+        pause: waits for some seconds.
+
+    Returns:
+        the answers by instance. An instance without one has the result ``waits``, or ``ended``.
+
+    Raises:
+        ProviderError: the record cannot be changed, or no service runs.
+    """
+    request = ask_to_reload(state.control(), by=by)
+    deadline = time.monotonic() + seconds
+    asked: dict[str, None] = {}
+    while True:
+        answers, waiting = reload_answers(state.instances(), request)
+        asked.update(dict.fromkeys([*answers, *waiting]))
+        if not waiting or time.monotonic() >= deadline:
+            break
+        pause(_RELOAD_PAUSE)
+    if not asked:
+        raise ProviderError("no service of this application runs; the next start reads the configuration")
+    for name in asked:
+        answers.setdefault(name, ReloadAnswer(result="waits" if name in waiting else "ended"))
+    return dict(sorted(answers.items()))
+
+
+def reload_document(answers: Mapping[str, ReloadAnswer]) -> dict[str, Any]:
+    """Returns the document of ``connector reload --json``."""
+    return {"instances": [{"instance": name, **one._asdict()} for name, one in answers.items()]}
 
 
 class ControlWatch:

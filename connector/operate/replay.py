@@ -25,7 +25,9 @@ from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selector import Selector
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.errors import group_of, text_of
+from connector.operate.reasons import ReasonKind
 from connector.status import OutcomeKind, timestamp
+from connector.text.names import nearest
 
 TRANSACTION: Final = 500
 """Messages of one commit, at most. A broker may take fewer."""
@@ -37,6 +39,10 @@ _CONFIRMED: Final = (OutcomeKind.FAILED, OutcomeKind.GIVEN_BACK, OutcomeKind.LAT
 
 class UnexpectedNumber(ConnectorError):
     """Not as many messages are meant as the operator expects. Nothing was moved."""
+
+
+class UnknownKind(ConnectorError):
+    """There is no such kind of reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,38 @@ class Choice:
         if self.selector is not None and not self.selector.matches(message):
             return False
         return not self.group or group_of(message) == self.group
+
+
+def make_choice(
+    ids: Iterable[str], group: str, kind: str, reason: str, selector: Selector | None, limit: int | None
+) -> Choice:
+    """Returns a choice as an operator has named it. An id may lack its ``ID:``.
+
+    Raises:
+        UnknownKind: there is no such kind.
+    """
+    kinds = [one.value for one in ReasonKind]
+    if kind and kind not in kinds:
+        close = nearest(kind, kinds)
+        guess = f", did you mean {close}?" if close else f"; there are {', '.join(kinds)}"
+        raise UnknownKind(f"there is no {kind!r}{guess}")
+    named = frozenset(ids)
+    whole = frozenset(one if one.startswith("ID:") else f"ID:{one}" for one in named)
+    return Choice(whole | named, group, kind, reason, selector, limit)
+
+
+def check_target(target: Destination, source: Destination, *, allows_topic: bool) -> None:
+    """Checks that messages of a queue can go to a destination.
+
+    Raises:
+        DestinationError: they cannot.
+    """
+    if target.view:
+        raise DestinationError(f"{target} shows a part of {target.base}: name {target.base}")
+    if not (target.is_queue or allows_topic):
+        raise DestinationError(f"{target} is a topic, and all its subscriptions would get the messages")
+    if target == source:
+        raise DestinationError(f"the messages are in {target} already")
 
 
 class Target(NamedTuple):
