@@ -184,9 +184,9 @@ class Adapter:
 
         Requests in flight have ``stop_timeout``, which counts from an earlier :meth:`request_stop`.
         """
-        if not self._ended:
+        if self._started and self.has_inputs:
             self.notes.look(is_good=False, at_end=True)
-        self._started, self._ended = False, True
+        self._started, self._ended, self._is_ready = False, True, False
         try:
             self.requests.stop(self.time_to_stop)
         finally:
