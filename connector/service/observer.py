@@ -72,6 +72,8 @@ class Observer:
         began = time.monotonic()
         document: dict[str, Any] = {}
         try:
+            if self._reader.configuration is not self.configuration:  # read anew
+                self._reader = StatusReader(self.configuration, self._provider)
             document = self._reader.read(self._adapter.failure)
         except Exception as error:
             _log.exception("the status cannot be read")

@@ -248,6 +248,17 @@ def test_a_provider_that_does_not_answer_is_a_reason_and_no_call_waits_for_it(tm
         wait_for(lambda: observer.not_ready() == "", what="the provider answers")
 
 
+def test_changed_limits_count_from_the_next_look(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+    with deployment.running() as adapter:
+        observer = Observer(adapter)
+        assert observer.status()["reasons"] == []
+        deployment.write("adapter.yaml", ADAPTER + "health: {instances: 2}\n")
+        adapter.configuration = deployment.configuration
+        observer._look_at = 0.0
+        assert "health.instances" in observer.status()["reasons"][0]
+
+
 def metrics(server: Server, token: str | None = None) -> dict[str, float]:
     """The values by name and labels, as a client of Prometheus reads them."""
     with client(server, token) as http:
