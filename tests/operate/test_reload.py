@@ -13,7 +13,8 @@ import yaml
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.subscription import TopicSubscription
-from connector.operate.control import ReloadAnswer, ask_to_reload, reload_answers
+from connector.operate import control
+from connector.operate.control import ReloadAnswer, Target, TargetKind, ask_to_reload, reload_answers
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine import world
 from tests.brokers.engine.provider import LentProvider
@@ -22,6 +23,7 @@ from tests.operate.conftest import serving
 from tests.waiting import wait_for
 
 ORDER = '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}'
+ORDERS = Target(TargetKind.INPUT, "queue://orders")
 INPUTS = ["queue://others", "queue://orders"]
 
 
@@ -198,9 +200,12 @@ def test_an_input_with_messages_that_come_again_must_stay(
     with deployment.running() as adapter, serving(adapter):
         sent = deployment.send("queue://orders", customer)
         wait_for(lambda: adapter.summary.as_dict()["later"] == 1, 20, "the first try")
+        record = deployment.provider.state("test").control()
+        control.pause(record, [ORDERS] if paused else [], by="ann")
         change(deployment, lambda document: document["connector"].update(InputDestination=["queue://others"]))
         answer = reload(deployment)
         assert (answer.result, "queue://orders must stay an input" in answer.reason) == ("refused", True)
+        control.resume(record, [ORDERS])
         wait_for(lambda: adapter.summary.as_dict()["published"] == 1, 20, "the second try")
         assert reload(deployment).result == "reloaded"
         left = deployment.send("queue://orders", ORDER)
@@ -208,6 +213,34 @@ def test_an_input_with_messages_that_come_again_must_stay(
         wait_for(lambda: taken in bench.called(), 20, "an event")
         assert left not in bench.called()
     assert bench.called().count(sent) == 2
+
+
+def test_an_input_with_messages_in_progress_must_stay(bench: Bench) -> None:
+    deployment = deploy(bench, InProgressDestination="queue://busy", InDoubtEvents="LogError")
+    customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: inactive-once asleep"}'
+    with deployment.running() as adapter, serving(adapter):
+        deployment.send("queue://orders", customer)
+        wait_for(lambda: bench.called(), 20, "an event whose process is not active")
+        change(deployment, lambda document: document["connector"].update(InputDestination=["queue://others"]))
+        answer = reload(deployment)
+        assert (answer.result, "queue://orders must stay an input" in answer.reason) == ("refused", True)
+
+
+def test_all_services_are_asked(bench: Bench) -> None:
+    deployment = deploy(bench, instance=None)
+    with (
+        deployment.running() as first,
+        deployment.running() as second,
+        serving(first),
+        serving(second),
+    ):
+        state = deployment.provider.state("test")
+        wait_for(lambda: sum("reload" in one.note for one in state.instances()) == 2, 20, "both services")
+        request = ask_to_reload(state.control(), by="ann")
+        wait_for(lambda: len(reload_answers(state.instances(), request)[0]) == 2, 20, "both answers")
+        answers, waiting = reload_answers(state.instances(), request)
+        assert waiting == []
+        assert {one.result for one in answers.values()} == {"reloaded"}
 
 
 def test_a_reload_at_a_broker(tmp_path: Path) -> None:
