@@ -28,11 +28,11 @@ from connector.errors import DestinationError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.numbers import MAX_INT
 from connector.operate.replay import (
+    NO_COPY,
     Choice,
     Mover,
     Order,
     Replay,
-    Result,
     UnknownKind,
     check_target,
     make_choice,
@@ -152,22 +152,26 @@ def run_order(
     if json:
         answer_json(mover.result.document())
     else:
-        _show(mover.result, source, yes=yes)
+        _show(mover, yes=yes)
     raise typer.Exit(1 if yes and mover.result.moved < mover.result.matched else 0)
 
 
 _INDENT: Final = "  "
 
 
-def _show(result: Result, source: Destination, *, yes: bool) -> None:
-    done = f"{_number(result.moved)} moved" if yes else f"{_number(result.matched)} would move"
-    answer(f"{done} from {source}" + (":" if result.to or result.left else ""))
-    for target, count in sorted(result.to.items()):
-        answer(f"{_INDENT}{count:,} to {printable(target)}")
-    for reason, count in sorted(result.left.items()):
-        answer(f"{_INDENT}{count:,} not: {printable(reason)}")
+def _show(mover: Mover, *, yes: bool) -> None:
+    result, what = mover.result, mover.order.what
+    count = _number(result.moved if yes else result.matched)
+    done = what if yes else f"would be {what}"
+    answer(f"{count} of {mover.source} {done}" + (":" if result.to or result.left else ""))
+    for target, number in sorted(result.to.items()):
+        answer(
+            f"{_INDENT}{number:,} " + ("without a copy" if target == NO_COPY else f"to {printable(target)}")
+        )
+    for reason, number in sorted(result.left.items()):
+        answer(f"{_INDENT}{number:,} not: {printable(reason)}")
     if not yes and result.matched:
-        note(f"nothing was moved: --yes moves them, --yes --expect {result.matched} no other number")
+        note(f"nothing was done: --yes does it, and --yes --expect {result.matched} only for as many")
 
 
 def _number(count: int) -> str:

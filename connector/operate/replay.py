@@ -32,7 +32,8 @@ from connector.text.names import nearest
 TRANSACTION: Final = 500
 """Messages of one commit, at most. A broker may take fewer."""
 _GONE: Final = "another client has taken them"
-_NO_COPY: Final = "no copy"
+NO_COPY: Final = "no copy"
+"""Stands for the destination of messages that end without a copy."""
 _CONFIRMED: Final = (OutcomeKind.FAILED, OutcomeKind.GIVEN_BACK, OutcomeKind.LATER)
 """The outcomes after which an event goes only to the subscriptions that have not confirmed."""
 
@@ -123,7 +124,7 @@ class Target(NamedTuple):
 
     def __str__(self) -> str:
         if self.destination is None:
-            return _NO_COPY
+            return NO_COPY
         return f"{self.destination} {self.subscription}".rstrip()
 
 
@@ -137,7 +138,7 @@ class Order(Protocol):
     """What an operator orders to be done with messages."""
 
     what: str
-    """The word for it in the history: ``replayed``."""
+    """The participle for answers and the history: ``replayed``."""
 
     def target(self, message: Message) -> Target | Stays:
         """Returns where a message goes, by its headers and properties."""
@@ -285,8 +286,8 @@ class Mover:
     def __init__(self, source: Destination, choice: Choice, order: Order) -> None:
         self.result = Result()
         self.source = source
+        self.order = order
         self._choice = choice
-        self._order = order
         self._meant: Counter[int] = Counter()
         """Keys of the messages that are meant and not yet taken."""
         self._rest = 0
@@ -300,7 +301,7 @@ class Mover:
         """
         result, limit = self.result, self._choice.limit
         for message in filter(self._choice.fits, messages):
-            target = self._order.target(message)
+            target = self.order.target(message)
             if isinstance(target, Stays):
                 result.left[target.reason] += 1
                 continue
@@ -352,14 +353,14 @@ class Mover:
     def _settlement(self, claim: Claim) -> tuple[Target | None, Settlement]:
         """Returns the target of a claim and its settlement. A message that is not meant goes back."""
         message = claim.headers()
-        key, target = _key(message), self._order.target(message)
+        key, target = _key(message), self.order.target(message)
         if not self._meant[key] or isinstance(target, Stays):
             return None, Settlement(claim, self.source.base, _history(message))
         self._rest -= 1
         self._meant[key] -= 1
         if not self._meant[key]:
             del self._meant[key]
-        properties = self._order.properties(message)
+        properties = self.order.properties(message)
         return target, Settlement(claim, target.destination, properties, subscription=target.subscription)
 
     def _commit(
@@ -370,7 +371,7 @@ class Mover:
             for target, part in parts.items():
                 if target is not None:
                     ids = [one.claim.message_id for one in part]
-                    note(Movement(self._order.what, self.source, str(target), ids))
+                    note(Movement(self.order.what, self.source, str(target), ids))
             connection.settle(settlements, fenced=True)
         except BaseException:
             back = [

@@ -359,14 +359,14 @@ def test_people_read_what_would_happen(world: World, capsys: pytest.CaptureFixtu
     assert run(["replay"]) == 0
     output, notes = capsys.readouterr()
     assert output.splitlines() == [
-        "1 message would move from queue://error:",
+        "1 message of queue://error would be replayed:",
         "  1 to queue://orders",
         "  1 not: their properties do not name where they came from",
     ]
-    assert notes == "nothing was moved: --yes moves them, --yes --expect 1 no other number\n"
+    assert notes == "nothing was done: --yes does it, and --yes --expect 1 only for as many\n"
     assert run(["move", "error", "later", "--yes"]) == 0
     output, notes = capsys.readouterr()
-    assert output.splitlines() == ["2 messages moved from queue://error:", "  2 to queue://later"]
+    assert output.splitlines() == ["2 messages of queue://error moved:", "  2 to queue://later"]
     assert notes == "connector: queue://later is new, and the configuration does not name it\n"
 
 

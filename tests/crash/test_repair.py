@@ -137,6 +137,7 @@ def _steps() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["replay", "move", "discard"])
 @pytest.mark.parametrize(("provider_type", "step"), _steps())
 def test_a_command_that_is_killed_loses_nothing_and_goes_on(
