@@ -25,6 +25,7 @@ from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selector import Selector
 from connector.messaging.settlement import HISTORY, Settlement
 from connector.operate.errors import group_of, text_of
+from connector.operate.history import DISCARDED, MOVED, REPLAYED
 from connector.operate.reasons import ReasonKind
 from connector.status import OutcomeKind, timestamp
 from connector.text.names import nearest
@@ -157,7 +158,7 @@ class Replay(Order):
         to: a queue for all messages. None = each goes where it came from.
     """
 
-    what = "replayed"
+    what = REPLAYED
 
     def __init__(self, source: Destination, to: Destination | None = None) -> None:
         self._source = source
@@ -192,7 +193,7 @@ class Move(Order):
         to: a queue, or a topic for all its subscriptions.
     """
 
-    what = "moved"
+    what = MOVED
 
     def __init__(self, to: Destination) -> None:
         self._to = to
@@ -213,7 +214,7 @@ class Discard(Order):
         why: the reason. Empty = none.
     """
 
-    what = "discarded"
+    what = DISCARDED
 
     def __init__(self, archive: Destination | None, who: str, why: str = "") -> None:
         self._archive = archive

@@ -18,6 +18,7 @@ from connector.messaging.message import Message
 from connector.operate.errors import group_of
 from connector.operate.replay import Choice, Move, Movement, Mover, Replay
 from connector.testing.deployment import Deployment
+from connector.user import operator_name
 
 PROCESSES = """\
 import os
@@ -344,6 +345,26 @@ def test_discarded_messages_are_in_the_archive_with_who_and_why(world: World, do
     (archived,) = world.messages("archive")
     assert archived.properties["connector_outcome"] == "published"
     assert "connector_discarded_by" not in archived.properties
+
+
+def test_the_history_tells_what_was_done_by_whom(world: World, do: Do) -> None:
+    (identity,) = world.send("1")
+    world.drain(broken=True)
+    assert do("replay", "--yes")["moved"] == 1
+    assert do("move", "orders", "error", "--yes")["moved"] == 1
+    assert do("discard", "error", "--why", "a test", "--yes")["moved"] == 1
+    events = do("history", identity)["events"]
+    found = [(one["what"], one["destination"], one["to"], one.get("reason")) for one in events[1:]]
+    assert found == [
+        ("replayed", "queue://error", "queue://orders", None),
+        ("moved", "queue://orders", "queue://error", None),
+        ("discarded", "queue://error", "queue://archive", "a test"),
+    ]
+    assert {one["by"] for one in events[1:]} == {operator_name()}
+    world.document["history"] = {"keep": "0"}
+    world.configure()
+    assert do("replay", "archive", "--to", "orders", "--yes")["moved"] == 1
+    assert len(do("history", identity)["events"]) == 4
 
 
 def test_without_an_archive_discarded_messages_end(world: World, do: Do) -> None:
