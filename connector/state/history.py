@@ -63,10 +63,16 @@ class HistoryFiles(History):
         if day != self._day:
             self.close()
             path = os.path.join(self._directory, f"{day}.{self._name}")
-            os.makedirs(self._directory, exist_ok=True)
+            self._make()
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
             self._day = day
         return self._descriptor
+
+    def _make(self) -> None:
+        """Makes the directory, and the one above. A root that has gone is not made anew."""
+        for path in (os.path.dirname(self._directory), self._directory):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path)
 
     def close(self) -> None:
         """Closes the file of the day. The next row opens a file. Repeatable."""

@@ -88,6 +88,7 @@ def test_the_last_line_of_a_service_names_what_ended_it_first(deploy: Deploy) ->
     deployment.fill("in", [""])
     run = deployment.start()
     wait_for(lambda: deployment.names("archive"), 120)
+    wait_for(lambda: not any((deployment.root / "dropboxmq/transaction/committing").iterdir()))
     away = deployment.root.with_name("away")
     deployment.root.rename(away)
     deployment.root.touch()
