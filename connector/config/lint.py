@@ -14,6 +14,7 @@ from connector.config.http_model import check_http
 from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
 from connector.config.subscription_reading import ReadEntry
+from connector.config.tracing_model import check_tracing
 from connector.declare.problem_reporter import ProblemReporter
 from connector.declare.reading import Reading, find, is_misspelt, node_at
 from connector.declare.tree import Items, Table
@@ -58,6 +59,7 @@ class Lint:
         self._check_repliers()
         self.file.spark.check(self.directory, self.reporter)
         check_http(self.file.http, self.reporter)
+        check_tracing(self.file.tracing, self.reporter)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
             self.reporter.add(
                 ("datahandlers",), f"there is no {self.file.datahandlers}", "a file or directory"

@@ -20,6 +20,7 @@ from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Connector, HistorySection, Logging, State
 from connector.config.provider_section import adopt_keys, check_provider, read_provider
 from connector.config.subscription_reading import SubscriptionReader
+from connector.config.tracing_model import Tracing
 from connector.databases.settings import DatabaseSettings
 from connector.declare.environment import fill_in
 from connector.declare.pipeline_section import PipelineSection
@@ -57,6 +58,7 @@ class Configuration:
         min_free: of the disk of a local provider.
         health: the limits within which the adapter is well.
         http: the HTTP server. None = no server.
+        tracing: of events and requests. None = no spans.
         databases: for transactional sinks, with absolute paths.
         history: what is kept of each event and request.
     """
@@ -75,6 +77,7 @@ class Configuration:
     health: Health
     state: State | None = None
     http: Http | None = None
+    tracing: Tracing | None = None
     databases: tuple[DatabaseSettings, ...] = ()
     history: HistorySection = _HISTORY
 
@@ -268,6 +271,7 @@ def _read(
         min_free=read.min_free,
         health=read.health,
         http=read.http,
+        tracing=read.tracing,
         databases=tuple(
             DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()
         ),

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from connector.config.database_url import DATABASE_URL
 from connector.config.http_model import Http
+from connector.config.tracing_model import Tracing
 from connector.declare.destinations import (
     ANSWERED_BY,
     COPIES,
@@ -472,6 +473,7 @@ class AdapterFile(Section):
     )
     health: Health = Field(default=Health(), description="Limits beyond which the adapter is not well.")
     http: Http | None = Field(default=None, description="Requests over HTTP. Left out: no server.")
+    tracing: Tracing | None = Field(default=None, description="Traces. Left out: no spans.")
     databases: dict[str, DatabaseSection] = Field(
         default_factory=dict, description="Databases for `transaction` and `table`, each under a name."
     )

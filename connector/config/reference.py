@@ -46,6 +46,7 @@ from connector.config.model import (
 )
 from connector.config.provider_section import provider_sections
 from connector.config.sinks import SINKS
+from connector.config.tracing_model import Tracing
 from connector.declare.pipeline_section import Pipeline
 from connector.declare.section import DEFAULT_PROVIDER
 from connector.declare.value_types import ValueType
@@ -68,6 +69,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("health", Health),
     ("http", Http),
     ("http.tokens[]", TokenEntry),
+    ("tracing", Tracing),
     ("databases.NAME", DatabaseSection),
 )
 

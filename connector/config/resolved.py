@@ -44,6 +44,7 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
         "min_free": MIN_FREE.write(configuration.min_free),
         "health": _section(configuration.health),
         "http": None if configuration.http is None else _section(configuration.http),
+        "tracing": None if configuration.tracing is None else _section(configuration.tracing),
         "databases": {one.name: {"url": one.url} for one in configuration.databases} or None,
     }
     masked: dict[str, Any] = mask({key: value for key, value in sections.items() if value is not None})

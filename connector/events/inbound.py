@@ -19,6 +19,7 @@ from connector.errors import PipelineError, ProviderError
 from connector.events.claiming import WaitingMessages
 from connector.events.event_durations import EventDurations
 from connector.events.event_history import EventHistory
+from connector.events.event_spans import EventSpans
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.no_transactions import NoTransactions
@@ -143,6 +144,7 @@ class Inbound:
             waiting,
             self._history,
         )
+        self._spans = None if working.tracer is None else EventSpans(working.tracer)
         self._rows = OutcomeRows(task_settings.databases, task_settings.application, connection.client_id)
         self._returned: set[int] = set()
         """Cycles with an event that went back without an outcome, and that may have rows in a database."""
@@ -359,6 +361,8 @@ class Inbound:
         self._history.note(batch.cycle, result.notes)
         for items, seconds in result.durations:
             self._durations.note(items, seconds)
+        if self._spans is not None:
+            self._spans.note(batch.cycle, result.spans)
         if self._window is not None:
             published = [
                 number for number, one in result.outcomes.items() if one.kind == OutcomeKind.PUBLISHED
@@ -377,7 +381,10 @@ class Inbound:
 
     @step("settle")
     def _settle(self, ended_claims: EndedClaims) -> CycleReport:
-        return self._settler.settle(ended_claims.decided, ended_claims.returned, self._schedule.id_of)
+        report = self._settler.settle(ended_claims.decided, ended_claims.returned, self._schedule.id_of)
+        if self._spans is not None:
+            self._spans.export(ended_claims.decided)
+        return report
 
     def _commit(self, ended_claims: EndedClaims, report: CycleReport) -> None:
         """Settles claims in one commit. A refusal of a transaction holds up no other."""

@@ -34,6 +34,7 @@ from connector.messaging.history import Note
 from connector.messaging.state_store import ClientJournals, CycleJournal, JournalHandle
 from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
+from connector.operate.span import Span
 from connector.sinks.retry_later import join_retries
 from connector.status import OutcomeKind
 
@@ -123,6 +124,7 @@ class Result:
             outcome.
         again: sequences that run again in another job. Events in ``attempts`` run alone. All other events
             without an outcome go back untouched.
+        spans: by sequence, of the events whose spans are exported.
         durations: for each task that has finished, its claims and their duration in seconds.
         is_untouched: whether no event was touched because workers had ended before.
         error: why no event can go on. None if events can go on.
@@ -133,6 +135,7 @@ class Result:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     again: set[int] = field(default_factory=set)
+    spans: dict[int, Sequence[Span]] = field(default_factory=dict)
     durations: list[tuple[Sequence[WorkItem], float]] = field(default_factory=list)
     is_untouched: bool = False
     error: PipelineError | None = None
@@ -305,6 +308,7 @@ class EventJobs:
             items = [item for group in part for item in group]
             result.outcomes.update(answer.outcomes)
             result.notes.update(answer.notes)
+            result.spans.update(answer.spans)
             if answer.full:  # a new worker goes on
                 result.again.update(item[0] for item in items if item[0] not in answer.outcomes)
                 items = [item for item in items if item[0] in answer.outcomes]

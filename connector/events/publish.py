@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from connector.events.open_sinks import CalledSink, OpenSinks
 from connector.events.prepared_replies import ProcessReplies
 from connector.events.rests import TaskRests
 from connector.events.task_settings import TaskSettings
+from connector.events.task_spans import TaskSpans
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.messaging.access import MessageAccess
@@ -44,6 +45,7 @@ from connector.sinks.contract import (
     Event,
 )
 from connector.sinks.subscriptions import Broker, Subscription
+from connector.status import OutcomeKind
 from connector.trace import CONVERSION, DETAILS, HANDOVER
 from connector.tracebacks import error_text, log_failure
 
@@ -143,6 +145,17 @@ class Publication:
             self._blame(kind, subscription, "")
         self.later += (reason,)
 
+    def outcome_since(self, before: Publication) -> OutcomeKind:
+        """Returns the outcome of the one delivery that was made since ``before``, a copy of this object."""
+        if self.inactive is not None:
+            return OutcomeKind.GIVEN_BACK
+        if len(self.failures) > len(before.failures):
+            return OutcomeKind.FAILED
+        if len(self.later) > len(before.later):
+            return OutcomeKind.LATER
+        has_refused = len(self.unsubscribed) > len(before.unsubscribed)
+        return OutcomeKind.UNSUBSCRIBED if has_refused else OutcomeKind.PUBLISHED
+
     def _blame(self, kind: ReasonKind, subscription: str, where: str) -> None:
         self.reason_kind, self.subscription, self.place = kind, subscription, where[2:-1]
 
@@ -159,6 +172,7 @@ class Publisher:
         limit: of everything before the first delivery of an event, and of replies.
         lines: the log of failures.
         activity: of the task.
+        spans: measures deliveries. None = there is no tracing.
 
     Raises:
         ConnectorError: a sink cannot be opened.
@@ -174,8 +188,10 @@ class Publisher:
         limit: ConversionLimit,
         lines: GroupedLog,
         activity: Activity,
+        spans: TaskSpans | None = None,
     ) -> None:
         self._deliveries = activity.deliveries
+        self._spans = spans
         self._task_settings = task_settings
         self._limit = limit
         self._lines = lines
@@ -253,7 +269,9 @@ class Publisher:
                 result.wait = max(result.wait, wait)
                 continue
             if called is None:
+                began = self._begin_span(result)
                 self._prepare(one, f"{reference}|{label}", name, result)
+                self._end_span(name, began, result)
                 if result.provider_failed:
                     break
                 continue
@@ -266,11 +284,30 @@ class Publisher:
                 journal.begin(sequence)
                 result.begun = True
                 faults.point("begin")
+            began = self._begin_span(result)
             self._deliver(called, subscription, one, reference, result, retries.get(label, 0))
+            self._end_span(name, began, result)
             if result.inactive is not None:
                 break
             faults.point("deliver")
         return result
+
+    def _begin_span(self, result: Publication) -> tuple[int, Publication] | None:
+        """Returns the time and the answers so far. None without tracing."""
+        if self._spans is None or not self._spans.is_sampled:
+            return None
+        return time.time_ns(), replace(result)
+
+    def _end_span(
+        self, subscription: str, begun: tuple[int, Publication] | None, result: Publication
+    ) -> None:
+        if begun is None or self._spans is None:
+            return
+        began, before = begun
+        outcome = result.outcome_since(before)
+        error = "" if outcome in (OutcomeKind.PUBLISHED, OutcomeKind.UNSUBSCRIBED) else outcome.value
+        told = {"connector.subscription": subscription, "connector.outcome": outcome.value}
+        self._spans.add(f"deliver {subscription}", began, dict(told), error)
 
     def _key(self, matched: MatchedObject, reference: object) -> EventKey:
         """Returns the key of the rows of an event.
@@ -481,6 +518,7 @@ def _event_for(subscription: str, event: Event, retries: int) -> Event:
         subscription,
         event.requests,
         retries=retries,
+        traceparent=event.traceparent,
     )
 
 

@@ -122,6 +122,7 @@ class _RunnerTask:
                 calls=self._task.calls,
                 notes=self._task.notes,
                 times=self._task.take_times(),
+                spans=self._task.spans,
             )
             return (b"F\n" if full else b"O\n") + answer
         except FileExistsError:

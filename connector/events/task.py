@@ -30,6 +30,7 @@ from connector.events.outcome import Outcome, history, pack_prepared, retries_of
 from connector.events.publish import MatchedObject, Publication, Publisher
 from connector.events.rests import Calls, Failing
 from connector.events.task_settings import NOTHING, TaskSettings, WorkItem
+from connector.events.task_spans import TaskSpans
 from connector.formats.datahandler import HandlerFailed
 from connector.limits import stages
 from connector.messaging.history import Note
@@ -38,6 +39,10 @@ from connector.messaging.settlement import Prepared
 from connector.messaging.state_store import JournalHandle, TaskJournal
 from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
+from connector.operate.span import NO_SPANS, Span
+from connector.operate.trace_context import TRACEPARENT, parse
+from connector.requests.contract import Requests
+from connector.requests.traced import JoiningRequests
 from connector.sinks.contract import CallTimer, Event
 from connector.sinks.lazy_requests import LazyRequests
 from connector.sinks.retry_later import join_retries
@@ -102,6 +107,8 @@ class Task:
         self._limit = ConversionLimit(control, task_settings.convert_timeout)
         self._lines = GroupedLog(_log)
         self._activity = Activity()
+        sample = task_settings.sample
+        self._spans = None if sample is None else TaskSpans(sample)
         self._publisher = Publisher(
             task_settings,
             deployment,
@@ -111,6 +118,7 @@ class Task:
             self._limit,
             self._lines,
             self._activity,
+            self._spans,
         )
         self._trace = task_settings.trace
         self._control = control
@@ -148,6 +156,8 @@ class Task:
         self._publisher.paused = paused
         self.notes = {}
         outcomes: dict[bytes, list[int]] = {}
+        if self._spans is not None:
+            self._spans.by_event = {}
         try:
             self._run(order_groups, journal, outcomes)
         finally:
@@ -165,6 +175,11 @@ class Task:
     def take_times(self) -> dict[str, dict[str, list[float]]]:
         """Returns the durations since the last call, for the answer."""
         return self._activity.take_times()
+
+    @property
+    def spans(self) -> Mapping[int, Sequence[Span]]:
+        """The spans of the events of the last :meth:`run`, by their numbers."""
+        return NO_SPANS if self._spans is None else self._spans.by_event
 
     @property
     def is_full(self) -> bool:
@@ -192,7 +207,11 @@ class Task:
                     return
                 journal.at(item[0])
             is_noted = False
+            if self._spans is not None:
+                self._spans.begin()
             outcome, begun = self._event(item, journal)
+            if self._spans is not None:
+                self._spans.end(item[0])
             if self._task_settings.managed and outcome.kind == OutcomeKind.FAILED:
                 outcome = self._roll_back(item, outcome)
             if outcome.kind in (OutcomeKind.ROLLED_BACK, OutcomeKind.LATER):
@@ -249,7 +268,12 @@ class Task:
                     destination=destination,
                     bytes=len(message.body),
                 )
-            matched = self._convert(message, destination)
+            traceparent = _traceparent(message) if self._spans is None else self._spans.join(message)
+            if self._spans is None:
+                matched = self._convert(message, destination, traceparent)
+            else:
+                convert = partial(self._convert, message, destination, traceparent)
+                matched = self._spans.measure("convert", convert)
             first = matched[0].bo
             if self._notes is not None:
                 self._note = self._notes.of(message, matched)
@@ -315,7 +339,7 @@ class Task:
         except ProviderError:
             return time.time_ns() // 1_000_000
 
-    def _convert(self, message: Message, destination: str) -> list[MatchedObject]:
+    def _convert(self, message: Message, destination: str, traceparent: str) -> list[MatchedObject]:
         """Returns the objects of a message with their events and subscribers.
 
         Raises:
@@ -331,7 +355,7 @@ class Task:
                     )
                 else:
                     objects = self._converter.convert(message, destination)
-                return self._deliveries(objects, message, destination)
+                return self._deliveries(objects, message, destination, traceparent)
         except BaseException as error:
             cause = error.__cause__ or error
             if isinstance(cause, MemoryError):
@@ -347,10 +371,15 @@ class Task:
             self._control.give_up()
 
     def _deliveries(
-        self, objects: Sequence[BusinessObject], message: Message, destination: str
+        self, objects: Sequence[BusinessObject], message: Message, destination: str, traceparent: str
     ) -> list[MatchedObject]:
         """Returns the objects of a message with their events and subscribers."""
         matched = []
+        requests: Requests = self._requests
+        if self._spans is not None:
+            requests = self._spans.requests(requests)
+        elif traceparent:
+            requests = JoiningRequests(requests, traceparent)
         for record, bo in enumerate(objects, 1):
             if self._trace.level >= DETAILS:
                 self._trace(
@@ -366,7 +395,8 @@ class Task:
                 destination,
                 message.delivery_count,
                 message,
-                requests=self._requests,
+                requests=requests,
+                traceparent=traceparent,
             )
             is_record = bo.object_event_id != message.message_id
             matched.append(
@@ -459,6 +489,12 @@ def _outcome(
     return Outcome(
         OutcomeKind.PUBLISHED, object_name, verb, unwanted, attempts, delivered, prepared + replies
     )
+
+
+def _traceparent(message: Message) -> str:
+    """Returns the ``traceparent`` of a message. Empty if there is none, or a malformed one."""
+    value = message.properties.get(TRACEPARENT)
+    return value if isinstance(value, str) and parse(value) is not None else ""
 
 
 def _not_read(reason: str, attempts: int, kind: ReasonKind) -> Outcome:

@@ -16,6 +16,7 @@ from connector.events.outcome import Outcome
 from connector.events.rests import Calls
 from connector.events.task_settings import NOTHING
 from connector.messaging.history import NO_NOTES, Note
+from connector.operate.span import NO_SPANS, Span
 
 
 class TaskAnswer(NamedTuple):
@@ -35,6 +36,7 @@ class TaskAnswer(NamedTuple):
         notes: for the history, by sequence.
         times: durations of conversions, deliveries and requests, as
             :meth:`connector.operate.activity.Durations.take` returns them.
+        spans: by sequence, of the events whose spans are exported.
     """
 
     outcomes: dict[int, Outcome]
@@ -47,6 +49,7 @@ class TaskAnswer(NamedTuple):
     overdue: str = ""
     notes: Mapping[int, Note] = NO_NOTES
     times: Mapping[str, Mapping[str, Sequence[float]]] = NOTHING
+    spans: Mapping[int, Sequence[Span]] = NO_SPANS
 
 
 def pack_answer(
@@ -61,12 +64,13 @@ def pack_answer(
     overdue: str = "",
     notes: Mapping[int, Note] = NO_NOTES,
     times: Mapping[str, Mapping[str, Sequence[float]]] = NOTHING,
+    spans: Mapping[int, Sequence[Span]] = NO_SPANS,
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, converting, full, calls, overdue, notes, times: as in
+        seconds, ended, exceeded, converting, full, calls, overdue, notes, times, spans: as in
             :class:`TaskAnswer`.
     """
     fields = {
@@ -77,7 +81,13 @@ def pack_answer(
         "overdue": overdue,
     }
     head = orjson.dumps(
-        {"seconds": seconds, **fields, "calls": {name: [*one] for name, one in calls.items()}, "times": times}
+        {
+            "seconds": seconds,
+            **fields,
+            "calls": {name: [*one] for name, one in calls.items()},
+            "times": times,
+            "spans": [[number, [span[:] for span in [*one]]] for number, one in spans.items()],
+        }
     )
     told = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
     noted = orjson.dumps([list(notes), list(notes.values())])
@@ -106,4 +116,5 @@ def unpack_answer(data: bytes) -> TaskAnswer:
         values["overdue"],
         dict(zip(*values["notes"], strict=True)),
         values["times"],
+        {number: [Span(*span) for span in one] for number, one in values["spans"]},
     )

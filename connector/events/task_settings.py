@@ -57,6 +57,7 @@ class TaskSettings:
         has_history: whether tasks note what the history needs of each event.
         history_keys: whether notes have the keys of objects.
         reloads: number of the last reload. Other settings get other runners, which load all modules anew.
+        sample: the share of the new traces whose spans are measured. None = there is no tracing.
     """
 
     application: str
@@ -88,6 +89,7 @@ class TaskSettings:
     has_history: bool = False
     history_keys: bool = True
     reloads: int = 0
+    sample: float | None = None
 
     @property
     def answers_requests(self) -> bool:

@@ -12,6 +12,7 @@ from connector.events.rates import RateLimit
 from connector.events.rests import Rests
 from connector.events.summary import Summary
 from connector.operate.control import ControlWatch
+from connector.operate.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class WorkingState:
         rates: of the inputs, in their order.
         disk: of the provider.
         control: what operators have told the application.
+        tracer: exports the spans of events. None = there is no tracing.
     """
 
     summary: Summary
@@ -37,3 +39,4 @@ class WorkingState:
     rates: Sequence[RateLimit]
     disk: FreeDisk
     control: ControlWatch
+    tracer: Tracer | None = None

@@ -12,6 +12,7 @@ from connector.formats.datahandler import DataHandler, HandlerFailed, message_bo
 from connector.formats.handlers import Handlers
 from connector.limits.stages import is_interrupt
 from connector.messaging.message import DEFAULT_PRIORITY, NON_PERSISTENT, PERSISTENT, Message
+from connector.operate.trace_context import TRACEPARENT, current_traceparent
 from connector.requests.properties import RequestProperties
 from connector.requests.settings import RequestSettings
 from connector.tracebacks import log_failure
@@ -45,6 +46,8 @@ def build(
     )
     for name, kind, value in properties.user_properties:
         message.set_property(name, value, kind)
+    if (traceparent := current_traceparent()) and TRACEPARENT not in message.properties:
+        message.set_property(TRACEPARENT, traceparent)
     if properties.output_format is not None:
         try:  # OutputFormat overrides a user property of that name
             set_format(message, properties.output_format, settings.format_property)

@@ -23,8 +23,10 @@ from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import ReloadNote
 from connector.operate.activity import Activity
 from connector.operate.control import ReloadAnswer
+from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
-from connector.service.assembly import make_provider, make_requests, spark_section
+from connector.requests.traced import TracedRequests
+from connector.service.assembly import make_provider, make_requests, make_tracer, spark_section
 from connector.service.inbound_connection import InboundConnection, LaunchedWorkers
 from connector.service.instance_notes import InstanceNotes
 from connector.service.reload import check_changes, stale_files
@@ -82,9 +84,14 @@ class Adapter:
         self._spec: tuple[Configuration, RequestClientSpec] | None = None
         activity = Activity()
         self.activity: Final = activity
-        self.requests: Final = LazyRequests(
+        self._tracer = make_tracer(configuration)
+        requests = LazyRequests(
             lambda: self._requests_of(self.configuration), directory, activity.add_request
         )
+        self._client: Final = requests
+        self.requests: Requests = requests
+        if self._tracer is not None and configuration.tracing is not None:
+            self.requests = TracedRequests(requests, configuration.tracing.sample, self._tracer.export)
         self.summary = Summary([str(entry.destination) for entry in settings.inputs], activity)
         self._provider = self._make_provider(configuration)
         self._stop = StopRequest(settings.stop_timeout, self.abort)
@@ -95,6 +102,7 @@ class Adapter:
             self._requests_of,
             self.summary,
             self._stop,
+            self._tracer,
             debug=debug,
         )
         self._restarts = self._make_restarts()
@@ -191,6 +199,8 @@ class Adapter:
             self.requests.stop(self.time_to_stop)
         finally:
             self._connection.stop()
+            if self._tracer is not None:
+                self._tracer.close()
 
     def request_stop(self) -> None:
         """Stops claiming. Events and requests in flight have ``stop_timeout`` to finish.
@@ -427,7 +437,7 @@ class Adapter:
         self.configuration = configuration
         self._stop.timeout = configuration.connector.stop_timeout
         self._restarts = self._make_restarts()
-        self.requests.renew(_EARLIER_REQUESTS)
+        self._client.renew(_EARLIER_REQUESTS)
         log = configuration.logging
         if log != before.logging:
             set_up_logging(LogSettings(log.level, log.format, self._debug))

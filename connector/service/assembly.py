@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from connector.messaging.provider_kind import PROVIDERS, AcceptedRoot, AdapterPr
 from connector.messaging.retention import Retention
 from connector.messaging.subscription import TopicSubscription
 from connector.operate.control import Targets
+from connector.operate.tracer import Tracer, open_exporter
 from connector.sinks.subscription_model import PreparedEntry
 from connector.spark.section import Spark
 from connector.trace import Trace
@@ -116,6 +119,22 @@ def make_task_settings(
         client_id=client_id,
         has_history=configuration.history.keep > 0,
         history_keys=configuration.history.keys,
+        sample=None if configuration.tracing is None else configuration.tracing.sample,
+    )
+
+
+def make_tracer(configuration: Configuration) -> Tracer | None:
+    """Returns the exporter of the spans of a deployment. None = there is no tracing."""
+    tracing = configuration.tracing
+    if tracing is None:
+        return None
+    settings = configuration.connector
+    service = tracing.service or os.environ.get("OTEL_SERVICE_NAME") or settings.application_name
+    return Tracer(
+        functools.partial(open_exporter, tracing.endpoint),
+        service,
+        settings.instance or socket.gethostname(),
+        configuration.provider.type,
     )
 
 

@@ -30,6 +30,7 @@ from connector.messaging.provider import Connection, TransactionalConnection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import HeldInstance, StateStore
 from connector.operate.control import ControlWatch
+from connector.operate.tracer import Tracer
 from connector.service.assembly import (
     check_databases,
     make_event_settings,
@@ -67,6 +68,7 @@ class InboundConnection:
         requests: returns what lets a process make requests.
         summary: counts outcomes.
         stop: whether the adapter is told to stop.
+        tracer: exports the spans of events. None = there is no tracing.
         debug: as in :class:`connector.service.adapter.Adapter`.
     """
 
@@ -78,6 +80,7 @@ class InboundConnection:
         requests: Callable[[Configuration], RequestClientSpec],
         summary: Summary,
         stop: StopRequest,
+        tracer: Tracer | None = None,
         *,
         debug: bool,
     ) -> None:
@@ -96,14 +99,19 @@ class InboundConnection:
         self._instance: HeldInstance | None = None
         self._settings = make_event_settings(configuration, provider, "")
         lines = GroupedLog(logging.getLogger("connector.events"))
-        self.working = self._make_working(summary, itertools.count(1), lines, ControlWatch())
+        self.working = self._make_working(summary, itertools.count(1), lines, ControlWatch(), tracer)
         self._reloads = 0
         self._facts: dict[str, Any] = {}
         self._began: float | None = None
         self._is_checked = False
 
     def _make_working(
-        self, summary: Summary, numbers: Iterator[int], lines: GroupedLog, control: ControlWatch
+        self,
+        summary: Summary,
+        numbers: Iterator[int],
+        lines: GroupedLog,
+        control: ControlWatch,
+        tracer: Tracer | None,
     ) -> WorkingState:
         configuration = self._configuration
         return WorkingState(
@@ -115,6 +123,7 @@ class InboundConnection:
             [RateLimit(one.rate) for one in configuration.connector.inputs],
             FreeDisk(self._provider.disk(), configuration.min_free),
             control,
+            tracer,
         )
 
     def start(self) -> None:
@@ -192,7 +201,7 @@ class InboundConnection:
         check_inputs(inbound, self._settings, settings)
         self._configuration, self._provider, self._settings = configuration, provider, settings
         self._reloads = number
-        self.working = self._make_working(old.summary, old.numbers, old.lines, old.control)
+        self.working = self._make_working(old.summary, old.numbers, old.lines, old.control, old.tracer)
         try:
             self._check_databases()
             self._check_workers(inbound, pickle.dumps(self._task_settings(inbound.connection), protocol=5))
@@ -233,6 +242,8 @@ class InboundConnection:
             if not self._is_checked:
                 self._check_databases()
             self.pipeline.start()
+            if self.working.tracer is not None:
+                self.working.tracer.open()  # its packages take a while, and so does Spark
             if not self._is_checked:
                 assert self.inbound is not None
                 self._check_workers(self.inbound, self.inbound.jobs.plan_bytes)

@@ -67,6 +67,8 @@ class Event:
         requests: makes the requests of the process. A test of a process may pass another object.
         transaction: the open transaction of a subscription with ``transaction``. The connector commits after
             the process has returned, and rolls back if the process raises. None = no ``transaction``.
+        traceparent: the place of the event in its trace (W3C Trace Context), for calls that the process
+            makes. Empty = the event belongs to no trace.
     """
 
     id: str
@@ -77,6 +79,7 @@ class Event:
     requests: Requests = field(default=_NO_REQUESTS, repr=False, compare=False)
     transaction: Any = field(default=None, repr=False, compare=False)
     retries: int = 0
+    traceparent: str = ""
 
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None

@@ -141,7 +141,14 @@ class InProcessPipeline:
         began, task = time.monotonic(), self._task[1]
         outcomes = task.run(assignment.journal, *assignment[1:])
         seconds = time.monotonic() - began
-        return pack_answer(outcomes, seconds, calls=task.calls, notes=task.notes, times=task.take_times())
+        return pack_answer(
+            outcomes,
+            seconds,
+            calls=task.calls,
+            notes=task.notes,
+            times=task.take_times(),
+            spans=task.spans,
+        )
 
     def _close_task(self) -> None:
         if self._task is not None:

@@ -28,6 +28,7 @@ from connector.messaging.message import (
     expiration_after,
     parse_property,
 )
+from connector.operate.trace_context import TRACEPARENT
 from connector.sinks.contract import Event, PreparedSink, SinkContext, write_body
 
 
@@ -111,6 +112,8 @@ class DestinationSink(PreparedSink):
                     message.set_property(name, value)
         if event.id:
             message.set_property(EVENT_ID, event.id)
+        if event.traceparent:
+            message.set_property(TRACEPARENT, event.traceparent)
         if said.format is not None:
             set_format(message, said.format, self._format_property)
         return message

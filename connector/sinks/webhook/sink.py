@@ -18,6 +18,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.declare.masking import MASK
 from connector.errors import ConnectorError, MalformedData, ObjectRefused, TemporaryFailure
 from connector.formats.datahandler import HandlerFailed
+from connector.operate.trace_context import TRACEPARENT
 from connector.sinks.contract import Event, ExternalSink, SinkContext, write_body
 from connector.sinks.webhook.url import UrlTemplate
 from connector.status import VERSION
@@ -108,6 +109,8 @@ class WebhookSink(ExternalSink):
             headers.setdefault("Content-Type", self._content_type)
         if event.id:
             headers["Idempotency-Key"] = idempotency_key(event, self._subscription)
+        if event.traceparent:
+            headers.setdefault(TRACEPARENT, event.traceparent)
         try:
             with (
                 self._deadline as deadline,

@@ -1,0 +1,384 @@
+"""Traces: ``traceparent`` in and out, and the spans at a real collector that speaks OTLP over HTTP."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from connector.events.task_answer import unpack_answer
+from connector.messaging.message import Message
+from connector.testing.deployment import Deployment
+from tests.events.conftest import OBJECTS, Bench
+from tests.sinks.web_server import WebServer, answer, serving
+from tests.waiting import wait_for
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
+
+ASKING = """\
+static_metaobject: MO_Config
+rules:
+  Order_Create: {OutputDestination: queue://asked}
+"""
+
+PROCESSES = """\
+import json, os
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def ask(bo, event):
+    with open(os.path.join(HERE, "seen"), "a") as file:
+        file.write(event.traceparent + "\\n")
+    event.request("Order.Create", {"Id": "1"})
+    event.request_async("Order.Create", {"Id": "2"}).result(60)
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(event.request, "Order.Create", {"Id": "3"}).result(60)
+
+
+def refuse(bo, event):
+    raise ValueError("customer 4711 is not known")
+"""
+
+
+@dataclass
+class Seen:
+    """A span as the collector got it."""
+
+    name: str
+    kind: int
+    trace_id: str
+    span_id: str
+    parent_id: str
+    seconds: float
+    attributes: dict[str, Any]
+    status: int
+    text: str
+    service: str
+
+
+CLIENT, CONSUMER, INTERNAL, ERROR = 3, 5, 1, 2
+
+
+@pytest.fixture
+def collector() -> Iterator[WebServer]:
+    with serving() as made:
+        yield made
+
+
+@pytest.fixture
+def server() -> Iterator[WebServer]:
+    with serving() as made:
+        yield made
+
+
+def spans(collector: WebServer) -> list[Seen]:
+    """The spans that a collector has got."""
+    found = []
+    for asked in collector.asked:
+        assert (asked.method, asked.target) == ("POST", "/v1/traces")
+        for resource in ExportTraceServiceRequest.FromString(asked.body).resource_spans:
+            about = {one.key: one.value.string_value for one in resource.resource.attributes}
+            for span in (one for scope in resource.scope_spans for one in scope.spans):
+                attributes = {
+                    one.key: getattr(one.value, str(one.value.WhichOneof("value"))) for one in span.attributes
+                }
+                found.append(
+                    Seen(
+                        span.name,
+                        span.kind,
+                        span.trace_id.hex(),
+                        span.span_id.hex(),
+                        span.parent_span_id.hex(),
+                        (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9,
+                        attributes,
+                        span.status.code,
+                        span.status.message,
+                        about["service.name"],
+                    )
+                )
+    return found
+
+
+def traced(collector: WebServer, **more: Any) -> Mapping[str, Any]:
+    return {"tracing": {"endpoint": collector.url, **more}}
+
+
+def customer(traceparent: str | None = None, number: str = "1") -> Message:
+    body = json.dumps({"BusinessObject": "Customer", "CustomerId": number}).encode()
+    message = Message(body=body, correlation_id="c-1")
+    if traceparent is not None:
+        message.set_property("traceparent", traceparent)
+    return message
+
+
+def drain(deployment: Deployment, **how: Any) -> None:
+    with deployment.running(**how) as adapter:
+        adapter.drain()
+
+
+def sent(deployment: Deployment, queue: str) -> list[str | None]:
+    """``traceparent`` of the messages of a queue."""
+    return [one.properties.get("traceparent") for one in deployment.messages(queue)]  # type: ignore[misc]
+
+
+def everything(bench: Bench, server: WebServer, **more: Any) -> Deployment:
+    """A deployment whose events send a message, a webhook and three requests."""
+    objects = OBJECTS[: OBJECTS.index("static_metaobject")]
+    rest = OBJECTS[OBJECTS.index("datahandler_metaobject") :]
+    return bench.deploy(
+        subscriptions=[
+            {"object": "Customer", "name": "forward", "destination": "queue://next"},
+            {"object": "Customer", "name": "hook", "webhook": {"url": server.url}},
+            {"object": "Customer", "name": "asking", "process": "processes:ask"},
+        ],
+        objects=f"{objects}{ASKING}---\n{rest}",
+        processes=PROCESSES,
+        more=more,
+    )
+
+
+def test_without_tracing_the_traceparent_is_passed_on_unchanged(bench: Bench, server: WebServer) -> None:
+    deployment = everything(bench, server)
+    deployment.send("customers", customer(SAMPLED))
+    drain(deployment)
+    assert sent(deployment, "next") == [SAMPLED]
+    assert sent(deployment, "asked") == [SAMPLED] * 3
+    assert [one.headers.get("traceparent") for one in server.asked] == [SAMPLED]
+    assert (bench.directory / "seen").read_text() == f"{SAMPLED}\n"
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        None,
+        "",
+        "nonsense",
+        SAMPLED[:-1],
+        f"{SAMPLED}-more",
+        SAMPLED.upper(),
+        f"ff{SAMPLED[2:]}",
+        f"00-{'0' * 32}-{PARENT}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        SAMPLED + "\n",
+    ],
+)
+def test_a_malformed_traceparent_is_ignored(bench: Bench, server: WebServer, malformed: str | None) -> None:
+    deployment = everything(bench, server)
+    deployment.send("customers", customer(malformed))
+    drain(deployment)
+    assert sent(deployment, "next") == [None]
+    assert sent(deployment, "asked") == [None] * 3
+    assert ["traceparent" in one.headers for one in server.asked] == [False]
+
+
+def test_a_chain_of_two_adapters_is_one_trace(
+    bench: Bench, tmp_path_factory: pytest.TempPathFactory, collector: WebServer, server: WebServer
+) -> None:
+    first = bench.deploy(
+        subscriptions=[{"object": "Customer", "name": "forward", "destination": "queue://next"}],
+        more=traced(collector),
+        ApplicationName="first",
+    )
+    second = Bench(tmp_path_factory.mktemp("second"), bench.root).deploy(
+        subscriptions=[{"object": "Customer", "name": "hook", "webhook": {"url": server.url}}],
+        more=traced(collector, service="billing"),
+        ApplicationName="second",
+        InputDestination="queue://next",
+    )
+    first.send("customers", customer())
+    drain(first)
+    drain(second)
+    found = {(one.service, one.name): one for one in spans(collector)}
+    assert set(found) == {
+        ("first", "process customers"),
+        ("first", "convert"),
+        ("first", "deliver forward"),
+        ("billing", "process next"),
+        ("billing", "convert"),
+        ("billing", "deliver hook"),
+    }
+    assert len({one.trace_id for one in found.values()}) == 1
+    whole, following = found["first", "process customers"], found["billing", "process next"]
+    assert (whole.kind, whole.parent_id) == (CONSUMER, "")
+    assert (following.kind, following.parent_id) == (CONSUMER, whole.span_id)
+    for service, name, parent in (("first", "convert", whole), ("billing", "deliver hook", following)):
+        part = found[service, name]
+        assert (part.kind, part.parent_id, part.status) == (INTERNAL, parent.span_id, 0)
+        assert 0 < part.seconds < parent.seconds
+    assert [one.headers["traceparent"] for one in server.asked] == [
+        f"00-{following.trace_id}-{following.span_id}-01"
+    ]
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_spans_tell_the_message_the_outcome_and_the_requests(
+    bench: Bench, collector: WebServer, server: WebServer, isolated: bool
+) -> None:
+    deployment = everything(bench, server, **traced(collector))
+    identity = deployment.send("customers", customer(SAMPLED))
+    drain(deployment, isolated=isolated)
+    found = spans(collector)
+    assert {one.trace_id for one in found} == {TRACE}
+    (whole,) = (one for one in found if one.kind == CONSUMER)
+    assert whole.parent_id == PARENT
+    assert whole.attributes == {
+        "messaging.system": "dropbox",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": "customers",
+        "messaging.message.id": identity,
+        "messaging.message.conversation_id": "c-1",
+        "messaging.message.body.size": len(customer().body),
+        "connector.outcome": "published",
+        "connector.object": "Customer",
+        "connector.verb": "Create",
+    }
+    asked = [one for one in found if one.kind == CLIENT]
+    assert [(one.name, one.parent_id) for one in asked] == [("request Order.Create", whole.span_id)] * 3
+    assert {one.attributes["connector.outcome"] for one in asked} == {"SUCCEED"}
+    assert sorted(sent(deployment, "asked"), key=str) == sorted(
+        f"00-{TRACE}-{one.span_id}-01" for one in asked
+    )
+    own = f"00-{TRACE}-{whole.span_id}-01"
+    assert sent(deployment, "next") == [own]
+    assert [one.headers["traceparent"] for one in server.asked] == [own]
+    assert (bench.directory / "seen").read_text() == f"{own}\n"
+    assert sorted(one.name for one in found if one.kind == INTERNAL) == [
+        "convert",
+        "deliver asking",
+        "deliver forward",
+        "deliver hook",
+    ]
+
+
+def test_a_failure_has_its_kind_and_no_value_of_the_message(bench: Bench, collector: WebServer) -> None:
+    deployment = bench.deploy(
+        subscriptions=[{"object": "Customer", "name": "refusing", "process": "processes:refuse"}],
+        processes=PROCESSES,
+        more=traced(collector),
+    )
+    deployment.send("customers", customer())
+    drain(deployment)
+    found = {one.name: one for one in spans(collector)}
+    whole, part = found["process customers"], found["deliver refusing"]
+    assert (whole.status, part.status, found["convert"].status) == (ERROR, ERROR, 0)
+    told = {"outcome": "failed", "kind": "refused", "subscription": "refusing", "object": "Customer"}
+    assert {key: whole.attributes[f"connector.{key}"] for key in told} == told
+    assert whole.attributes["error.type"] == "refused"
+    assert part.attributes == {
+        "connector.subscription": "refusing",
+        "connector.outcome": "failed",
+        "error.type": "failed",
+    }
+    assert "ValueError" in whole.text
+    assert "4711" not in whole.text
+    assert sent(deployment, "error") == [None]  # the copy is the message as it came
+
+
+def test_a_conversion_that_fails_is_part_of_the_trace(bench: Bench, collector: WebServer) -> None:
+    deployment = bench.deploy(more=traced(collector))
+    deployment.send("customers", "no JSON")
+    drain(deployment)
+    found = {one.name: one for one in spans(collector)}
+    assert set(found) == {"process customers", "convert"}
+    assert found["convert"].attributes == {"error.type": "MalformedData"}
+    assert found["process customers"].attributes["connector.kind"] == "malformed"
+
+
+def test_a_trace_that_is_not_sampled_stays_one_trace_without_spans(
+    bench: Bench, collector: WebServer, server: WebServer
+) -> None:
+    deployment = everything(bench, server, **traced(collector))
+    deployment.send("customers", customer(UNSAMPLED))
+    drain(deployment)
+    assert collector.asked == []
+    (following,) = sent(deployment, "next")
+    assert following is not None
+    assert (following[:36], following[-3:]) == (f"00-{TRACE}-", "-00")
+    assert {str(one)[:36] for one in sent(deployment, "asked")} == {f"00-{TRACE}-"}
+
+
+def test_a_sample_of_0_begins_no_trace_that_is_exported(bench: Bench, collector: WebServer) -> None:
+    deployment = bench.deploy(
+        subscriptions=[{"object": "Customer", "name": "forward", "destination": "queue://next"}],
+        more=traced(collector, sample=0),
+    )
+    deployment.send("customers", customer())
+    deployment.send("customers", customer(SAMPLED))
+    drain(deployment)
+    assert {one.trace_id for one in spans(collector)} == {TRACE}
+    assert sorted(str(one)[-2:] for one in sent(deployment, "next")) == ["00", "01"]
+
+
+def test_a_request_of_a_program_begins_a_trace(bench: Bench, collector: WebServer, server: WebServer) -> None:
+    deployment = everything(bench, server, **traced(collector))
+    with deployment.running() as adapter:
+        assert adapter.request("Order.Create", {"Id": "1"}).good
+        assert adapter.request_async("Order.Create", {"Id": "2"}).result(60).good
+    found = spans(collector)
+    assert [(one.name, one.kind, one.parent_id) for one in found] == [
+        ("request Order.Create", CLIENT, "")
+    ] * 2
+    assert sorted(sent(deployment, "asked"), key=str) == sorted(
+        f"00-{one.trace_id}-{one.span_id}-01" for one in found
+    )
+
+
+def test_a_collector_that_does_not_answer_delays_neither_event_nor_stop(
+    bench: Bench, collector: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")  # longer than this test may take
+    released = threading.Event()
+    collector.answers += [lambda handler: released.wait(600) and answer(200)(handler)] * 9
+    deployment = bench.deploy(more=traced(collector))
+    for number in range(1000):
+        deployment.send("customers", customer(number=str(number)))
+    with deployment.running() as adapter:
+        adapter.drain()
+        wait_for(lambda: collector.asked)
+    assert len(bench.called()) == 1000
+    released.set()
+
+
+def test_a_collector_that_fails_gets_the_spans_of_later_events(bench: Bench, collector: WebServer) -> None:
+    collector.answers.append(answer(400))
+    deployment = bench.deploy(more=traced(collector))
+    deployment.send("customers", customer())
+    drain(deployment)
+    deployment.send("customers", customer())
+    drain(deployment)
+    assert len(collector.asked) == 2
+    assert len(bench.called()) == 2
+
+
+def test_without_tracing_a_task_measures_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = []
+
+    def look(data: bytes) -> Any:
+        answers.append(unpack_answer(data))
+        return answers[-1]
+
+    monkeypatch.setattr("connector.events.job.unpack_answer", look)
+    deployment = bench.deploy()
+    deployment.send("customers", customer(SAMPLED))
+    drain(deployment)
+    assert [(len(one.outcomes), dict(one.spans)) for one in answers] == [(1, {})]
+
+
+def test_the_environment_names_collector_and_service(
+    bench: Bench, collector: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "from-environment")
+    deployment = bench.deploy(more={"tracing": {}})
+    deployment.send("customers", customer())
+    drain(deployment)
+    assert {one.service for one in spans(collector)} == {"from-environment"}
