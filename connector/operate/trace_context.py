@@ -44,6 +44,11 @@ def parse(value: object) -> TraceContext | None:
     return TraceContext(found[1], found[2], bool(int(found[3], 16) & 1)) if found is not None else None
 
 
+def valid_traceparent(value: object) -> str:
+    """Returns a ``traceparent`` as it is. Empty if there is none, or a malformed one."""
+    return str(value) if parse(value) is not None else ""
+
+
 def new_context(parent: TraceContext | None, sample: float) -> TraceContext:
     """Returns the context of a new span.
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from connector.errors import ConnectorError
 from connector.operate.span import INTERNAL, Span
 from connector.status import VERSION
+from connector.text.names import cut, one_line
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
+_log: Final = logging.getLogger("connector.traces")
+
 INSTALL: Final = "pip install 'event-connector[otel]'"
 _PATH: Final = "/v1/traces"
+_LOG_SECONDS: Final = 60.0
 _CLOSE_SECONDS: Final = 5.0
 """Seconds at the end for a collector that does not answer."""
 
@@ -133,6 +138,21 @@ class _Sdk:
         made.end(span.ended)
 
 
+class _Losses(logging.Handler):
+    """Logs what the SDK says about spans that it cannot send: one line in a minute."""
+
+    _number = 0
+    _logged_at = float("-inf")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._number += 1
+        now = time.monotonic()
+        if now - self._logged_at >= _LOG_SECONDS:
+            extra = {"reason": cut(one_line(record.getMessage()), 300), "number": self._number}
+            self._number, self._logged_at = 0, now
+            _log.warning("the collector of traces does not take all spans", extra=extra)
+
+
 def open_exporter(endpoint: str | None) -> SpanExporter:
     """Returns an exporter that sends by OTLP over HTTP.
 
@@ -146,7 +166,10 @@ def open_exporter(endpoint: str | None) -> SpanExporter:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
         raise ConnectorError(f"tracing needs the packages of OpenTelemetry ({error}): {INSTALL}") from error
-    logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # not a line for each try
+    sdk = logging.getLogger("opentelemetry")
+    sdk.handlers[:] = [one for one in sdk.handlers if not isinstance(one, _Losses)]
+    sdk.addHandler(_Losses(logging.WARNING))
+    sdk.propagate = False
     if endpoint is not None and not endpoint.rstrip("/").endswith(_PATH):
         endpoint = endpoint.rstrip("/") + _PATH
     return OTLPSpanExporter(endpoint)

@@ -348,7 +348,9 @@ def test_a_collector_that_does_not_answer_delays_neither_event_nor_stop(
     released.set()
 
 
-def test_a_collector_that_fails_gets_the_spans_of_later_events(bench: Bench, collector: WebServer) -> None:
+def test_a_collector_that_fails_is_logged_and_gets_the_spans_of_later_events(
+    bench: Bench, collector: WebServer, caplog: pytest.LogCaptureFixture
+) -> None:
     collector.answers.append(answer(400))
     deployment = bench.deploy(more=traced(collector))
     deployment.send("customers", customer())
@@ -356,6 +358,8 @@ def test_a_collector_that_fails_gets_the_spans_of_later_events(bench: Bench, col
     deployment.send("customers", customer())
     drain(deployment)
     assert len(collector.asked) == 2
+    (line,) = (one for one in caplog.records if one.name == "connector.traces")
+    assert "400" in vars(line)["reason"]
     assert len(bench.called()) == 2
 
 
