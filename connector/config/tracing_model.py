@@ -24,10 +24,11 @@ def _read_url(value: object) -> str:
     try:
         url = urlsplit(written)
         is_right = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-        if url.username is not None:
-            raise refuse("a URL with a user", f"{_URL_EXPECTED}. OTEL_EXPORTER_OTLP_HEADERS holds secrets")
+        has_user = url.username is not None
     except ValueError:
-        is_right = False
+        is_right = has_user = False
+    if has_user:
+        raise refuse("a URL with a user", f"{_URL_EXPECTED}. OTEL_EXPORTER_OTLP_HEADERS holds secrets")
     if not is_right:
         raise refuse(as_found(written), _URL_EXPECTED)
     return written

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,7 +34,7 @@ class TraceContext(NamedTuple):
 
     def child(self) -> TraceContext:
         """Returns the context of a new span whose parent is this span."""
-        return self._replace(span_id=secrets.token_hex(8))
+        return TraceContext(self.trace_id, _digits(16), self.sampled)
 
 
 def parse(value: object) -> TraceContext | None:
@@ -58,7 +57,12 @@ def new_context(parent: TraceContext | None, sample: float) -> TraceContext:
     """
     if parent is not None:
         return parent.child()
-    return TraceContext(secrets.token_hex(16), secrets.token_hex(8), random.random() < sample)
+    return TraceContext(_digits(32), _digits(16), random.random() < sample)
+
+
+def _digits(number: int) -> str:
+    """Returns random hexadecimal digits. A forked process has its own."""
+    return f"{random.getrandbits(4 * number) or 1:0{number}x}"
 
 
 _current: Final[ContextVar[str]] = ContextVar("traceparent", default="")

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from connector.events.task_answer import unpack_answer
 from connector.messaging.message import Message
 from connector.testing.deployment import Deployment
 from tests.events.conftest import OBJECTS, Bench
+from tests.runs import ServiceDeployment
 from tests.sinks.web_server import WebServer, answer, serving
 from tests.waiting import wait_for
 
@@ -386,3 +388,36 @@ def test_the_environment_names_collector_and_service(
     deployment.send("customers", customer())
     drain(deployment)
     assert {one.service for one in spans(collector)} == {"from-environment"}
+
+
+@pytest.mark.slow
+def test_connector_run_exports_the_spans_of_spark_workers(tmp_path: Path, collector: WebServer) -> None:
+    deployment = ServiceDeployment(tmp_path, OBJECTS, PROCESSES)
+    document = {
+        "provider": {"type": "dropbox", "root": "./data", "create": True, "durability": "none"},
+        "connector": {
+            "ApplicationName": "sparkling",
+            "InputDestination": "queue://customers",
+            "PollQuantity": 100,
+            "DataHandlerMimeType": "application/json",
+            "ConfigurationMetaObject": "MO_Config",
+        },
+        "subscriptions": [{"object": "Customer", "name": "forward", "destination": "queue://next"}],
+        "metaobjects": "./metaobjects",
+        **traced(collector),
+    }
+    deployment.write("adapter.yaml", json.dumps(document))
+    deployment.java = True
+    try:
+        for _ in range(50):
+            deployment.send("customers", customer(SAMPLED))
+        run = deployment.drain()
+        assert run.summary["published"] == 50
+    finally:
+        deployment.close()
+    found = spans(collector)
+    names = ("process customers", "convert", "deliver forward")
+    assert [sum(one.name == name for one in found) for name in names] == [50, 50, 50]
+    assert {(one.trace_id, one.service) for one in found} == {(TRACE, "sparkling")}
+    wholes = {one.span_id for one in found if one.kind == CONSUMER}
+    assert {str(one)[36:52] for one in sent(deployment, "next")} == wholes

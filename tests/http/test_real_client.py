@@ -54,6 +54,25 @@ def test_what_nobody_answers_is_504_and_what_wants_no_answer_200(world: World) -
     assert len(world.requests_on_queue(2)) == 2
 
 
+def test_the_traceparent_of_a_call_is_that_of_its_request(world: World) -> None:
+    traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    server = Server(settings(), world.client(), definitions())
+    server.start()
+    try:
+        with client(server) as http:
+            for value in (traceparent, "nonsense"):
+                answer = http.post(
+                    "/requests/Customer/Retrieve?timeout=-1",
+                    json={"CustomerId": "1"},
+                    headers={"traceparent": value},
+                )
+                assert answer.status_code == 200
+    finally:
+        server.stop()
+    sent = world.requests_on_queue(2)
+    assert [one.properties.get("traceparent") for one in sent] == [traceparent, None]
+
+
 def test_stopping_the_client_of_requests_answers_the_calls_in_flight(world: World) -> None:
     requests = world.client()
     server = Server(settings(), requests, definitions())
