@@ -42,6 +42,11 @@ class EventSpans:
             for part in parts:
                 self._tracer.export(part)
 
+    def forget(self, repeated: Iterable[Claim]) -> None:
+        """Drops the spans of events that are processed again, because their commit was refused."""
+        for claim in repeated:
+            self._waiting.pop((claim.cycle, claim.sequence), None)
+
     def _complete(self, span: Span, claim: Claim, outcome: Outcome) -> Span:
         """Returns the span of an event with all that its settlement tells."""
         name = claim.destination.name

@@ -392,6 +392,8 @@ class Inbound:
             report.add(self._settle(ended_claims))
         except TransactionRefused as error:
             is_repeated = self._transactions.note_refusal(ended_claims, error, self._rules.destinations)
+            if self._spans is not None:
+                self._spans.forget(ended_claims.claims)
             number, reason = len(ended_claims.claims), str(error)
             report.returned += number
             if is_repeated:

@@ -137,6 +137,10 @@ http:
   max_timeout: 5m
   idempotency_time: 1h
   idempotency_keys: 1000
+tracing:
+  endpoint: http://localhost:4318
+  service: orders
+  sample: 0.1
 """
 
 IN_PROGRESS = """\
@@ -271,6 +275,7 @@ def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
         "Health",
         "Http",
         "TokenEntry",
+        "Tracing",
         "TableEntry",
         "ChildTable",
         "WebhookEntry",
