@@ -128,6 +128,7 @@ health:
   workers_died: 3
   instances: 2
   longest_step: 5m
+history: {keep: 30d, keys: false}
 http:
   listen: 127.0.0.1:8080
   tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456, {token: abcdef0123456789, name: ann, roles: read}]
@@ -281,6 +282,7 @@ def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
         "WebhookEntry",
         "Webhook",
         "DatabaseSection",
+        "HistorySection",
     )
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:
