@@ -37,11 +37,11 @@ from connector.messaging.provider import Capabilities, Connection
 from connector.requests.broker_replies import BrokerLink, BrokerReplies
 from connector.requests.contract import Requests
 from connector.requests.conversion import RequestConverter
+from connector.requests.history import HistorySpec, RequestHistory
 from connector.requests.late import LateReplies
 from connector.requests.pending import Call, Failure, PendingCalls, key_of
 from connector.requests.reply_listener import ReplyListener
 from connector.requests.reply_receiver import ReplyReceiver, ReplySources
-from connector.requests.request_history import HistorySpec, RequestHistory
 from connector.requests.result import RequestResult
 from connector.requests.sender import Outgoing, Sender
 from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings

@@ -23,7 +23,6 @@ from connector.formats.handlers import Handlers, HandlerSpec, normal_mime_type
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
-from connector.messaging.history import History
 from connector.messaging.provider import Provider
 from connector.messaging.provider_kind import PROVIDERS, AcceptedRoot, AdapterProvider
 from connector.messaging.retention import Retention
@@ -199,7 +198,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         ConfigurationError: a data handler is missing or its options are wrong.
     """
     # imported here, because most commands make no requests
-    from connector.requests.request_history import HistorySpec
+    from connector.requests.history import HistorySpec
     from connector.requests.settings import Matching, RequestSettings
     from connector.requests.spec import RequestClientSpec
 
@@ -235,22 +234,14 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
     # requests are local to the adapter, for inputs with no_local
     origin = make_event_settings(configuration, provider, "").client_id
     kept = configuration.history
-    history = HistorySpec(
-        functools.partial(_open_history, provider, settings.application_name, settings.instance or ""),
-        settings.instance or "",
-        kept.keys,
-        kept.keep,
-    )
+    instance = settings.instance or ""
+    history = HistorySpec(provider.state, settings.application_name, instance, kept.keys, kept.keep)
     return RequestClientSpec(
         request_settings,
         functools.partial(provider.connect, origin=origin),
         provider.capabilities,
         history if kept.keep else None,
     )
-
-
-def _open_history(provider: Provider, application: str, instance: str) -> History:
-    return provider.state(application).history(instance)
 
 
 def make_targets(configuration: Configuration) -> Targets:

@@ -6,13 +6,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector.businessobjects.keys import keys_of
 from connector.errors import ProviderError
 from connector.messaging.history import History, HistoryRow, Note
 from connector.messaging.message import Message
+from connector.messaging.state_store import StateStore
 from connector.requests.pending import Answer, Call
 from connector.status import ReturnCode
 
@@ -26,18 +26,19 @@ TIMED_OUT: Final = "timed_out"
 FAILED: Final = "request_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class HistorySpec:
+class HistorySpec(NamedTuple):
     """The recipe of a history, for the process of a request client. Picklable.
 
     Args:
-        open: returns the history.
+        state: returns the state of an application.
+        application: ApplicationName.
         instance: in the rows.
         keys: whether rows have the keys of objects.
         keep: seconds. Older rows are removed now and then.
     """
 
-    open: Callable[[], History]
+    state: Callable[[str], StateStore]
+    application: str
     instance: str
     keys: bool
     keep: float
@@ -94,7 +95,7 @@ class RequestHistory:
         with self._lock:
             try:
                 if self._history is None:
-                    self._history = spec.open()
+                    self._history = spec.state(spec.application).history(spec.instance)
                 self._history.append([row])
                 if row.time >= self._prune_at:  # an adapter without inputs removes nothing otherwise
                     self._prune_at = row.time + _PRUNE_SECONDS
