@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from connector.limits.free_space import MinFree
 
 _log = logging.getLogger("connector.events")
 _INTERVAL: Final = 1.0
-"""Seconds between two looks at the disk."""
+"""Seconds between two looks while the disk is almost full. So a disk at the limit does not fill the log."""
 
 
 class FreeDisk:
@@ -34,7 +35,7 @@ class FreeDisk:
     def shortage(self) -> str:
         """Returns why nothing may be claimed, or an empty text. Logs a change."""
         now = self._clock()
-        if self._path is None or now < self._look_at:
+        if self._path is None or (self._shortage and now < self._look_at):
             return self._shortage
         self._look_at = now + _INTERVAL
         before, self._shortage = self._shortage, shortage_of(self._path, self._least)
@@ -53,8 +54,9 @@ def shortage_of(path: str | None, least: MinFree) -> str:
         usage = None  # nothing is there yet, or the provider says what is wrong
     if usage is None or usage.free >= (wanted := least.of(usage.total)):
         return ""
-    return f"{_shown(usage.free)} are free on the disk of {path}, less than min_free ({_shown(wanted)})"
+    free, least_free = (_tenth(usage.free, math.floor), _tenth(wanted, math.ceil))  # never two equal numbers
+    return f"{free} are free on the disk of {path}, less than min_free ({least_free})"
 
 
-def _shown(number: int) -> str:
-    return f"{number / (1 << 20):,.0f} MiB"
+def _tenth(number: int, rounded: Callable[[float], int]) -> str:
+    return f"{rounded(number * 10 / (1 << 20)) / 10:,.1f} MiB"

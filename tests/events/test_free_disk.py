@@ -34,7 +34,7 @@ def texts(caplog: pytest.LogCaptureFixture) -> Sequence[str]:
     return [record.message for record in caplog.records if record.message in (SHORT, ROOM)]
 
 
-def test_the_disk_is_looked_at_once_a_second_and_each_change_is_one_line(
+def test_each_poll_looks_at_the_disk_but_once_a_second_while_it_is_full(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now, free, looks = 0.0, 9, 0
@@ -50,17 +50,23 @@ def test_the_disk_is_looked_at_once_a_second_and_each_change_is_one_line(
         found = []
         for now, free in ((0.0, 10), (0.5, 9), (1.0, 9), (1.5, 10), (2.0, 8), (3.0, 10), (4.0, 10)):  # noqa: B007
             found.append(bool(disk.shortage()))
-    assert found == [False, False, True, True, True, False, False]
-    assert looks == 5
-    assert texts(caplog) == [SHORT, ROOM]
+    assert found == [False, True, True, False, True, False, False]
+    assert looks == 6
+    assert texts(caplog) == [SHORT, ROOM] * 2
 
 
 def test_a_disk_that_is_not_there_is_not_full() -> None:
     assert shortage_of(None, MinFree(size=10**18)) == ""
     assert shortage_of("/no/such/directory", MinFree(size=10**18)) == ""
-    assert "are free on the disk of /, less than min_free (953,674,316,406 MiB)" in shortage_of(
+    assert "are free on the disk of /, less than min_free (953,674,316,406.3 MiB)" in shortage_of(
         "/", MinFree(size=10**18)
     )
+
+
+def test_a_disk_that_lacks_a_byte_shows_two_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 30, 0, (8 << 20) - 1))
+    shown = "7.9 MiB are free on the disk of /data, less than min_free (8.0 MiB)"
+    assert shortage_of("/data", MinFree(size=8 << 20)) == shown
 
 
 @pytest.mark.parametrize(
