@@ -78,7 +78,7 @@ KNOWN = {
         "topic in progress",
         "view in progress",
     ),
-    "stores/engine/connection.py LocalConnection._queue_poller": (
+    "stores/engine/connection.py LocalConnection._takeable": (
         "input that is claimed",
         "topic without a name",
     ),
@@ -100,6 +100,8 @@ KNOWN = {
     "brokers/engine/lots.py RemoteLots.settle": LATER,
     "brokers/engine/session_connection.py SessionConnection.poller": LATER,
     "stores/engine/connection.py LocalConnection._kept_lots": LATER,
+    "stores/engine/connection.py LocalConnection.picker": COMMAND,
+    "brokers/engine/connection.py RemoteConnection.picker": COMMAND,
     "stores/engine/lots.py Lots.claim": LATER,
     "events/job.py EventJobs._answers": LATER,
     "events/job.py EventJobs._result": LATER,
