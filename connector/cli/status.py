@@ -131,7 +131,7 @@ def _health(document: Mapping[str, Any], now: float) -> Iterable[str]:
         yield f"  {printable(reason)}"
     counts = f"{document['published_5m']:,} published, {document['failed_5m']:,} failed"
     died = document["workers_died_5m"]
-    yield f"in 5 minutes: {counts}{f', {died:,} workers died' if died else ''}"
+    yield f"in 5 minutes: {counts}{f', dead workers: {died:,}' if died else ''}"
     if (waiting := document["error_waiting"]) is not None:
         growth = document["error_growth_5m"]
         yield f"error destination: {waiting:,} messages{f', {growth:+,} in 5 minutes' if growth else ''}"
