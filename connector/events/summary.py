@@ -131,7 +131,7 @@ class Summary:
         if counts is None:
             counts = self._destinations[destination] = EventCounts()
         counts.add(kind, number, discarded=discarded)
-        reason_kind = getattr(outcome, "reason_kind", "")
+        reason_kind = outcome.reason_kind
         self.activity.count_outcome(destination, kind, number, reason_kind, reason)
         self._last = newest[-1][0]
         self._events.extend([(place, identity, destination, outcome) for place, identity in newest])

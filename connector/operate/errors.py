@@ -115,6 +115,6 @@ def _reason_of(message: Message) -> _Reason:
 @lru_cache(maxsize=1000)
 def _reason(kind: str, place: str, subscription: str, text: str) -> _Reason:
     """Returns kind, place, subscription and masked text of a reason, and the id of its group."""
-    masked = mask(text)
+    masked = mask(text.removesuffix(f" ({place})"))
     key = group_id(kind, place, subscription, masked)
     return kind[:_MOST_CHARACTERS], place[:_MOST_CHARACTERS], subscription[:_MOST_CHARACTERS], masked, key

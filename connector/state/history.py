@@ -69,8 +69,9 @@ class HistoryFiles(History):
         return self._descriptor
 
     def _make(self) -> None:
-        """Makes the directory, and the one above. A root that has gone is not made anew."""
-        for path in (os.path.dirname(self._directory), self._directory):
+        """Makes the directory, and the two above. A root that has gone, which has them, is not made anew."""
+        application = os.path.dirname(self._directory)
+        for path in (os.path.dirname(application), application, self._directory):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path)
 
