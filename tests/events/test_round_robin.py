@@ -19,6 +19,7 @@ from connector.events.settling import untouched_settlement
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.settlement import Settlement
+from connector.operate.control import ControlWatch
 from connector.status import ReturnCode
 from tests.events.conftest import Bench as BenchOf
 
@@ -155,7 +156,7 @@ def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None
         waits = [Settlement(claim, give_back=True, stay=True) for claim in pollers[0].claim(1, range(2))]
         connection.settle(waits)
         fill(deployment, a=5, b=3)
-        waiting = WaitingMessages(connection, in_progress, inputs)
+        waiting = WaitingMessages(connection, in_progress, inputs, ControlWatch().is_paused)
         claims: list[Claim] = []
         for first in (0, 6):
             assert schedule.next_sequence(2) == (first or None)

@@ -138,6 +138,24 @@ def test_what_is_behind_an_event_of_a_paused_subscription_waits(bench: Bench, or
     assert [call["id"] for call in bench.calls()] == [first, second]
 
 
+def test_what_waits_in_progress_is_of_its_input(bench: Bench, section: Mapping[str, str] | None) -> None:
+    deployment = deploy(bench, section, InProgressDestination="queue://busy")
+    customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: inactive-once asleep"}'
+    sent = deployment.send("queue://orders", customer)
+    with deployment.running() as adapter:
+        adapter.poll()
+        assert bench.called() == [sent]
+        (deployment.directory / "woken").touch()
+        pause(deployment, ORDERS)
+        time.sleep(1.1)
+        adapter.poll()
+        adapter.poll()
+        assert bench.called() == [sent]
+        resume(deployment, ORDERS)
+        wait_for(lambda: adapter.drain() and len(deployment.messages("archive")) == 1, 10, "the event")
+    assert bench.called() == [sent, sent]
+
+
 def test_no_subscription_pauses_under_container_managed_events() -> None:
     targets = Targets(["queue://orders"], ["a"], is_managed=True)
     with pytest.raises(UnknownTarget, match="ContainerManagedEvents"):
