@@ -30,6 +30,7 @@ from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.sql import schema
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.database_page import move
@@ -215,6 +216,7 @@ def execute(url: str, *statements: str) -> list[Any]:
         return [tuple(row) for row in result] if result.returns_rows else []
 
 
+LATEST = 1 + len(schema.MIGRATIONS)
 VERSION = "SELECT version FROM schema_version"
 GROUPS = """
     SELECT m.group_id, r.claimed_group FROM message_reference r JOIN message m ON m.id = r.message
@@ -230,7 +232,7 @@ def test_tables_of_0_2_0_become_those_of_a_new_database(
     assert execute(url, VERSION) == [(1,)]
     for one in (url, new):
         SqlProvider(Settings(one)).connect().close()
-    assert execute(url, VERSION) == [(3,)]
+    assert execute(url, VERSION) == [(LATEST,)]
     assert tables_of(url) == tables_of(new)
     assert execute(url, GROUPS) == [("group-1", "group-1"), ("group-1", None)]
 
@@ -253,7 +255,7 @@ def test_tables_of_version_1_with_columns_of_version_2_are_accepted(
     assert execute(url, VERSION) == [(1,)]
     SqlProvider(Settings(url)).connect().close()
     assert tables_of(url) == expected
-    assert execute(url, VERSION) == [(3,)]
+    assert execute(url, VERSION) == [(LATEST,)]
 
 
 KILLED = """
@@ -284,7 +286,7 @@ def test_a_migration_that_is_killed_leaves_the_old_tables(database_of_0_2_0: str
     while True:
         number += 1
         ended = subprocess.run([sys.executable, "-c", KILLED, url, str(number)], capture_output=True)
-        if execute(url, VERSION) == [(3,)]:
+        if execute(url, VERSION) == [(LATEST,)]:
             break
         assert ended.returncode == -signal.SIGKILL
         assert tables_of(url) == old
@@ -307,10 +309,10 @@ def test_instances_that_start_at_once_migrate_the_tables_once(database_of_0_2_0:
         one.stdin.write(b"go\n")
         one.stdin.flush()
     assert [(one.communicate()[1], one.returncode) for one in started] == [(b"", 0)] * 3
-    assert execute(database_of_0_2_0, VERSION) == [(3,)]
+    assert execute(database_of_0_2_0, VERSION) == [(LATEST,)]
 
 
 def test_who_only_looks_says_how_the_tables_are_migrated(database_of_0_2_0: str) -> None:
-    with pytest.raises(ProviderError, match=r"schema version 1, .* needs 3: .*run or send"):
+    with pytest.raises(ProviderError, match=rf"schema version 1, .* needs {LATEST}: .*run or send"):
         SqlProvider(Settings(database_of_0_2_0)).existing()
     assert execute(database_of_0_2_0, VERSION) == [(1,)]

@@ -151,7 +151,7 @@ def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
     database.close()
     again = pickle.loads(pickle.dumps(provider))
     for use in (again.connect, again.check):
-        with pytest.raises(ProviderError, match=r"messages\.db have the schema version 99.*knows 3"):
+        with pytest.raises(ProviderError, match=r"messages\.db have the schema version 99.*knows \d+:"):
             use()
 
 
