@@ -8,6 +8,7 @@ from pathlib import Path
 
 from connector.formats.plan import MAX_DEPTH
 from connector.http import connections, throttled_log
+from connector.http.actions import ACTIONS
 from connector.http.answers import STATUS
 from connector.http.calls import ServerLimits
 from connector.http.idempotency import KeptAnswers
@@ -20,6 +21,11 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/http.md").read_tex
 def test_the_table_of_return_codes_is_that_of_the_server() -> None:
     rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", PAGE, re.MULTILINE))
     assert rows == {code.name: str(status.value) for code, status in STATUS.items()}
+
+
+def test_the_page_has_every_call_of_operators() -> None:
+    rows = set(re.findall(r"^\| `([A-Z]+ /control/[^?`]+)[^|]*\|", PAGE, re.MULTILINE))
+    assert rows == {f"{one.method} {one.path.replace(':path', '')}" for one in ACTIONS}
 
 
 def test_every_status_that_is_described_has_its_row() -> None:
