@@ -167,7 +167,7 @@ def test_a_full_disk_makes_it_unwell_and_not_unready(tmp_path: Path, monkeypatch
         wait_for(lambda: health(server, "well")[0] == 503, what="the disk is seen")
         assert time.monotonic() - began < 10
         (reason,) = health(server, "well")[2]
-        assert reason.startswith("nothing is claimed: 0 MiB are free")
+        assert reason.startswith("nothing is claimed: 0.0 MiB are free")
         assert health(server, "ready")[0] == health(server, "live")[0] == 200
         assert metrics(server)["connector_disk_free_bytes"] == 0
         free = 1 << 30
