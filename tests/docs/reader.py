@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-_SECONDS = 120.0
+_SECONDS = 300.0
 _MARK = "\x1e"
 
 
