@@ -65,7 +65,6 @@ _BROKER_J_LEFT_OUT: Final = {
     **dict.fromkeys(
         (
             "test_a_late_message_of_high_priority_overtakes_within_seconds",
-            "test_a_message_that_is_due_stands_at_its_old_place",
             "test_a_lot_has_the_best_messages_in_the_order_of_taking",
             "test_claims_come_by_priority_then_by_age",
             "test_messages_come_by_priority_then_by_age",

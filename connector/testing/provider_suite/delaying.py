@@ -74,6 +74,7 @@ class DelayingTests(SuiteBase):
         assert found.delivery_time == claim.headers().delivery_time == shown
         assert self.delayed(connection, ORDERS) == []
 
+    @needs("shows_all")  # a broker moves a message that is due a moment later
     def test_a_message_that_is_due_stands_at_its_old_place(self, connection: Connection) -> None:
         due = _in(SOON)
         self.send(connection, ORDERS, "first", delivery_time=due)
@@ -98,9 +99,11 @@ class DelayingTests(SuiteBase):
         for length in range(150, 260, 3):
             self.send(connection, ORDERS, f"{length}", delivery_time=due, correlation_id="c" * length)
         poller = connection.poller(ORDERS)
-        for sequence, length in enumerate(range(150, 260, 3)):
-            found = self.load(connection, self.take_soon(poller, sequence=sequence))
-            assert (found.body.decode(), found.correlation_id) == (f"{length}", "c" * length)
+        found = {}
+        for sequence, _ in enumerate(range(150, 260, 3)):
+            message = self.load(connection, self.take_soon(poller, sequence=sequence))
+            found[message.body.decode()] = message.correlation_id
+        assert found == {f"{length}": "c" * length for length in range(150, 260, 3)}
 
     def test_a_message_that_expires_while_it_waits_is_not_delivered(self, connection: Connection) -> None:
         self.send(connection, ORDERS, "old", delivery_time=_in(SOON), expiration=_in(SOON // 2))
@@ -189,7 +192,7 @@ class DelayingTests(SuiteBase):
             producer.send("at once", delivery_delay=0)
             if mode is AcknowledgeMode.TRANSACTED:
                 session.commit()
-        assert self.rest_soon(connection, poller, 2) == ["at once", "delayed"]
+        assert sorted(self.rest_soon(connection, poller, 2)) == ["at once", "delayed"]
         assert _in(0) >= due
 
     # -- given back --------------------------------------------------------------------------------
