@@ -21,9 +21,10 @@ from connector.cli.common import (
 )
 from connector.cli.tables import table
 from connector.config.loading import load
-from connector.operate.history import Life, LifeEvent, find_ids, iso, read_all, read_life
+from connector.operate.history import Life, LifeEvent, find_ids, read_all, read_life
 from connector.service.assembly import make_provider
 from connector.service.places import find_places
+from connector.text.iso_time import iso_time
 
 _SPAN: Final = re.compile(r"([0-9]{1,9})(s|m|h|d)\Z")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -116,7 +117,7 @@ def _table(events: Sequence[LifeEvent], own: str) -> list[str]:
     titles = ("time", "instance", "what", "destination", "object", "details")
     rows = [
         (
-            iso(event.row.time),
+            iso_time(event.row.time),
             event.row.instance or "-",
             event.row.what.replace("_", " "),
             event.row.destination or "-",
@@ -141,4 +142,4 @@ def _details(event: LifeEvent, own: str) -> Iterable[str]:
     if row.by:
         yield f"by {row.by}"
     if row.due:
-        yield f"due {iso(row.due / 1000)}"
+        yield f"due {iso_time(row.due / 1000)}"

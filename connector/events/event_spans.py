@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from connector.events.outcome import Outcome
 from connector.messaging.claim import Claim
-from connector.operate.reasons import mask
 from connector.operate.span import Span
 from connector.operate.tracer import Tracer
 from connector.status import OutcomeKind
+from connector.text.alike import mask
 
 _GOOD = (OutcomeKind.PUBLISHED, OutcomeKind.UNSUBSCRIBED, OutcomeKind.DUPLICATE)
 

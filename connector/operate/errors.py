@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from connector.messaging.message import Message
-from connector.operate.reasons import group_id, mask
+from connector.operate.reasons import group_id
+from connector.text.alike import mask
 
 _MOST_GROUPS: Final = 10_000
 _MOST_NAMES: Final = 20
@@ -29,7 +30,7 @@ class ErrorGroup:
         group: the id (:func:`connector.operate.reasons.group_id`). Empty = the rest, if there are very many
             groups.
         kind, place, subscription: of the reasons. Empty = a copy of an earlier version, or none.
-        text: the reason as :func:`connector.operate.reasons.mask` returns it.
+        text: the reason as :func:`connector.text.alike.mask` returns it.
     """
 
     group: str

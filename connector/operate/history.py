@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -11,6 +10,7 @@ from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.history import EVENT_ID, RECOVERY, History, HistoryRow, Note, origins_of, plain_text
 from connector.messaging.provider import Connection
+from connector.text.iso_time import iso_time
 
 REPLAYED: Final = "replayed"
 MOVED: Final = "moved"
@@ -49,7 +49,7 @@ class LifeEvent(NamedTuple):
         """Returns the event as ``connector history --json`` writes it, without what is unknown."""
         row = self.row
         found: dict[str, Any] = {
-            "time": iso(row.time),
+            "time": iso_time(row.time),
             "instance": row.instance,
             "what": row.what,
             "id": self.id,
@@ -58,7 +58,7 @@ class LifeEvent(NamedTuple):
             if value := getattr(row, name):
                 found[name] = value if isinstance(value, str | int) else list(value)
         if row.due:
-            found["due"] = iso(row.due / 1000)
+            found["due"] = iso_time(row.due / 1000)
         if self.correlation_id:
             found["correlation_id"] = self.correlation_id
         if self.keys:
@@ -204,12 +204,6 @@ def find_now(
             for identity in _matching(connection, destination, ids, delayed=True):
                 found.append({"id": identity, "destination": str(destination), "state": DELAYED})
     return found
-
-
-def iso(seconds: float) -> str:
-    """Returns a time as ISO 8601, UTC, with milliseconds."""
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _matching(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from enum import StrEnum
 
-from connector.text.alike import mask as mask  # a group is told by it
-
 
 class ReasonKind(StrEnum):
     """The kind of a reason, the property ``connector_kind`` of a copy."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from connector.declare.value_types import write_duration
 from connector.operate.limits import Health
-from connector.operate.reasons import mask
+from connector.text.alike import mask
 
 _SHOWN: Final = 200
 """Characters of a reason that are shown."""
