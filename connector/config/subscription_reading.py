@@ -87,7 +87,12 @@ class SubscriptionReader:
         for other, value in node.entries.items():
             if other in own or other in foreign:
                 continue
-            if having := [f"a {sink}" for sink, entry in SINKS.usable() if other in field_names(entry, ())]:
+            having = [
+                f"a {sink}"
+                for sink, entry in SINKS.usable()
+                if other in field_names(entry, ()) and other not in entry.refused
+            ]
+            if having:
                 foreign.add(other)
                 if len(named) == 1 and not is_absent(value):
                     expected = f"it with {words(having)} only"

@@ -427,7 +427,7 @@ class Inbound:
             for claim, outcome in one.decided:
                 if outcome.kind == OutcomeKind.LATER:
                     self._returned.add(claim.cycle)
-                    self._waits.add(claim, outcome.due)
+                    self._waits.add(claim, outcome)
         self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
         self._returned.difference_update(closed)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
+from typing import Final
 
 from connector.events.order_groups import DESTINATION, NONE, order_group_key
+from connector.events.outcome import Outcome
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 
+_GRACE_MS: Final = 2_000
+"""Milliseconds after its time in which an event that waited should be here. Later, it has gone elsewhere."""
+_AGAIN_MS: Final = 100
+_FEW: Final = 1_000
+
 
 class EventWaits:
     """Knows until when each key and each id waits. For one thread.
+
+    A wait ends when the event that comes again is seen: a store may find the event some time after it was due.
+    An event that another client has taken or an operator has moved is waited for two seconds.
 
     Args:
         order: ``destination``, ``group`` or ``none``.
@@ -28,6 +38,7 @@ class EventWaits:
         self._has_waits = False
         self._until: dict[Hashable, int] = {}
         """Milliseconds since 1970, by key of ``order``, and by duplicate key."""
+        self._many = _FEW
 
     def read(self, poller: Poller) -> None:
         """Finds the keys and ids of the events that wait in an input, whichever client has left them there.
@@ -42,25 +53,30 @@ class EventWaits:
                 self._note(self._key_of(poller.destination, message), message.delivery_time)
                 self._note(identity if self._has_ids else None, message.delivery_time)
 
-    def add(self, claim: Claim, due: int) -> None:
-        """Lets the key and the id of an event wait until its time.
+    def add(self, claim: Claim, outcome: Outcome) -> None:
+        """Lets the key and the id of an event that comes again later wait for it.
 
-        Args:
-            claim: of the event.
-            due: its time, in milliseconds since 1970.
+        Nothing waits for an event that was not read: it waits for another event itself.
         """
-        self._note(order_group_key(self._order, claim), due)
-        self._note(claim.duplicate_key if self._has_ids else None, due)
+        if outcome.not_read:
+            return
+        self._note(order_group_key(self._order, claim), outcome.due)
+        self._note(claim.duplicate_key if self._has_ids else None, outcome.due)
 
     def due_of(self, claim: Claim, identity: str | None) -> int:
         """Returns until when an event has to wait for another event. 0 = it need not wait.
 
         The other one is an earlier event of its key, or another copy of its message. An event that has waited
-        itself need not wait again: the clock of the store decides when it is due.
+        itself ends the wait of the others.
         """
-        if not self._until or _has_waited(claim):
+        if not self._until:
             return 0
-        return max(self._due(order_group_key(self._order, claim)), self._due(identity))
+        key = order_group_key(self._order, claim)
+        if _has_waited(claim):
+            self._until.pop(key, None)
+            self._until.pop(identity, None)
+            return 0
+        return max(self._due(key), self._due(identity))
 
     def sort_copies(self, claims: list[Claim]) -> None:
         """Puts messages that have waited before the others, which may be copies of them."""
@@ -69,19 +85,27 @@ class EventWaits:
 
     def has(self, destination: Destination) -> bool:
         """Whether all events of an input have to wait."""
-        return bool(self._until) and self._order == DESTINATION and self._due(destination) > 0
+        return self._order == DESTINATION and self._until.get(destination, 0) > self._now()
 
     def _note(self, key: Hashable, due: int) -> None:
         self._has_waits = True
-        if key is not None:
-            self._until[key] = max(due, self._until.get(key, 0))
+        if key is None:
+            return
+        self._until[key] = max(due, self._until.get(key, 0))
+        if len(self._until) > self._many:
+            oldest = self._now() - _GRACE_MS
+            self._until = {one: until for one, until in self._until.items() if until > oldest}
+            self._many = max(_FEW, 2 * len(self._until))
 
     def _due(self, key: Hashable) -> int:
-        due = self._until.get(key, 0)
-        if due and due <= self._clock() * 1000:
+        due, now = self._until.get(key, 0), self._now()
+        if due and due + _GRACE_MS <= now:
             del self._until[key]
             return 0
-        return due
+        return due and max(due, now + _AGAIN_MS)
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
 
     def _key_of(self, destination: Destination, message: Message) -> Hashable:
         if self._order == DESTINATION:

@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import BeforeValidator, Field
 
@@ -114,6 +114,9 @@ class CommonEntry(Section):
 
 class SinkEntry(CommonEntry, ABC):
     """An entry with a sink. Its class inherits from :class:`ExternalEntry` or :class:`PreparedEntry`."""
+
+    refused: ClassVar[frozenset[str]] = frozenset()
+    """Keys of its kind of sink that this one cannot have. Its ``check`` reports them."""
 
     @abstractmethod
     def sink(self) -> SinkSpec:

@@ -269,7 +269,7 @@ CASES = [
     case("property that no selector can ask for", A, "PollQuantity: 25", "reply_matching: {reply: §a b}", "connector.reply_matching.reply", "'a b': it has ' ', expected JMSCorrelationID, or the name of a property: letters, digits, '_' and '$'"),
     case("property without a name", A, "PollQuantity: 25", "MessageResponseResultProperty: §''", "connector.MessageResponseResultProperty", "Property: '', expected the name of a property"),
     case("key of the matching", A, "PollQuantity: 25", "reply_matching: {§replies: x}", "connector.reply_matching.replies", "unknown key", nearest="reply"),
-    case("reply of a destination", A, "    mime_type: text/xml", "    reply: §true", "subscriptions[1].reply", "with a process or a webhook only"),
+    case("reply of a destination", A, "    mime_type: text/xml", "    reply: §true", "subscriptions[1].reply", "it with a process only"),
     case("reply that is no boolean", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: §yes", "subscriptions[0].reply", "true or false"),
     case("handler of a reply", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: true\n    mime_type: §text/html", "subscriptions[0].mime_type", "no data handler", nearest="text/xml"),
     # Spark

@@ -63,9 +63,10 @@ def test_a_mistake_has_its_place(deployment: Sample, webhook: str, key: str, tex
         ("    reply: true\n", "it left out"),
         ("    mime_type: text/xml\n", "webhook: {mime_type: ...}"),
         ("    format: F\n", "it left out"),
+        ("    rest_after: 3\n", "it with retry_later, which names failures"),
     ],
 )
-def test_a_webhook_does_not_reply(deployment: Sample, more: str, expected: str) -> None:
+def test_a_key_that_a_webhook_cannot_have_is_named(deployment: Sample, more: str, expected: str) -> None:
     put(deployment, URL, more=more)
     (problem,) = deployment.check()
     assert (problem.path, problem.expected) == (f"subscriptions[0].{more.split(':')[0].strip()}", expected)

@@ -11,7 +11,7 @@ from pydantic import Field
 from connector.declare.masking import MASK
 from connector.declare.section import Section
 from connector.declare.value_types import Text, ValueType, choice, duration, leaf, refuse
-from connector.sinks.subscription_model import EntryCheck, ExternalEntry
+from connector.sinks.subscription_model import CalledEntry, EntryCheck, ExternalEntry
 from connector.sinks.webhook.sink import INSTALL, WITHOUT_BODY, WebhookSpec
 from connector.sinks.webhook.url import URL_EXPECTED, UrlTemplate, WrongUrl
 from connector.text.names import nearest, plain
@@ -67,6 +67,7 @@ class Webhook(Section):
 class WebhookEntry(ExternalEntry):
     """A server that gets the object by HTTP. A status from 200 to 299 confirms the object."""
 
+    refused = frozenset({"reply", "mime_type", "format"})
     webhook: Webhook = Field(description="The request.")
 
     def sink(self) -> WebhookSpec:
@@ -82,7 +83,8 @@ class WebhookEntry(ExternalEntry):
 
     def check(self, check: EntryCheck) -> None:
         """Reports wrong headers and attributes, a reply, and a missing httpx. Sends nothing."""
-        for key in ("reply", "mime_type", "format"):
+        CalledEntry.check(self, check)
+        for key in sorted(self.refused):
             if getattr(self, key):
                 expected = "webhook: {mime_type: ...}" if key == "mime_type" else "it left out"
                 check.add(key, f"{key} of a webhook, which does not reply", expected)

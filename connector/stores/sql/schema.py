@@ -25,8 +25,8 @@ from sqlalchemy.types import (
 from connector.errors import ProviderMisconfigured
 
 _GROUP_INDEX: Final = (
-    "CREATE INDEX IF NOT EXISTS message_reference_group ON message_reference (coalesce(home, channel)) "
-    "WHERE claimed_group IS NOT NULL"
+    "CREATE INDEX IF NOT EXISTS message_reference_group ON message_reference "
+    "(coalesce(home, channel), claimed_group) WHERE claimed_group IS NOT NULL"
 )
 _CLAIMED_GROUPS: Final = (
     "UPDATE message_reference SET claimed_group = (SELECT group_id FROM message WHERE message.id = message) "
@@ -72,6 +72,7 @@ MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = (
             "CREATE INDEX IF NOT EXISTS history_time ON history (application, time)",
         ),
     },
+    dict.fromkeys(("sqlite", "postgresql"), ("DROP INDEX IF EXISTS message_reference_group", _GROUP_INDEX)),
 )
 """The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect.
 
@@ -196,7 +197,7 @@ for _name, _columns, _where in (
     ("due", (_r.channel, _r.due), "state = 'NEW' AND part = 'DELAYED'"),
     ("counted", (_r.channel, _r.part, _r.delivery_count), "state = 'NEW' AND delivery_count > 0"),
     ("owner", (_r.owner, _r.channel), "state = 'DELIVERED' AND settled IS NULL"),
-    ("group", (_came_from,), "claimed_group IS NOT NULL"),
+    ("group", (_came_from, _r.claimed_group), "claimed_group IS NOT NULL"),
     ("key", (_r.owner, _r.key), "state = 'NOT_COMMITTED'"),
     ("settled", (_r.channel, _r.part, _r.settled), "settled IS NOT NULL"),
 ):

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Connection,
     FromClause,
     Select,
+    and_,
     bindparam,
     case,
     delete,
@@ -54,9 +55,13 @@ def order_of(source: FromClause) -> tuple[ColumnElement[Any], ColumnElement[Any]
     return source.c.priority.desc(), source.c.id
 
 
+def _is_delayed(source: FromClause) -> ColumnElement[bool]:
+    return and_(source.c.state == NEW, source.c.part == literal("'DELAYED'"))
+
+
 ORDER: Final = order_of(reference)
 IS_NEW: Final = reference.c.state == NEW
-IS_DELAYED: Final = IS_NEW & (reference.c.part == literal("'DELAYED'"))
+IS_DELAYED: Final = _is_delayed(reference)
 IS_PREPARED: Final = reference.c.state == NOT_COMMITTED
 IS_CLAIMED: Final[ColumnElement[bool]] = (
     (reference.c.state == DELIVERED) & reference.c.settled.is_(None) & (reference.c.owner >= literal("''"))
@@ -176,15 +181,19 @@ def _candidates_by_group(candidates: RowsParameter | None, is_known: ColumnEleme
     return taken.subquery("numbered")
 
 
-def _held_groups() -> Select[Any]:
-    """The groups of the channel ``at``, part ``at_part``, that other clients than ``owner_`` hold."""
-    claimed = reference.alias("held")
-    return select(claimed.c.claimed_group).where(
-        claimed.c.claimed_group.is_not(None),
-        *_belongs(claimed),
-        claimed.c.owner != bindparam("owner_"),
-        (claimed.c.owner != NOBODY) | claimed.c.waits,  # a message in doubt does not hold its group
+def _holding(held: FromClause) -> ColumnElement[bool]:
+    """A condition: the message holds its group in the channel ``at``, part ``at_part``, for another client.
+
+    So does a message that another client has given back until a time. A client knows those of its own.
+    """
+    in_channel, in_part = _belongs(held)
+    is_claimed = and_(
+        in_part,
+        held.c.owner != bindparam("owner_"),
+        (held.c.owner != NOBODY) | held.c.waits,  # a message in doubt does not hold its group
     )
+    comes_again = and_(_is_delayed(held), held.c.returned_by != bindparam("client_"))
+    return and_(held.c.claimed_group.is_not(None), in_channel, is_claimed | comes_again)
 
 
 def _belongs(source: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
@@ -200,7 +209,10 @@ def _belongs(source: FromClause) -> tuple[ColumnElement[bool], ColumnElement[boo
 
 def _is_free() -> ColumnElement[bool]:
     """A condition: the message has no group, or no other client holds its group."""
-    return message.c.group_id.is_(None) | message.c.group_id.not_in(_held_groups())
+    held = reference.alias("held")
+    found = select(ANY_ROW).where(held.c.claimed_group == message.c.group_id, _holding(held))
+    # PostgreSQL reads all groups at once for EXISTS, and for a LIMIT only the one that is asked for.
+    return message.c.group_id.is_(None) | found.limit(1).scalar_subquery().is_(None)
 
 
 class Statements:
@@ -238,7 +250,8 @@ class Statements:
         self.claim_of = self._made(_claim(dialect, self.pairs))
         self.claim_any_by_group = self._made(_claim(dialect, by_group=True))
         self.claim_of_by_group = self._made(_claim(dialect, self.pairs, by_group=True))
-        self.held_groups = _held_groups()
+        held = reference.alias("held")
+        self.held_groups = select(held.c.claimed_group).where(_holding(held))
         self.lock_groups: Statement | None = None
         """Keeps other transactions from claims by group in the channel ``at``. Executed before the claim."""
         if dialect.name == "postgresql":  # not by the row of the channel, which a settlement shares
@@ -252,7 +265,7 @@ class Statements:
         )
         """The milliseconds until the next delayed message of the channel ``at`` is due. NULL = none."""
         due = update(reference).where(IS_DELAYED, reference.c.due <= dialect.now)
-        due = due.values(part=literal("''"), due=None, version=reference.c.version + 1)
+        due = due.values(part=literal("''"), due=None, claimed_group=None, version=reference.c.version + 1)
         self.move_due_anywhere = due.values(changed=dialect.transaction, returned_by=None)
         self.move_due = self._made(self.move_due_anywhere.where(*delayed))
         self.news = select_claims(*_WAITING, is_new).add_columns(message.c.group_id, reference.c.returned_by)
@@ -288,6 +301,7 @@ class Statements:
         changed = changed.values(version=reference.c.version + 1, settled=None)
         changed = changed.returning(reference.c.id, (reference.c.version - 1).label("version"))
         free = {**dict.fromkeys(_FREE, None), "waits": False, "claimed_group": None}
+        comes_again = bindparam("due_", type_=BigInteger).is_not(None)
         edited = {
             "delivery_count": func.coalesce(
                 bindparam("deliveries", type_=Integer), reference.c.delivery_count
@@ -296,7 +310,7 @@ class Statements:
         }
         self.move = self._made(
             changed.values(
-                **free,
+                **{**free, "claimed_group": case((comes_again, reference.c.claimed_group))},
                 **edited,
                 state=NEW,
                 channel=bindparam("into"),

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -189,6 +190,21 @@ def test_what_runs_again_holds_its_group_all_the_time(url: str) -> None:
         assert (bodies(heir, recovered.reprocess), recovered.returned) == (["a1"], 1)
         assert rival.poller(ORDERS, BUSY, by_group=True).claim(1, range(2)) == []
         assert bodies(heir, heir.poller(ORDERS, BUSY, by_group=True).claim(2, range(2))) == ["a2"]
+
+
+@pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
+def test_what_comes_again_later_holds_its_group_until_its_time(url: str, selector: str) -> None:
+    with clients(url, 2) as (one, other):
+        send(one, "a1", "a2", "b1")
+        (claim,) = one.poller(ORDERS, selector=selector, by_group=True).claim(1, range(1))
+        poller = other.poller(ORDERS, selector=selector, by_group=True)
+        due = int(time.time() * 1000) + 500
+        one.settle([Settlement(claim, give_back=True, due=due)])
+        assert bodies(other, poller.claim(1, range(9))) == ["b1"]
+        assert not poller.has_news()
+        wait_for(poller.has_news, 20, "the message is due")
+        assert round(time.time() * 1000) >= due
+        assert bodies(other, poller.claim(2, range(9))) == ["a1", "a2"]
 
 
 @pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
