@@ -22,7 +22,7 @@ _FEW: Final = 1_000
 class EventWaits:
     """Knows until when each key and each id waits. For one thread.
 
-    A wait ends when the event that comes again is seen: a store may find the event some time after it was due.
+    A wait ends when the event that comes again is seen: a store may find it some time after its time.
     An event that another client has taken or an operator has moved is waited for two seconds.
 
     Args:
