@@ -14,7 +14,6 @@ import pytest
 
 from connector.service.assembly import make_provider
 from connector.status import ReturnCode
-from tests.waiting import wait_for
 
 Bench = Any
 Outcomes = Callable[..., dict[str, tuple[str, str]]]
