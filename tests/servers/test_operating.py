@@ -1,0 +1,184 @@
+"""Operations at real brokers: history, health, pause. Their processes are killed, and so is the broker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import pytest
+import yaml
+
+from connector.operate.history import read_all
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.runs import Run
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import BrokerDeployment
+
+PLACES: Final = ("control.seen", "claim:5", "settle.committing", "done")
+_URL: Final = re.compile(r"the HTTP server accepts requests .*url=(http://[0-9.:]+)")
+
+
+def change(directory: Path, **sections: Any) -> None:
+    """Sets sections of adapter.yaml."""
+    file = directory / "adapter.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | sections))
+
+
+def health(run: Run, page: str) -> tuple[int, list[str]]:
+    found = _URL.search(run.errors)
+    assert found is not None
+    answer = httpx.get(f"{found[1]}/health/{page}", timeout=30, trust_env=False)
+    return answer.status_code, answer.json()["reasons"]
+
+
+def archived(deployment: BrokerDeployment) -> list[str]:
+    return deployment.customers(f"{deployment.name}.archive")
+
+
+# -- history -------------------------------------------------------------------------------------------------
+
+
+def test_the_life_of_an_event_leads_to_what_was_sent_for_it(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    deployment.fill(2)
+    deployment.fill(1, name="raise:no account", first=2)
+    deployment.drain()
+    for key, what, places in (
+        ("1", "published", {f"queue://{deployment.name}.archive", f"queue://{deployment.sink}"}),
+        ("2", "failed", {f"queue://{deployment.name}.error"}),
+    ):
+        (life,) = deployment.lines("history", "--key", key)
+        assert [event["what"] for event in life["events"]] == [what]
+        assert {place["destination"] for place in life["now"]} == places
+        assert {place["state"] for place in life["now"]} == {"waiting"}
+        (again,) = deployment.lines("history", life["id"])
+        assert again == life
+
+
+@pytest.mark.parametrize("place", ["settle.committing", "history", "settle.finished"])
+def test_a_kill_around_the_row_of_a_batch_tells_nothing_wrong(
+    broker: Broker, deploy: Deploy, place: str
+) -> None:
+    deployment = deploy(broker, connector={"order": "none"})
+    deployment.fill(25)
+    run = deployment.start("--drain", fault=f"{place}=kill")
+    assert run.wait() == -signal.SIGKILL, run.errors
+    deployment.finish(25, twice=10)
+    history = deployment.provider.existing_state(deployment.name).history()
+    told = Counter(one.keys for one in read_all(history, 0.0) if one.row.what == "published")
+    assert set(told.values()) <= {1}
+    assert len(told) >= 25 - 10, "only the rows of the last batch may be missing"
+
+
+# -- health --------------------------------------------------------------------------------------------------
+
+
+def test_a_storm_is_seen_and_a_broker_that_is_away(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(
+        broker, connector={"RestartRetryCount": 1000, "RestartRetryInterval": 0.01, "retry_pause": None}
+    )
+    change(deployment.directory, http={"port": 0})
+    run = deployment.start()
+    deployment.wait_for(lambda: bool(_URL.search(run.errors)), "the server")
+    deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the adapter is ready")
+    assert health(run, "well") == (200, [])
+    assert deployment.run("status", "--check").returncode == 0
+    deployment.fill(20, name="raise:no account")
+    deployment.wait_for(lambda: health(run, "well")[0] == 503, "the storm is seen", 10)
+    assert re.search(r"20 of 20 events failed", health(run, "well")[1][0])
+    assert health(run, "ready") == (200, [])
+    assert deployment.run("status", "--check", status=1).returncode == 1
+    (group,) = deployment.lines("errors")
+    assert (group["kind"], group["count"]) == ("refused", 20)
+    deployment.fill(30, first=20)
+    deployment.wait_for(lambda: health(run, "well") == (200, []), "it is well again", 10)
+    broker.kill()
+    try:
+        deployment.wait_for(lambda: health(run, "ready")[0] == 503, "the broker is missed", 30)
+        assert health(run, "live")[0] == 200
+        assert health(run, "well")[0] == 503
+    finally:
+        broker.start()
+    deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the broker is back", 60)
+    deployment.fill(1, first=50)
+    deployment.wait_for(lambda: "50" in archived(deployment), "an event")
+    run.stop()
+
+
+# -- pause ---------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    deployment.fill(5)
+    run = deployment.start()
+    deployment.wait_for(lambda: len(archived(deployment)) == 5, "the first events")
+    deployment.run("pause", deployment.input, "--reason", "the shop is closed")
+    deployment.wait_for_log("paused by an operator")
+    (document,) = deployment.lines("status")
+    assert [one["what"] for one in document["paused"]] == [f"queue://{deployment.input}"]
+    deployment.fill(6, first=5)
+    (taken,) = deployment.lines("receive", deployment.input)
+    assert json.loads(taken["body"])["CustomerId"] == "5", "no consumer has fetched it ahead"
+    deployment.run("resume", "--all")
+    deployment.wait_for(lambda: len(archived(deployment)) == 10, "the other events", 10)
+    run.stop()
+    assert "5" not in archived(deployment)
+
+
+def test_events_of_a_paused_subscription_come_again(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker, connector={"order": "none"})
+    deployment.run("pause", "store")
+    deployment.fill(5)
+    run = deployment.start()
+    deployment.wait_for(
+        lambda: len(deployment.customers(f"connector.{deployment.name}.later")) == 5, "all events wait"
+    )
+    assert deployment.calls() == []
+    deployment.run("resume", "store")
+    deployment.wait_for(lambda: len(archived(deployment)) == 5, "the events come again", 30)
+    run.stop()
+    assert {count for _, count in deployment.calls()} == {1}, "a pause is no delivery"
+    deployment.finish(5)
+
+
+@pytest.mark.parametrize("what", ["input", "store"])
+def test_kills_lose_no_event_of_what_is_paused(broker: Broker, deploy: Deploy, what: str) -> None:
+    deployment = deploy(broker, connector={"order": "none"})
+    target = deployment.input if what == "input" else what
+    killed = deployment.start("store", verb="pause", fault="control.write=kill")
+    assert killed.wait() == -signal.SIGKILL
+    assert deployment.lines("status")[0]["paused"] == []
+    sent = 0
+    for place in PLACES:
+        run = deployment.start(fault=f"{place}=kill")
+        deployment.fill(3, first=sent)
+        deployment.run("pause", target)
+        _kill(run)
+        deployment.run("pause", target)
+        before = len(deployment.calls())
+        deployment.fill(2, first=sent + 3)
+        sent += 5
+        deployment.drain()
+        assert len(deployment.calls()) == before, "it stays paused"
+        run = deployment.start(fault=f"{place}=kill")
+        deployment.run("resume", target)
+        _kill(run)
+    wait_for(lambda: deployment.drain() and len(archived(deployment)) == sent, 60, "all events")
+    deployment.finish(sent, twice=4 * len(PLACES))
+
+
+def _kill(run: Run) -> None:
+    """Waits for the end of a run that a fault kills, or kills it."""
+    with contextlib.suppress(AssertionError):
+        wait_for(lambda: run.process.poll() is not None, 3)
+    run.kill_everything()
