@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from connector.businessobjects.keys import key_names, key_text, keys_of
 from connector.events.publish import MatchedObject
@@ -33,9 +33,7 @@ class Notes:
             message: headers and properties.
             objects: of the message. Empty if there are none.
         """
-        keys: Any = None
-        if objects and self._has_keys:
-            keys = self._keys_of(objects)
+        keys = self._keys_of(objects) if objects and self._has_keys else None
         properties = message.properties
         if properties and EVENT_ID in properties and (origins := origins_of(properties[EVENT_ID])):
             return [keys, message.correlation_id, origins]

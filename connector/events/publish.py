@@ -145,6 +145,18 @@ class Publication:
             self._blame(kind, subscription, "")
         self.later += (reason,)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all subscriptions have confirmed, and nothing is sent or told."""
+        return bool(self.delivered) and not (
+            self.failures
+            or self.later
+            or self.prepared
+            or self.replies
+            or self.unwanted
+            or self.inactive is not None
+        )
+
     def outcome_since(self, before: Publication) -> OutcomeKind:
         """Returns the outcome of the one delivery that was made since ``before``, a copy of this object."""
         if self.inactive is not None:
@@ -158,6 +170,17 @@ class Publication:
 
     def _blame(self, kind: ReasonKind, subscription: str, where: str) -> None:
         self.reason_kind, self.subscription, self.place = kind, subscription, where[2:-1]
+
+
+class _Before(NamedTuple):
+    """What was known before a delivery whose span is exported."""
+
+    time: int
+    answers: Publication
+
+    @classmethod
+    def of(cls, result: Publication) -> _Before:
+        return cls(time.time_ns(), replace(result))
 
 
 class Publisher:
@@ -237,6 +260,7 @@ class Publisher:
             OSError: the journal cannot be written.
         """
         result = Publication()
+        has_spans = self._spans is not None and self._spans.is_sampled
         calls = [(one, subscription) for one in objects for subscription in one.subscribers]
         if len(objects) > 1:  # otherwise subscribers are in this order
             calls.sort(key=lambda call: self._sinks.order_of_delivery(call[1]))
@@ -269,9 +293,10 @@ class Publisher:
                 result.wait = max(result.wait, wait)
                 continue
             if called is None:
-                began = self._begin_span(result)
+                before = _Before.of(result) if has_spans else None
                 self._prepare(one, f"{reference}|{label}", name, result)
-                self._end_span(name, began, result)
+                if before is not None:
+                    self._add_span(name, before, result)
                 if result.provider_failed:
                     break
                 continue
@@ -284,30 +309,21 @@ class Publisher:
                 journal.begin(sequence)
                 result.begun = True
                 faults.point("begin")
-            began = self._begin_span(result)
+            before = _Before.of(result) if has_spans else None
             self._deliver(called, subscription, one, reference, result, retries.get(label, 0))
-            self._end_span(name, began, result)
+            if before is not None:
+                self._add_span(name, before, result)
             if result.inactive is not None:
                 break
             faults.point("deliver")
         return result
 
-    def _begin_span(self, result: Publication) -> tuple[int, Publication] | None:
-        """Returns the time and the answers so far. None without tracing."""
-        if self._spans is None or not self._spans.is_sampled:
-            return None
-        return time.time_ns(), replace(result)
-
-    def _end_span(
-        self, subscription: str, begun: tuple[int, Publication] | None, result: Publication
-    ) -> None:
-        if begun is None or self._spans is None:
-            return
-        began, before = begun
-        outcome = result.outcome_since(before)
+    def _add_span(self, subscription: str, before: _Before, result: Publication) -> None:
+        assert self._spans is not None
+        outcome = result.outcome_since(before.answers)
         error = "" if outcome in (OutcomeKind.PUBLISHED, OutcomeKind.UNSUBSCRIBED) else outcome.value
         told = {"connector.subscription": subscription, "connector.outcome": outcome.value}
-        self._spans.add(f"deliver {subscription}", began, dict(told), error)
+        self._spans.add(f"deliver {subscription}", before.time, dict(told), error)
 
     def _key(self, matched: MatchedObject, reference: object) -> EventKey:
         """Returns the key of the rows of an event.

@@ -269,7 +269,8 @@ class Task:
                     bytes=len(message.body),
                 )
             if self._spans is None:
-                traceparent = valid_traceparent(message.properties.get(TRACEPARENT))
+                there = message.properties.get(TRACEPARENT)
+                traceparent = "" if there is None else valid_traceparent(there)
                 matched = self._convert(message, destination, traceparent)
             else:
                 traceparent = self._spans.join(message)
@@ -438,6 +439,8 @@ def _outcome(
 ) -> Outcome:
     delivered = publication.delivered
     before, attempts = attempts, attempts + begun
+    if publication.is_plain:
+        return Outcome(OutcomeKind.PUBLISHED, object_name, verb, None, attempts, delivered)
     prepared, replies = _pack(publication.prepared), _pack(publication.replies)
     if publication.inactive is not None:
         return Outcome(

@@ -98,12 +98,12 @@ class Journal(TaskJournal):
 
     def done(self, sequence: int, outcome: bytes, following: int | None = None, note: bytes = b"") -> None:
         self._at_work = following is not None
-        lines = b"D %d %b\n" % (sequence, outcome)
         if note:
-            lines += b"N %d %b\n" % (sequence, note)
-        if following is not None:
-            lines += b"A %d\n" % following
-        self._append(lines)
+            outcome = b"%b\nN %d %b" % (outcome, sequence, note)
+        if following is None:
+            self._append(b"D %d %b\n" % (sequence, outcome))
+        else:
+            self._append(b"D %d %b\nA %d\n" % (sequence, outcome, following))
 
     def _append(self, line: bytes) -> None:
         """Writes the line at once. If the disk fills up meanwhile, nothing of the line remains."""
