@@ -157,7 +157,7 @@ class Http(Section):
         default=(),
         repr=False,
         description="Bearer tokens, from the environment as `${TOKEN}`. Each lets a caller in. None: "
-        "everybody on this machine may read and make requests, and nobody may operate.",
+        "everybody on this machine may read, and nobody may make requests or operate.",
     )
     hosts: Annotated[tuple[_HostName, ...], BeforeValidator(one_or_list)] = Field(
         default=(),

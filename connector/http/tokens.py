@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from starlette.datastructures import Headers
 
-from connector.config.http_model import OPERATE, TokenEntry
+from connector.config.http_model import READ, TokenEntry
 from connector.http.problems import HttpProblem
 
 _CHALLENGE = 'Bearer realm="connector"'
@@ -32,7 +32,7 @@ class Tokens:
     """The tokens of a server. Keeps their digests only, so that no log or error can show a token.
 
     Args:
-        tokens: any of them lets a caller in. Empty = every caller is let in, and nobody may operate.
+        tokens: any of them lets a caller in. Empty = every caller is let in, and may only read.
     """
 
     def __init__(self, tokens: Sequence[TokenEntry]) -> None:
@@ -80,11 +80,11 @@ class Tokens:
         """Checks that a caller has a role.
 
         Raises:
-            HttpProblem: 403, the token lacks the role. Without tokens nobody has the role ``operate``.
+            HttpProblem: 403, the token lacks the role. Without tokens everybody has the role ``read`` only.
         """
         if caller.number < 0:
-            if role == OPERATE:
-                detail = "without tokens nobody may operate; http.tokens gives a token the role operate"
+            if role != READ:
+                detail = f"without tokens the server only shows; http.tokens gives a token the role {role}"
                 raise HttpProblem(HTTPStatus.FORBIDDEN, detail)
         elif role not in self._roles[caller.number]:
             challenge = f'{_CHALLENGE}, error="insufficient_scope", scope="{role}"'

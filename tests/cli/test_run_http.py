@@ -32,7 +32,7 @@ connector:
   DataHandlerMimeType: application/json
   stop_timeout: 5s
 metaobjects: ./objects.yaml
-http: {listen: "127.0.0.1:PORT"}
+http: {listen: "127.0.0.1:PORT", tokens: [one-0123456789abcdef]}
 """
 OBJECTS = """\
 business_object: Customer
@@ -80,7 +80,9 @@ def directory() -> Iterator[Path]:
 
 def ask(url: str) -> tuple[int, dict[str, object]]:
     request = urllib.request.Request(
-        f"{url}/requests/Customer/Retrieve", b'{"CustomerId": "7"}', {"Content-Type": "application/json"}
+        f"{url}/requests/Customer/Retrieve",
+        b'{"CustomerId": "7"}',
+        {"Content-Type": "application/json", "Authorization": "Bearer one-0123456789abcdef"},
     )
     try:
         with urllib.request.urlopen(request, timeout=20) as response:

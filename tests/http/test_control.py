@@ -134,7 +134,11 @@ def test_each_action_asks_for_its_role(tmp_path: Path) -> None:
             assert http.request(action.method, path).status_code == 401
 
 
-def test_without_tokens_nobody_operates(tmp_path: Path) -> None:
-    with service(tmp_path) as (_, _, server), client(server) as http:
+def test_without_tokens_everybody_reads_and_does_nothing_else(tmp_path: Path) -> None:
+    with service(tmp_path, tokens=()) as (_, _, server), client(server, None) as http:
         assert http.get("/control/errors").json() == []
-        assert http.post("/control/pause", json={"all": True}).status_code == 403
+        assert http.get("/metrics").status_code == 200
+        for path, role in (("/control/pause", "operate"), ("/requests/Order/Create", "request")):
+            answer = http.post(path, json={"all": True})
+            assert answer.status_code == 403
+            assert answer.json()["detail"].endswith(f"http.tokens gives a token the role {role}")

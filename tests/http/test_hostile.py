@@ -17,11 +17,14 @@ from connector.http import connections
 from connector.http.calls import ServerLimits
 from connector.http.guard import HEADERS
 from connector.http.server import Server
-from tests.http.world import Script, client, connect, in_thread, read_all, serving, settings
+from tests.http.world import TOKEN, Script, client, connect, in_thread, read_all, serving, settings
 from tests.waiting import wait_for
 
 PATH = "/requests/Customer/Create"
-HEAD = b"POST /requests/Customer/Create HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HEAD = (
+    b"POST /requests/Customer/Create HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Authorization: Bearer " + TOKEN.encode() + b"\r\n"
+)
 
 
 def is_served(server: Server) -> bool:

@@ -33,7 +33,7 @@ from connector.http.tokens import Tokens
 from connector.service.loop import Service
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.http.world import DEFINITIONS, Script, client, settings
+from tests.http.world import DEFINITIONS, TOKEN, Script, client, settings
 from tests.waiting import wait_for
 
 ADAPTER = """\
@@ -259,7 +259,7 @@ def test_changed_limits_count_from_the_next_look(tmp_path: Path) -> None:
         assert "health.instances" in observer.status()["reasons"][0]
 
 
-def metrics(server: Server, token: str | None = None) -> dict[str, float]:
+def metrics(server: Server, token: str = TOKEN) -> dict[str, float]:
     """The values by name and labels, as a client of Prometheus reads them."""
     with client(server, token) as http:
         answer = http.get("/metrics")

@@ -223,7 +223,7 @@ def test_any_of_the_tokens_lets_a_caller_in() -> None:
 
 def test_without_the_token_nobody_learns_or_does_anything() -> None:
     script = Script()
-    with serving(script, tokens=(TOKEN,)) as server, client(server) as http:
+    with serving(script, tokens=(TOKEN,)) as server, client(server, None) as http:
         none = http.post("/requests/Nothing/Create", content=b"{", headers={"Content-Type": "text/plain"})
         assert is_problem(none, 401, "Authorization: Bearer TOKEN")
         assert none.headers["www-authenticate"] == 'Bearer realm="connector"'

@@ -165,10 +165,9 @@ def tokens(*texts: str | TokenEntry) -> tuple[TokenEntry, ...]:
 
 
 def settings(**changes: Any) -> Http:
-    """A section ``http`` on a free port."""
+    """A section ``http`` on a free port, with :data:`TOKEN` unless a test has others."""
     values = {name: field.default for name, field in Http.model_fields.items()}
-    if "tokens" in changes:
-        changes["tokens"] = tokens(*changes["tokens"])
+    changes["tokens"] = tokens(*changes.get("tokens", (TOKEN,)))
     return Http.model_construct(**{**values, "listen": Address("127.0.0.1", 0), **changes})
 
 
@@ -187,8 +186,8 @@ def serving(
         server.stop()
 
 
-def client(server: Server, token: str | None = None, **options: Any) -> httpx.Client:
-    """A client of a server."""
+def client(server: Server, token: str | None = TOKEN, **options: Any) -> httpx.Client:
+    """A client of a server. None = without a token."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     return httpx.Client(base_url=server.url, headers=headers, timeout=PATIENCE, trust_env=False, **options)
 
