@@ -142,7 +142,7 @@ class ProcessReplies(RefusalReplies):
 
         Called before the process, which may change the event.
         """
-        reply_headers = self._replies.reply_headers(event.message)
+        reply_headers = self._replies.reply_headers(event.message, event.traceparent)
         if reply_headers is None:
             return None
         if subscription.mime_type is not None:

@@ -18,6 +18,7 @@ from connector.businessobjects.rules import JMS_TYPE, set_format
 from connector.errors import DestinationError, MalformedData
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
+from connector.operate.trace_context import TRACEPARENT, valid_traceparent
 from connector.sinks.contract import write_body
 
 SUCCESS: Final = "SUCCESS"
@@ -121,9 +122,10 @@ class Replies:
         self._format_property = format_property
         self._use_defaults = use_defaults
 
-    def reply_headers(self, request: Message) -> ReplyHeaders | None:
+    def reply_headers(self, request: Message, traceparent: str = "") -> ReplyHeaders | None:
         """Returns the beginning of a reply to a message. None when the message has no usable JMSReplyTo.
 
+        The reply carries ``traceparent``, or else that of the request.
         A JMSReplyTo that is not a destination is logged. The message is processed as an event all the same.
         """
         if not request.reply_to:
@@ -141,6 +143,8 @@ class Replies:
             priority=request.priority,
             expiration=request.expiration + LATE if request.expiration else 0,
         )
+        if traceparent := traceparent or valid_traceparent(request.properties.get(TRACEPARENT)):
+            message.set_property(TRACEPARENT, traceparent)
         self._identify(request, message)
         return ReplyHeaders(destination, message)
 

@@ -157,6 +157,31 @@ def test_without_tracing_the_traceparent_is_passed_on_unchanged(bench: Bench, se
     assert (bench.directory / "seen").read_text() == f"{SAMPLED}\n"
 
 
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_a_reply_belongs_to_the_trace_of_its_request(
+    bench: Bench, collector: WebServer, is_traced: bool
+) -> None:
+    deployment = bench.deploy(
+        subscriptions=[{"object": "Customer", "process": "processes:answer", "reply": True}],
+        processes="def answer(bo, event):\n    if bo['CustomerId'] == '2':\n        raise ValueError('no')\n",
+        more=traced(collector) if is_traced else {},
+    )
+    requests = [customer(SAMPLED, number) for number in ("1", "2", "3")]
+    requests[2].body = b"no customer"
+    for one in requests:
+        one.reply_to = "queue://answers"
+        deployment.send("customers", one)
+    drain(deployment)
+    found = sent(deployment, "answers")
+    if not is_traced:
+        assert found == [SAMPLED] * 3
+        return
+    events = {f"00-{TRACE}-{one.span_id}-01" for one in spans(collector) if one.kind == CONSUMER}
+    assert len(found) == len(events) == 3
+    assert found.count(SAMPLED) == 1, "no process has seen it"
+    assert set(map(str, found)) - {SAMPLED} < events
+
+
 @pytest.mark.parametrize(
     "malformed",
     [
