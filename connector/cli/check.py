@@ -9,12 +9,12 @@ from typing import Annotated, Final
 import typer
 
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
-from connector.cli.destinations import roles
 from connector.config.loading import Configuration, load
 from connector.config.loading import check as find_problems
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider, Finding, Surveyor
 from connector.service.assembly import check_databases, make_provider, needs_delays
+from connector.service.queues import roles
 
 _DELAY: Final = "delivery delay"
 _ABILITIES: Final = {

@@ -1,48 +1,13 @@
-"""The roles of the destinations of a deployment, and a warning of unknown queues."""
+"""A warning of unknown queues."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from connector.cli.common import note
 from connector.config.loading import Configuration
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.provider_kind import AdapterProvider
+from connector.service.queues import roles
 from connector.text.names import nearest
-
-INPUT: Final = "input"
-
-_ROLES: Final = {
-    "InProgressDestination": "in-progress",
-    "ArchiveDestination": "archive",
-    "ErrorDestination": "error",
-    "UnsubscribedDestination": "unsubscribed",
-    "ReplyToDestination": "reply",
-    "OutputDestination": "request",
-}
-"""From the keys of adapter.yaml and of rules that name a destination to the role of that destination."""
-
-
-def roles(configuration: Configuration) -> dict[Destination, str]:
-    """Returns the role of each destination that the configuration names. The first of several roles counts.
-
-    The roles are ``input``, ``in-progress``, ``archive``, ``error``, ``unsubscribed``, ``reply``,
-    ``subscription`` (a subscription sends there) and ``request`` (requests go there).
-    """
-    connector = configuration.connector
-    found = {entry.destination: INPUT for entry in connector.inputs}
-    for key, destination in connector.own_destinations.items():
-        found.setdefault(destination, _ROLES[key])
-    for subscription in configuration.subscriptions:
-        if subscription.sends_to is not None:
-            found.setdefault(subscription.sends_to, "subscription")
-    static = configuration.metaobjects.static.get(connector.configuration_meta_object or "")
-    if static is not None:
-        for properties in (static.defaults, *(rule.properties for rule in static.rules)):
-            for key in ("ReplyToDestination", "OutputDestination"):
-                if text := properties.get(key, "").strip():  # a blank value is undefined
-                    found.setdefault(parse_destination(text), _ROLES[key])
-    return found
 
 
 def warn_of_new_queue(

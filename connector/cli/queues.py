@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from connector.cli.common import (
@@ -15,15 +14,13 @@ from connector.cli.common import (
     note,
     printable,
 )
-from connector.cli.destinations import roles
 from connector.cli.subscriptions import info_document, title
 from connector.config.loading import load
-from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.lot import LotInfo
-from connector.messaging.provider import Connection
-from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
-from connector.service.assembly import make_event_settings, make_provider
+from connector.messaging.subscription import DestinationInfo
+from connector.service.assembly import make_provider
+from connector.service.queues import find_destinations, roles
 
 _NOT_POLLED: Final = "not polled"
 _NUMBERS: Final = ("waiting", "delayed", "in_progress", "processed", "expired", "error")
@@ -44,12 +41,7 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
     provider = make_provider(configuration)
     has = roles(configuration)
     known = _NUMBERS if provider.capabilities.shows_all else ("waiting",)
-    with contextlib.closing(provider.existing()) as connection:
-        if provider.capabilities.shows_all:
-            infos = connection.destinations()
-        else:
-            inputs = make_event_settings(configuration, provider, "").inputs
-            infos = [*_queues_of_broker(connection, has), *_topics([one.source for one in inputs])]
+    infos = find_destinations(configuration, provider)
     if json:
         for info in infos:
             answer_json(_as_document(info, has.get(info.destination), known))
@@ -59,26 +51,6 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
         return
     for line in _table(infos, has, known):
         answer(line)
-
-
-def _queues_of_broker(connection: Connection, has: Mapping[Destination, str]) -> list[DestinationInfo]:
-    """Returns the queues of the configuration that a broker has, because it lists only those with lots."""
-    told = {info.destination: info for info in connection.destinations()}
-    found = []
-    for queue in (one for one in has if one.is_queue and not one.view):
-        with contextlib.suppress(UnknownDestination):
-            info = told.pop(queue, None)
-            found.append(info or DestinationInfo(queue, waiting=sum(1 for _ in connection.browse(queue))))
-    return [*found, *told.values()]
-
-
-def _topics(sources: Iterable[Destination | TopicSubscription]) -> list[DestinationInfo]:
-    """Returns the topics of the inputs with their subscriptions, whose messages a broker does not count."""
-    found: dict[Destination, list[SubscriptionInfo]] = {}
-    for source in sources:
-        if isinstance(source, TopicSubscription):
-            found.setdefault(source.topic, []).append(SubscriptionInfo(source, 0, 0, 0))
-    return [DestinationInfo(topic, subscriptions=infos) for topic, infos in found.items()]
 
 
 def _counted(info: DestinationInfo, names: Sequence[str]) -> Sequence[str]:

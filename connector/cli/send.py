@@ -20,7 +20,7 @@ from connector.cli.common import (
     read_destination,
     whole_number,
 )
-from connector.cli.destinations import INPUT, roles, warn_of_new_queue
+from connector.cli.destinations import warn_of_new_queue
 from connector.cli.hints import command_line
 from connector.config.loading import Configuration, load
 from connector.messaging.destination import Destination
@@ -37,6 +37,7 @@ from connector.messaging.numbers import MAX_INT, MAX_LONG
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.selectors.identifiers import check_property_name
 from connector.service.assembly import make_provider
+from connector.service.queues import INPUT, roles
 
 _BATCH = 500
 

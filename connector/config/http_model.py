@@ -14,6 +14,7 @@ from connector.declare.reading import Location, node_at
 from connector.declare.section import Section
 from connector.declare.tree import Items, Leaf, Table
 from connector.declare.value_types import (
+    Boolean,
     Size,
     Text,
     ValueType,
@@ -163,6 +164,11 @@ class Http(Section):
         default=(),
         description="Names under which clients reach the server through a proxy. Otherwise a loopback "
         "address accepts only names of loopback. Pages of these hosts may make requests.",
+    )
+    console: Boolean = Field(
+        default=False,
+        description="`true`: the server has the pages below `/console`. With tokens, people sign in with a "
+        "token of the role `read`.",
     )
     max_body: Size = Field(
         default=1 << 20, description="Largest body of a request. A larger body is not read."

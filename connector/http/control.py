@@ -111,7 +111,7 @@ class Control:
             call = ControlCall(
                 caller.name, request.path_params, dict(request.query_params), body, self._observer
             )
-            document = await run_in_threadpool(_do, action, call)
+            document = await run_in_threadpool(do, action, call)
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has gone
         except HttpProblem as problem:
@@ -121,7 +121,7 @@ class Control:
         return Response(to_json(document), media_type="application/json")
 
 
-def _do(action: Action, call: ControlCall) -> Any:
+def do(action: Action, call: ControlCall) -> Any:
     """Returns the document of an action.
 
     Raises:

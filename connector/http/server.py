@@ -150,6 +150,10 @@ class Server:
                 *HealthPages(self._observer, tokens).routes(),
                 *Control(self._observer, tokens, ACTIONS).routes(),
             ]
+            if settings.console:
+                from connector.http.console.pages import Console  # which other adapters need not load
+
+                more += Console(self._observer, tokens).routes()
         application = make_application(settings, tokens, calls, self._definitions, self._use_defaults, more)
         connections = connection_class(most_connections(settings.max_requests), self._limits.head_seconds)
         config = uvicorn.Config(

@@ -67,14 +67,27 @@ class Tokens:
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.casefold() != "bearer" or not token.strip():
             raise _refusal("this server needs a token: Authorization: Bearer TOKEN", _CHALLENGE)
-        digest = _digest(token.strip())
+        found = self.find(token.strip())
+        if found is None:
+            raise _refusal("the token is not one of this server's", f'{_CHALLENGE}, error="invalid_token"')
+        return found
+
+    def find(self, token: str) -> Caller | None:
+        """Returns who has a token. None = it is not one of this server's."""
+        digest = _digest(token)
         found = -1
         for number, known in enumerate(self._digests):  # no early end, so the time does not tell the index
             if hmac.compare_digest(known, digest):
                 found = number
-        if found < 0:
-            raise _refusal("the token is not one of this server's", f'{_CHALLENGE}, error="invalid_token"')
-        return Caller(found, self._names[found])
+        return self.caller(found) if found >= 0 else None
+
+    def caller(self, number: int) -> Caller:
+        """Returns the caller with the token at a position."""
+        return Caller(number, self._names[number])
+
+    def may(self, caller: Caller, role: str) -> bool:
+        """Whether a caller has a role. Without tokens everybody may read, and nothing else."""
+        return role == READ if caller.number < 0 else role in self._roles[caller.number]
 
     def demand(self, caller: Caller, role: str) -> None:
         """Checks that a caller has a role.
@@ -82,14 +95,14 @@ class Tokens:
         Raises:
             HttpProblem: 403, the token lacks the role. Without tokens everybody has the role ``read`` only.
         """
+        if self.may(caller, role):
+            return
         if caller.number < 0:
-            if role != READ:
-                detail = f"without tokens the server only shows; http.tokens gives a token the role {role}"
-                raise HttpProblem(HTTPStatus.FORBIDDEN, detail)
-        elif role not in self._roles[caller.number]:
-            challenge = f'{_CHALLENGE}, error="insufficient_scope", scope="{role}"'
-            detail = f"{caller.name} does not have the role {role} (http.tokens)"
-            raise HttpProblem(HTTPStatus.FORBIDDEN, detail, {"WWW-Authenticate": challenge})
+            detail = f"without tokens the server only shows; http.tokens gives a token the role {role}"
+            raise HttpProblem(HTTPStatus.FORBIDDEN, detail)
+        challenge = f'{_CHALLENGE}, error="insufficient_scope", scope="{role}"'
+        detail = f"{caller.name} does not have the role {role} (http.tokens)"
+        raise HttpProblem(HTTPStatus.FORBIDDEN, detail, {"WWW-Authenticate": challenge})
 
 
 def _digest(token: str) -> bytes:

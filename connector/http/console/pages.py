@@ -1,0 +1,281 @@
+"""Answers the paths below ``/console``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from connector.config.http_model import OPERATE, READ
+from connector.errors import ConnectorError
+from connector.http.actions import ACTIONS
+from connector.http.bodies import read_body
+from connector.http.console import views
+from connector.http.console.session import COOKIE, SECONDS, Sessions
+from connector.http.control import Action, ControlCall, do
+from connector.http.guard import POLICY
+from connector.http.problems import HttpProblem
+from connector.http.tokens import Caller, Tokens
+from connector.service.observer import Observer
+from connector.status import VERSION
+
+_log = logging.getLogger("connector.http")
+
+_HOME: Final = "/console"
+_MOST_BYTES: Final = 64 << 10
+_BODY_SECONDS: Final = 30.0
+_STATIC: Final = {
+    "console.css": "text/css",
+    "console.js": "text/javascript",
+    "htmx.min.js": "text/javascript",
+}
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY.replace("form-action 'none'", "form-action 'self'"),
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser sends a form with the Origin null
+}
+
+
+class _Page(NamedTuple):
+    """A page.
+
+    Args:
+        path: below the console.
+        title: in the navigation.
+        template: that shows the view.
+        view: what is shown.
+    """
+
+    path: str
+    title: str
+    template: str
+    view: Callable[[Observer, Mapping[str, str]], dict[str, Any]]
+
+
+_PAGES: Final = (
+    _Page("", "Overview", "overview.html", views.overview),
+    _Page("/queues", "Queues", "queues.html", views.queues),
+    _Page("/errors", "Errors", "errors.html", views.errors),
+    _Page("/history", "History", "history.html", views.history),
+    _Page("/configuration", "Configuration", "configuration.html", views.configuration),
+)
+_BELOW: Final = (
+    _Page("/messages", "Messages", "messages.html", views.messages),
+    _Page("/message", "Message", "message.html", views.message),
+)
+_STEERS: Final = ("pause", "resume", "reload", "replay", "move", "discard")
+"""What a form can do: the last part of a path of :data:`.ACTIONS`."""
+
+
+class Console:
+    """The pages, and the forms on them.
+
+    Args:
+        observer: of the adapter.
+        tokens: of the server.
+    """
+
+    def __init__(self, observer: Observer, tokens: Tokens) -> None:
+        self._observer = observer
+        self._tokens = tokens
+        self._sessions = Sessions(tokens)
+        self._actions = {one.path.rpartition("/")[2]: one for one in ACTIONS if one.method == "POST"}
+        self._templates = Environment(
+            loader=PackageLoader("connector.http.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["url"] = lambda text: quote(str(text), safe="")
+        self._templates.globals["VERSION"] = VERSION
+
+    def routes(self) -> list[Route]:
+        """Returns a route for each path."""
+        return [
+            *(Route(_HOME + one.path, self._shows(one)) for one in (*_PAGES, *_BELOW)),
+            Route(f"{_HOME}/sign-in", self._sign_in, methods=["GET", "POST"]),
+            Route(f"{_HOME}/sign-out", self._sign_out, methods=["POST"]),
+            *(Route(f"{_HOME}/{one}", self._steers(one), methods=["POST"]) for one in _STEERS),
+            *(Route(f"{_HOME}/static/{name}", _static(name, kind)) for name, kind in _STATIC.items()),
+        ]
+
+    # -- pages -------------------------------------------------------------------------------------
+
+    def _shows(self, page: _Page) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            caller = self._sessions.caller(request.cookies.get(COOKIE, ""))
+            if caller is None:
+                there = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+                return _see_other(f"{_HOME}/sign-in?{urlencode({'next': there})}")
+            if not self._tokens.may(caller, READ):
+                return self._problem(request, caller, HTTPStatus.FORBIDDEN, f"{caller.name} may not read")
+            try:
+                found = await run_in_threadpool(page.view, self._observer, dict(request.query_params))
+            except ConnectorError as error:
+                return self._problem(request, caller, HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+            return self._render(request, caller, page.template, found, title=page.title)
+
+        return show
+
+    def _problem(self, request: Request, caller: Caller, status: HTTPStatus, text: str) -> Response:
+        return self._render(request, caller, "problem.html", {"text": text}, title="Problem", status=status)
+
+    def _render(
+        self,
+        request: Request,
+        caller: Caller | None,
+        template: str,
+        view: Mapping[str, Any],
+        *,
+        title: str,
+        status: HTTPStatus = HTTPStatus.OK,
+    ) -> Response:
+        cookie = request.cookies.get(COOKIE, "")
+        text = self._templates.get_template(template).render(
+            view,
+            title=title,
+            application=self._observer.configuration.connector.application_name,
+            pages=_PAGES,
+            path=request.url.path,
+            caller=caller,
+            may_operate=caller is not None and self._tokens.may(caller, OPERATE),
+            form_key=self._sessions.form_key(cookie) if caller is not None else "",
+            said=request.query_params.get("said", ""),
+        )
+        return Response(text, status, _HEADERS, media_type="text/html")
+
+    # -- forms -------------------------------------------------------------------------------------
+
+    async def _sign_in(self, request: Request) -> Response:
+        there = _inside(request.query_params.get("next", ""))
+        if not self._tokens.needed:
+            return _see_other(there)
+        mistake = ""
+        if request.method == "POST":
+            form = await _form(request)
+            cookie = self._sessions.open(form.get("token", "").strip())
+            there = _inside(form.get("next", ""))
+            if cookie:
+                response = _see_other(there)
+                response.set_cookie(
+                    COOKIE, cookie, max_age=SECONDS, path=_HOME, httponly=True, samesite="strict"
+                )
+                return response
+            mistake = "This token is not one of this server's. The section http of adapter.yaml has them."
+        view = {"next": there, "mistake": mistake}
+        status = HTTPStatus.UNAUTHORIZED if mistake else HTTPStatus.OK
+        return self._render(request, None, "sign-in.html", view, title="Sign in", status=status)
+
+    async def _sign_out(self, request: Request) -> Response:
+        response = _see_other(f"{_HOME}/sign-in")
+        form = await _form(request)
+        if self._sessions.is_form_key(request.cookies.get(COOKIE, ""), form.get("form_key", "")):
+            response.delete_cookie(COOKIE, path=_HOME, httponly=True, samesite="strict")
+        return response
+
+    def _steers(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        action = self._actions[name]
+
+        async def steer(request: Request) -> Response:
+            cookie = request.cookies.get(COOKIE, "")
+            caller = self._sessions.caller(cookie)
+            if caller is None:
+                return _see_other(f"{_HOME}/sign-in")
+            form = await _form(request)
+            if not self._sessions.is_form_key(cookie, form.pop("form_key", "")):
+                text = "This form is not of this session. Open the page again."
+                return self._problem(request, caller, HTTPStatus.FORBIDDEN, text)
+            if not self._tokens.may(caller, action.role):
+                text = f"This needs a token with the role {action.role} (http.tokens)."
+                return self._problem(request, caller, HTTPStatus.FORBIDDEN, text)
+            return await self._steer(request, caller, action, form)
+
+        return steer
+
+    async def _steer(
+        self, request: Request, caller: Caller, action: Action, form: dict[str, str]
+    ) -> Response:
+        there = _inside(form.pop("next", ""))
+        name = action.path.rpartition("/")[2]
+        call = ControlCall(caller.name, {}, {}, _values(form), self._observer)
+        try:
+            document = await run_in_threadpool(do, action, call)
+        except HttpProblem as problem:
+            result: str = f"refused: {problem.detail}"
+            return self._problem(request, caller, HTTPStatus.UNPROCESSABLE_ENTITY, problem.detail)
+        else:
+            result = "done"
+        finally:
+            fields = {"token": caller.name, "action": f"console {name}", "result": result}
+            _log.info("an operator has called", extra=fields)
+        if "matched" in document and "yes" not in form:
+            view = {"name": name, "form": form, "document": document, "next": there}
+            return self._render(request, caller, "preview.html", view, title=f"{name.capitalize()}?")
+        mark = "&" if "?" in there else "?"
+        return _see_other(f"{there}{mark}{urlencode({'said': _said(name, document)})}")
+
+
+def _values(form: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the values of a form as the calls below ``/control`` have them."""
+    values: dict[str, Any] = {name: value for name, value in form.items() if value}
+    for name in ("yes", "all"):
+        if name in values:
+            values[name] = True
+    if "expect" in values:
+        values["expect"] = int(values["expect"]) if values["expect"].isdigit() else values["expect"]
+    if "ids" in values:
+        values["ids"] = values["ids"].split()
+    return values
+
+
+def _said(name: str, document: Mapping[str, Any]) -> str:
+    """Returns what an action has done, in words."""
+    if "matched" in document:
+        return f"{name}: {document['moved']:,} of {document['matched']:,} messages"
+    if "changed" in document:
+        changed = ", ".join(document["changed"]) or "nothing"
+        return f"{name}: {changed}"
+    return f"{name}: done"
+
+
+def _inside(text: str) -> str:
+    """Returns a path of the console. Anything else, which may lead to another server, is the overview."""
+    is_ours = text == _HOME or text.startswith((f"{_HOME}/", f"{_HOME}?"))
+    return text if is_ours and "\\" not in text and text.isprintable() else _HOME
+
+
+def _see_other(path: str) -> Response:
+    return RedirectResponse(path, HTTPStatus.SEE_OTHER)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Returns the fields of a form. The first of several fields of a name counts."""
+    try:
+        data = await read_body(request, _MOST_BYTES, _BODY_SECONDS)
+    except ClientDisconnect:
+        return {}
+    found: dict[str, str] = {}
+    with contextlib.suppress(ValueError):
+        pairs = parse_qsl(data.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=50)
+        for name, value in pairs:
+            found.setdefault(name, value)
+    return found
+
+
+def _static(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    content = (files("connector.http.console") / "static" / name).read_bytes()
+
+    async def show(_: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return show

@@ -1,0 +1,185 @@
+"""What the pages show. Each function reads what a command of the same name reads, and changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from connector.config.loading import Configuration
+from connector.config.resolved import as_document, as_yaml
+from connector.errors import ConnectorError, UnknownDestination
+from connector.http.console.bodies import shown_body
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import MESSAGE_CLASSES, Message
+from connector.messaging.selector import compile_selector
+from connector.operate.errors import error_groups
+from connector.operate.history import find_ids, read_life
+from connector.service.assembly import make_provider
+from connector.service.observer import Observer
+from connector.service.places import find_places
+from connector.service.queues import find_destinations, roles
+from connector.service.status_document import as_json
+from connector.text.iso_time import iso_time
+
+Query = Mapping[str, str]
+View = dict[str, Any]
+
+_PAGE: Final = 50
+"""Messages of a page."""
+_MOST_LIVES: Final = 20
+
+
+class NotFound(ConnectorError):
+    """There is no such message. The text says where it was looked for."""
+
+
+def overview(observer: Observer, _: Query) -> View:
+    status = as_json(observer.status())
+    paused = {(row["kind"], row["what"]): row for row in status["paused"]}
+    inputs = [{**row, "paused": paused.get(("input", row["destination"]))} for row in status["inputs"]]
+    resting = {row["subscription"]: row for row in status["resting"]}
+    subscriptions = [
+        {
+            "name": one.name,
+            "object": one.object,
+            "verbs": one.verbs,
+            "target": one.target(),
+            "paused": paused.get(("subscription", one.name)),
+            "resting": resting.get(one.name),
+            "seconds": _mean(observer.activity.deliveries.rows().get(one.name)),
+        }
+        for one in observer.configuration.subscriptions
+    ]
+    return {"status": status, "inputs": inputs, "subscriptions": subscriptions}
+
+
+def queues(observer: Observer, _: Query) -> View:
+    configuration = observer.configuration
+    provider = make_provider(configuration)
+    has = roles(configuration)
+    found = [
+        {"info": one, "name": str(one.destination), "role": has.get(one.destination, "")}
+        for one in find_destinations(configuration, provider)
+    ]
+    return {"queues": found, "counts_all": provider.capabilities.shows_all}
+
+
+def messages(observer: Observer, query: Query) -> View:
+    """The messages of a queue that fit a selector, 50 on a page, in the order of taking."""
+    queue = _queue(query)
+    selector = compile_selector(query["selector"]) if query.get("selector") else None
+    begin = _number(query.get("from", ""))
+    unreadable: list[str] = []
+
+    def tell(message: Message, reason: str) -> None:
+        unreadable.append(f"{message.message_id}: {reason}")
+
+    with _connection(observer) as connection:
+        found = connection.browse(queue, tell, delayed="delayed" in query)
+        wanted = found if selector is None else filter(selector.matches, found)
+        rows = list(itertools.islice(wanted, begin, begin + _PAGE + 1))
+    return {
+        "queue": str(queue),
+        "selector": query.get("selector", ""),
+        "delayed": "delayed" in query,
+        "begin": begin,
+        "next": begin + _PAGE if len(rows) > _PAGE else None,
+        "previous": max(0, begin - _PAGE) if begin else None,
+        "rows": [_row(one) for one in rows[:_PAGE]],
+        "unreadable": unreadable[:_PAGE],
+    }
+
+
+def message(observer: Observer, query: Query) -> View:
+    """One message with headers, properties and body."""
+    queue, identity = _queue(query), query.get("id", "")
+    with _connection(observer) as connection:
+        for delayed in (False, True):
+            for one in connection.browse(queue, delayed=delayed) if not (delayed and queue.view) else ():
+                if one.message_id == identity:
+                    return {
+                        "queue": str(queue),
+                        "id": identity,
+                        "headers": {name: value for name, value in one.headers().items() if value},
+                        "properties": [
+                            (name, one.property_types[name], value) for name, value in one.properties.items()
+                        ],
+                        "kind": MESSAGE_CLASSES[one.message_class],
+                        "body": shown_body(one),
+                    }
+    raise NotFound(f"{identity} is not in {queue} any more; its history may say where it went")
+
+
+def errors(observer: Observer, query: Query) -> View:
+    """The groups of failed messages."""
+    error = observer.configuration.connector.error_destination
+    if not query.get("destination") and error is None:
+        return {"queue": "", "groups": []}
+    queue = _queue(query) if query.get("destination") else error
+    assert queue is not None
+    with _connection(observer) as connection:
+        try:
+            groups = error_groups(connection.browse(queue))
+        except UnknownDestination:
+            groups = []  # nothing has ever failed
+    return {"queue": str(queue), "groups": [one.document() for one in groups]}
+
+
+def history(observer: Observer, query: Query) -> View:
+    """The lives of the messages that were asked for."""
+    configuration = observer.configuration
+    provider = make_provider(configuration)
+    known = provider.existing_state(configuration.connector.application_name).history()
+    asked = {name: query.get(name, "").strip() for name in ("id", "correlation_id", "key")}
+    ids = [asked["id"]] if asked["id"] else []
+    if asked["correlation_id"] or asked["key"]:
+        ids += find_ids(known, correlation_id=asked["correlation_id"] or None, key=asked["key"] or None)
+    lives = [read_life(known, one) for one in ids[:_MOST_LIVES]]
+    return {
+        "asked": asked,
+        "is_asked": any(asked.values()),
+        "lives": [one.as_dict(find_places(configuration, provider, one)) for one in lives if one.events],
+        "more": max(0, len(ids) - _MOST_LIVES),
+    }
+
+
+def configuration(observer: Observer, _: Query) -> View:
+    found: Configuration = observer.configuration
+    return {"yaml": as_yaml(as_document(found)), "file": str(found.file)}
+
+
+@contextlib.contextmanager
+def _connection(observer: Observer) -> Iterator[Any]:
+    with contextlib.closing(make_provider(observer.configuration).existing()) as connection:
+        yield connection
+
+
+def _queue(query: Query) -> Destination:
+    queue = parse_destination(query.get("queue") or query.get("destination") or "")
+    if not queue.is_queue:
+        raise NotFound(f"{queue} is a topic, which keeps no messages; its subscriptions do")
+    return queue
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _row(one: Message) -> dict[str, Any]:
+    return {
+        "id": one.message_id or "",
+        "time": iso_time(one.timestamp / 1000) if one.timestamp else "",
+        "due": iso_time(one.delivery_time / 1000) if one.delivery_time else "",
+        "type": one.type or "",
+        "size": len(one.body),
+        "deliveries": one.delivery_count,
+        "reason": one.properties.get("connector_reason", ""),
+    }
+
+
+def _mean(row: list[float] | None) -> float | None:
+    """Returns the mean duration of a row of :class:`connector.operate.activity.Durations`."""
+    number = sum(row[1:], 0.0) if row is not None else 0.0
+    return row[0] / number if row is not None and number else None
