@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,10 @@ BOUNDS: Final = (
 """Seconds: the upper bounds of the buckets of durations. One more bucket has no bound."""
 _FIRST_BOUND: Final = BOUNDS[0]
 _MINUTE: Final = 60
+STEP: Final = 120
+"""Seconds of a bar in the chart of an input."""
+STEPS: Final = 30
+"""Bars of a chart: one hour."""
 _LONGEST_REASON: Final = 300
 _MOST_LABELS: Final = 1000
 """Labels of durations that are kept apart. Further ones count together, under an empty label."""
@@ -95,6 +99,8 @@ class Activity:
         self._minutes: list[Minute] = []
         self.events: dict[tuple[str, str, str], int] = {}
         """Settled events by input, outcome and kind of the reason."""
+        self._steps: dict[str, list[list[int]]] = {}
+        """By input: the number of a step since 1970, published and failed events. One hour."""
         self.last_failure: dict[str, Any] | None = None
         self.batches = self.jobs = self.workers_died = self.takeovers = self.recoveries = 0
         self.job_seconds = self.spark_seconds = 0.0
@@ -110,6 +116,8 @@ class Activity:
         with self._lock:
             key = destination, str(outcome), kind
             self.events[key] = self.events.get(key, 0) + number
+            if outcome in (OutcomeKind.PUBLISHED, OutcomeKind.FAILED):
+                self._count_step(destination, number, is_failure=outcome == OutcomeKind.FAILED)
             if outcome == OutcomeKind.PUBLISHED:
                 self._count_minute(published=number)
             elif outcome == OutcomeKind.FAILED:
@@ -166,6 +174,18 @@ class Activity:
         oldest = self._minute() - WINDOW
         return [one for one in self._minutes.copy() if one.number >= oldest]
 
+    def steps(self) -> dict[str, list[list[int]]]:
+        """Returns the counts of the last hour by input: number of the step, published and failed events."""
+        with self._lock:
+            return {name: [list(one) for one in rows] for name, rows in self._steps.items()}
+
+    def _count_step(self, destination: str, number: int, *, is_failure: bool) -> None:
+        rows, step = self._steps.setdefault(destination, []), int(self._clock() // STEP)
+        if not rows or rows[-1][0] != step:
+            rows.append([step, 0, 0])
+            del rows[:-STEPS]
+        rows[-1][1 + is_failure] += number
+
     def _minute(self) -> int:
         return int(self._clock() // _MINUTE)
 
@@ -183,3 +203,20 @@ def recent(minutes: Sequence[Sequence[int]], now: float) -> Minute:
     oldest = int(now // _MINUTE) - WINDOW
     found = [one for one in minutes if one[0] >= oldest]
     return Minute(oldest, *(sum(one[column] for one in found) for column in (1, 2, 3)))
+
+
+def last_hour(notes: Iterable[Sequence[Sequence[int]]], now: float) -> list[tuple[int, int]]:
+    """Returns published and failed events of each step of the last hour, the oldest first.
+
+    Args:
+        notes: the counts of one input, one sequence for each instance (:meth:`Activity.steps`).
+        now: seconds since 1970.
+    """
+    last = int(now // STEP)
+    found = [[0, 0] for _ in range(STEPS)]
+    for step, published, failed in (row for rows in notes for row in rows):
+        place = step - last + STEPS - 1
+        if 0 <= place < STEPS:
+            found[place][0] += published
+            found[place][1] += failed
+    return [(published, failed) for published, failed in found]

@@ -62,6 +62,7 @@ class InstanceNotes:
             "last_good_poll": self.last_good_poll,
             "resting": self._resting(),
             "minutes": [list(one) for one in self._activity.minutes()],
+            "steps": self._activity.steps(),
             "last_failure": self._activity.last_failure,
             "error_waiting": self._samples,
         }

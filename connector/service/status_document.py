@@ -16,7 +16,7 @@ from connector.local_time import LOCAL
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.state_store import InstanceNote, StateStore
-from connector.operate.activity import recent
+from connector.operate.activity import last_hour, recent
 from connector.operate.well import Facts, InstanceFacts, well
 from connector.service.assembly import make_event_settings
 from connector.service.poll_window import PollWindow
@@ -103,7 +103,9 @@ class StatusReader:
             "workers": found.workers,
             "resting": found.resting,
             "paused": found.paused,
-            "inputs": found.inputs,
+            "inputs": [
+                {**row, "hour": last_hour(found.steps(row["destination"]), now)} for row in found.inputs
+            ],
         }
 
     def _look(self, application: str, found: _Found) -> None:
@@ -184,6 +186,11 @@ class _Found:
         self.inputs: list[StatusRow] = []
         self.error_waiting: int | None = None
         self.error_growth: int | None = None
+
+    def steps(self, destination: str) -> Iterable[Sequence[Sequence[int]]]:
+        """Yields what each instance has counted of an input."""
+        for one in self.notes:
+            yield one.note.get("steps", {}).get(destination, ())
 
     def ages(self) -> dict[str, float]:
         """Returns the age of the oldest message of each input that is not paused."""

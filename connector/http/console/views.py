@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from connector.config.loading import Configuration
 from connector.config.resolved import as_document, as_yaml
@@ -38,7 +38,10 @@ class NotFound(ConnectorError):
 def overview(observer: Observer, _: Query) -> View:
     status = as_json(observer.status())
     paused = {(row["kind"], row["what"]): row for row in status["paused"]}
-    inputs = [{**row, "paused": paused.get(("input", row["destination"]))} for row in status["inputs"]]
+    inputs = [
+        {**row, "paused": paused.get(("input", row["destination"])), "chart": _chart(row["hour"])}
+        for row in status["inputs"]
+    ]
     resting = {row["subscription"]: row for row in status["resting"]}
     subscriptions = [
         {
@@ -177,6 +180,31 @@ def _row(one: Message) -> dict[str, Any]:
         "deliveries": one.delivery_count,
         "reason": one.properties.get("connector_reason", ""),
     }
+
+
+class _Chart(NamedTuple):
+    """A chart of the last hour. Lengths are in units of the drawing, which is 100 high.
+
+    Args:
+        bars: position, height of the published part and of the failed part.
+        published, failed: events of the hour.
+        most: events of the highest bar.
+    """
+
+    bars: list[tuple[int, float, float]]
+    published: int
+    failed: int
+    most: int
+
+
+def _chart(hour: list[tuple[int, int]]) -> _Chart:
+    most = max(published + failed for published, failed in hour)
+    scale = 100 / most if most else 0.0
+    bars = [
+        (place, round(published * scale, 1), round(failed * scale, 1))
+        for place, (published, failed) in enumerate(hour)
+    ]
+    return _Chart(bars, sum(one for one, _ in hour), sum(one for _, one in hour), most)
 
 
 def _mean(row: list[float] | None) -> float | None:
