@@ -68,6 +68,11 @@ class Observer:
         failure = f"the provider has not answered for {seconds:.0f} s"
         return {**document, "well": False, "reasons": [failure], "provider_failure": failure}
 
+    def look_again(self) -> None:
+        """Lets the next :meth:`status` be a new one, because an operator has changed something."""
+        with self._lock:
+            self._look_at = float("-inf")
+
     def _look(self) -> None:
         began = time.monotonic()
         document: dict[str, Any] = {}

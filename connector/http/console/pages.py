@@ -71,6 +71,7 @@ _PAGES: Final = (
 _BELOW: Final = (
     _Page("/messages", "Messages", "messages.html", views.messages),
     _Page("/message", "Message", "message.html", views.message),
+    _Page("/explain", "Explanation", "explain.html", views.explain),
 )
 _STEERS: Final = ("pause", "resume", "reload", "replay", "move", "discard")
 """What a form can do: the last part of a path of :data:`.ACTIONS`."""
@@ -215,6 +216,7 @@ class Console:
             return self._problem(request, caller, HTTPStatus.UNPROCESSABLE_ENTITY, problem.detail)
         else:
             result = "done"
+            self._observer.look_again()
         finally:
             fields = {"token": caller.name, "action": f"console {name}", "result": result}
             _log.info("an operator has called", extra=fields)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +32,7 @@ View = dict[str, Any]
 _PAGE: Final = 50
 """Messages of a page."""
 _MOST_LIVES: Final = 20
+_EXPLAIN_SECONDS: Final = 20.0
 
 
 class NotFound(ConnectorError):
@@ -113,6 +117,33 @@ def message(observer: Observer, query: Query) -> View:
                         "body": shown_body(one),
                     }
     raise NotFound(f"{identity} is not in {queue} any more; its history may say where it went")
+
+
+def explain(observer: Observer, query: Query) -> View:
+    """What a message means and who would get it, as ``connector explain`` says.
+
+    The command runs the data handlers of the deployment, which may hang on a body. So it runs in a process of
+    its own, and is ended after a while. The id has its prefix, so that no id is the name of a file.
+    """
+    queue, identity = _queue(query), query.get("id", "").removeprefix("ID:")
+    file = str(observer.configuration.file)
+    command = ("explain", "--json", "--config", file, "--destination", str(queue), "--", f"ID:{identity}")
+    try:
+        done = subprocess.run(
+            (sys.executable, "-m", "connector.cli", *command),
+            cwd=observer.configuration.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_EXPLAIN_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"found": None, "problem": f"the explanation took longer than {_EXPLAIN_SECONDS:.0f} s"}
+    try:
+        return {"found": json.loads(done.stdout), "problem": ""}
+    except ValueError:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["the command said nothing"]
+        return {"found": None, "problem": lines[-1]}
 
 
 def errors(observer: Observer, query: Query) -> View:

@@ -1,0 +1,239 @@
+"""The console, as a browser without JavaScript sees it, and as somebody who means it ill does."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from connector.config.http_model import OPERATE, READ, TokenEntry
+from connector.http.console.bodies import shown_body
+from connector.http.console.session import COOKIE, SECONDS, Sessions
+from connector.http.server import Server
+from connector.http.tokens import Tokens
+from connector.messaging.message import Message
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.http.test_operating import READER, send, service
+from tests.http.world import client, tokens
+from tests.waiting import wait_for
+
+BOSS = "chief-0123456789"
+TOKENS = tuple(
+    TokenEntry.model_construct(token=token, name=name, roles=roles)
+    for token, name, roles in ((READER, "ann", (READ,)), (BOSS, "eva", (READ, OPERATE)))
+)
+PAGES = ("", "/queues", "/errors", "/history", "/configuration", "/messages?queue=queue://error")
+HOSTILE = "bad<script>alert(1)</script>\u202e{{ 7*7 }}"
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Deployment, InProcessAdapter, Server]]:
+    """A service with two failed events and one published one."""
+    with service(tmp_path_factory.mktemp("console"), tokens=TOKENS, console=True) as made:
+        deployment, adapter, _ = made
+        send(deployment, HOSTILE, "bad2", "good1")
+        wait_for(lambda: counts(adapter) == (2, 1))
+        yield made
+
+
+def counts(adapter: InProcessAdapter) -> tuple[int, int]:
+    """Failed and published events."""
+    found = adapter.summary.as_dict()
+    return found["failed"], found["published"]
+
+
+@contextmanager
+def signed_in(server: Server, token: str) -> Iterator[httpx.Client]:
+    with client(server, None, follow_redirects=True) as http:
+        answer = http.post("/console/sign-in", data={"token": token, "next": "/console"})
+        assert answer.url.path == "/console"
+        yield http
+
+
+def form_of(http: httpx.Client, page: str, action: str) -> dict[str, str]:
+    """The hidden fields of the first form with an action."""
+    text = http.get(page).text
+    form = text[text.index(f'action="/console/{action}"') :].partition("</form>")[0]
+    return dict(re.findall(r'name="([^"]+)" value="([^"]*)"', form))
+
+
+def test_pages_show_what_happened(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+    _, _, server = world
+    with signed_in(server, READER) as http:
+        for page in PAGES:
+            answer = http.get(f"/console{page}")
+            assert answer.status_code == HTTPStatus.OK, page
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+            assert "form-action 'self'" in answer.headers["content-security-policy"]
+            assert "unsafe" not in answer.headers["content-security-policy"]
+            assert not re.search(r"<[^>]*\s(style|on\w+)=", answer.text)
+        told = "In the last hour 1 published and 2 failed"
+        wait_for(lambda: told in http.get("/console").text, 10, "the counts are seen")
+        assert "no shelf for" in http.get("/console/errors").text
+        assert "secret-7" not in http.get("/console/errors").text
+        assert READER not in http.get("/console/configuration").text
+
+
+def test_hostile_text_is_only_shown(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+    deployment, _, server = world
+    (hostile,) = [one for one in deployment.messages("error") if b"script" in one.body]
+    with signed_in(server, READER) as http:
+        page = http.get("/console/message", params={"queue": "queue://error", "id": hostile.message_id})
+        assert page.status_code == HTTPStatus.OK
+        assert "<script>alert" not in page.text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
+        assert "{{ 7*7 }}" in page.text
+        found = http.get("/console/explain", params={"queue": "queue://error", "id": hostile.message_id})
+        assert "<script>alert" not in found.text
+        assert "Order" in found.text
+        for identity in ("/etc/passwd", "adapter.yaml", "--help"):
+            answer = http.get("/console/explain", params={"queue": "queue://error", "id": identity})
+            assert "no message of this id" in answer.text
+        gone = http.get("/console/message", params={"queue": "queue://error", "id": "<b>"})
+        assert gone.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+        assert "<b>" not in gone.text
+
+
+def test_an_operator_replays_a_group_after_a_preview(tmp_path: Path) -> None:
+    with service(tmp_path, tokens=TOKENS, console=True) as (deployment, adapter, server):
+        send(deployment, "bad1", "bad2")
+        wait_for(lambda: counts(adapter) == (2, 0))
+        deployment.write("processes.py", "def store(order, event):\n    pass\n")
+        with signed_in(server, BOSS) as http:
+            preview = http.post("/console/discard", data=form_of(http, "/console/errors", "discard"))
+            assert "Discard 2 messages?" in preview.text
+            assert len(deployment.messages("error")) == 2, "a preview changes nothing"
+            form = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', preview.text))
+            assert form["expect"] == "2"
+            done = http.post("/console/discard", data=form)
+            assert done.url.path == "/console/errors"
+            assert "discard: 2 of 2 messages" in done.text
+            assert deployment.messages("error") == []
+            again = http.post("/console/discard", data=form)
+            assert again.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+            said = http.post("/console/pause", data=form_of(http, "/console", "pause"))
+            assert "pause: queue://orders" in said.text
+            assert "paused" in said.text
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "reload", "replay", "move", "discard"])
+def test_who_may_only_read_does_nothing(
+    world: tuple[Deployment, InProcessAdapter, Server], action: str
+) -> None:
+    _, _, server = world
+    with signed_in(server, READER) as http:
+        key = form_of(http, "/console", "sign-out")["form_key"]
+        assert f'action="/console/{action}"' not in http.get("/console").text
+        answer = http.post(f"/console/{action}", data={"form_key": key, "what": "queue://orders"})
+        assert answer.status_code == HTTPStatus.FORBIDDEN
+        assert "role operate" in answer.text
+
+
+def test_a_form_of_another_page_does_nothing(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+    deployment, _, server = world
+    with signed_in(server, BOSS) as http, signed_in(server, BOSS) as other:
+        key = form_of(other, "/console", "pause")["form_key"]
+        for given in ({}, {"form_key": ""}, {"form_key": "é"}, {"form_key": key}):
+            answer = http.post("/console/pause", data={"what": "queue://orders", **given})
+            assert answer.status_code == HTTPStatus.FORBIDDEN
+        form = form_of(http, "/console", "pause")
+        for origin in ("https://evil.example", "null"):
+            answer = http.post("/console/pause", data=form, headers={"Origin": origin})
+            assert answer.status_code == HTTPStatus.FORBIDDEN
+        assert http.get("/console/pause").status_code == HTTPStatus.METHOD_NOT_ALLOWED
+    assert deployment.provider.state("shop").control().read().paused == []
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        "https://evil.example",
+        "//evil.example",
+        "/\\evil.example",
+        "/console\\..",
+        "/docs",
+        "/consoles",
+        "/console\n",
+    ],
+)
+def test_nothing_leads_to_another_server(
+    world: tuple[Deployment, InProcessAdapter, Server], there: str
+) -> None:
+    _, _, server = world
+    with client(server, None) as http:
+        answer = http.post("/console/sign-in", data={"token": READER, "next": there})
+        assert (answer.status_code, answer.headers["location"]) == (HTTPStatus.SEE_OTHER, "/console")
+        cookie = answer.headers["set-cookie"].casefold()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert f"max-age={SECONDS}" in cookie
+        assert READER.casefold() not in cookie
+
+
+def test_nobody_reads_without_a_session(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+    _, _, server = world
+    with client(server, None) as http:
+        for page in PAGES:
+            answer = http.get(f"/console{page}")
+            assert answer.status_code == HTTPStatus.SEE_OTHER
+            assert answer.headers["location"].startswith("/console/sign-in?next=%2Fconsole")
+        assert http.post("/console/sign-in", data={"token": "wrong"}).status_code == HTTPStatus.UNAUTHORIZED
+        for forged in ("", "0", "0.99999999999.x.y", "a.b.c.d", "." * 9):
+            answer = http.get("/console", headers={"Cookie": f"{COOKIE}={forged}"})
+            assert answer.status_code == HTTPStatus.SEE_OTHER
+
+
+def test_without_tokens_everybody_here_looks_and_does_nothing(tmp_path: Path) -> None:
+    with service(tmp_path, tokens=(), console=True) as (_, _, server), client(server, None) as http:
+        page = http.get("/console")
+        assert page.status_code == HTTPStatus.OK
+        assert "looking only" in page.text
+        key = Sessions(Tokens(())).form_key("")
+        answer = http.post("/console/pause", data={"form_key": key, "what": "queue://orders"})
+        assert answer.status_code == HTTPStatus.FORBIDDEN
+
+
+def test_a_console_that_is_not_wanted_is_not_there(tmp_path: Path) -> None:
+    with service(tmp_path) as (_, _, server), client(server) as http:
+        assert http.get("/console").status_code == HTTPStatus.NOT_FOUND
+
+
+def test_a_session_ends() -> None:
+    now = [1000.0]
+    sessions = Sessions(Tokens(tokens("one-0123456789abcdef")), lambda: now[0])
+    cookie = sessions.open("one-0123456789abcdef")
+    assert sessions.caller(cookie) is not None
+    now[0] += SECONDS
+    assert sessions.caller(cookie) is None
+    assert Sessions(Tokens(tokens("one-0123456789abcdef"))).caller(cookie) is None, "of an earlier start"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "text"),
+    [
+        (b"", "empty", ""),
+        (b'{"a":[1]}', "JSON", '{\n  "a": [\n    1\n  ]\n}'),
+        (b"{not json", "text", "{not json"),
+        (b"\xff\x00A", "bytes", "00000000  ff 00 41"),
+        (b"[" * 100_000, "text", "[["),
+    ],
+)
+def test_a_body_becomes_a_text(body: bytes, kind: str, text: str) -> None:
+    shown = shown_body(Message(body))
+    assert (shown.kind, shown.size) == (kind, len(body))
+    assert shown.text.startswith(text)
+
+
+def test_a_huge_body_is_cut() -> None:
+    shown: Any = shown_body(Message(json.dumps({"a": "x" * (1 << 20)}).encode()))
+    assert shown.is_cut
+    assert len(shown.text) <= 256 << 10
