@@ -18,7 +18,7 @@ from connector.operate.errors import error_groups
 from connector.operate.history import read_life
 from connector.operate.replay import Discard, Move, Mover, Order, Replay, check_target, make_choice
 from connector.service.assembly import make_provider, make_targets
-from connector.service.orders import run_order
+from connector.service.orders import correct_message, run_order
 from connector.service.places import find_places
 from connector.service.status_document import as_json
 
@@ -87,6 +87,15 @@ def _discard(call: ControlCall) -> Any:
     return _move_messages(call, ("why",), make)
 
 
+def _correct(call: ControlCall) -> Any:
+    body = _Body(call.body, ("destination", "id", "body"))
+    source = _source(call, body.text("destination"))
+    to = correct_message(
+        call.configuration, source, body.text("id"), body.text("body").encode(), by=_who(call)
+    )
+    return {"to": str(to)}
+
+
 def _history(call: ControlCall) -> Any:
     configuration = call.configuration
     provider = make_provider(configuration)
@@ -105,6 +114,7 @@ ACTIONS: Final = (
     Action("POST", "/control/replay", OPERATE, _replay),
     Action("POST", "/control/move", OPERATE, _move),
     Action("POST", "/control/discard", OPERATE, _discard),
+    Action("POST", "/control/correct", OPERATE, _correct),
 )
 """What can be called."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from connector.config.loading import Configuration
-from connector.operate.history import note_action
+from connector.messaging.destination import Destination
+from connector.operate.correct import correct
+from connector.operate.history import DISCARDED, note_action
 from connector.operate.replay import TRANSACTION, Movement, Mover, Result, carry_out
 from connector.service.assembly import make_provider, with_poll_quantity
 
@@ -39,3 +41,32 @@ def run_order(
             note_action(history, movement.what, movement.ids, by=by, why=why, origin=origin, to=to)
 
     return carry_out(provider, application, mover, yes=yes, expect=expect, note=note)
+
+
+def correct_message(
+    configuration: Configuration, source: Destination, identity: str, body: bytes, *, by: str
+) -> Destination:
+    """Sends a message of a queue with another body to where it came from. Returns that queue.
+
+    Args:
+        configuration: of the deployment.
+        source: the queue with the message.
+        identity: JMSMessageID.
+        body: new.
+        by: the operator.
+
+    Raises:
+        CannotCorrect, ProviderError: as :func:`connector.operate.correct.correct`.
+    """
+    provider = make_provider(configuration)
+    settings = configuration.connector
+    history = provider.state(settings.application_name).history() if configuration.history.keep else None
+
+    def note(to: Destination) -> None:
+        if history is not None:
+            why = f"corrected, and sent to {to}"
+            archive = str(settings.archive_destination)
+            note_action(history, DISCARDED, [identity], by=by, why=why, origin=str(source), to=archive)
+
+    archive = settings.archive_destination
+    return correct(provider, settings.application_name, source, identity, body, archive, by, note)

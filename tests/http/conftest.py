@@ -47,3 +47,14 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     """A real request client, and applications, on one provider, and on the other."""
     with a_world(request.param, tmp_path) as made:
         yield made
+
+
+@pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
+def on_provider(request: pytest.FixtureRequest) -> str:
+    """The configuration with each provider that keeps messages itself."""
+    from tests.http.test_operating import ADAPTER  # whose assertions are rewritten later
+
+    if request.param == "dropbox":
+        return ADAPTER
+    url = request.getfixturevalue("database") if request.param == "postgresql" else "sqlite:///./messages.db"
+    return f"provider: {{type: sql, url: '{url}'}}\n" + ADAPTER.partition("\n")[2]

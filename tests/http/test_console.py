@@ -125,6 +125,35 @@ def test_an_operator_replays_a_group_after_a_preview(tmp_path: Path) -> None:
             assert "paused" in said.text
 
 
+def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) -> None:
+    adapter_yaml = on_provider.replace(
+        "  ErrorDestination", "  ArchiveDestination: queue://archive\n  ErrorDestination"
+    )
+    with service(tmp_path, adapter_yaml, tokens=TOKENS, console=True) as (deployment, adapter, server):
+        send(deployment, "bad1")
+        wait_for(lambda: counts(adapter) == (1, 0))
+        (old,) = deployment.messages("error")
+        place = f"/console/message?{httpx.QueryParams(queue='queue://error', id=old.message_id)}"
+        with signed_in(server, BOSS) as http:
+            form = form_of(http, place, "correct")
+            done = http.post("/console/correct", data={**form, "body": '{\r\n"Id": "good1"}'})
+            assert "the corrected message is in queue://orders" in done.text
+            wait_for(lambda: counts(adapter)[1] == 1, what="the corrected message is published")
+            again = http.post("/console/correct", data={**form, "body": "{}"})
+            assert "is not in queue://error any more" in again.text
+            life = http.get("/console/history", params={"id": old.message_id}).text
+        assert deployment.messages("error") == []
+        kept, new = sorted(deployment.messages("archive"), key=lambda one: one.body != old.body)
+        assert (kept.message_id, kept.body) == (old.message_id, old.body)
+        assert kept.properties["connector_outcome"] == "discarded"
+        assert kept.properties["connector_discarded_by"] == "eva"
+        assert new.properties["connector_event_id"] == old.message_id
+        assert new.message_id != old.message_id
+        assert new.body == b'{\n"Id": "good1"}'
+        assert "corrected, and sent to queue://orders" in life
+        assert new.message_id in life
+
+
 @pytest.mark.parametrize("action", ["pause", "resume", "reload", "replay", "move", "discard"])
 def test_who_may_only_read_does_nothing(
     world: tuple[Deployment, InProcessAdapter, Server], action: str

@@ -108,15 +108,6 @@ def send(deployment: Deployment, *identities: str) -> None:
         deployment.send("queue://orders", json.dumps({"Id": identity}))
 
 
-@pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
-def on_provider(request: pytest.FixtureRequest) -> str:
-    """The configuration with each provider that keeps messages itself."""
-    if request.param == "dropbox":
-        return ADAPTER
-    url = request.getfixturevalue("database") if request.param == "postgresql" else "sqlite:///./messages.db"
-    return f"provider: {{type: sql, url: '{url}'}}\n" + ADAPTER.partition("\n")[2]
-
-
 def test_a_storm_of_failures_makes_it_unwell_within_ten_seconds_and_not_unready(
     tmp_path: Path, on_provider: str
 ) -> None:

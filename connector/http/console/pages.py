@@ -32,7 +32,7 @@ from connector.status import VERSION
 _log = logging.getLogger("connector.http")
 
 _HOME: Final = "/console"
-_MOST_BYTES: Final = 64 << 10
+_MOST_BYTES: Final = 3 << 20
 _BODY_SECONDS: Final = 30.0
 _STATIC: Final = {
     "console.css": "text/css",
@@ -73,7 +73,7 @@ _BELOW: Final = (
     _Page("/message", "Message", "message.html", views.message),
     _Page("/explain", "Explanation", "explain.html", views.explain),
 )
-_STEERS: Final = ("pause", "resume", "reload", "replay", "move", "discard")
+_STEERS: Final = ("pause", "resume", "reload", "replay", "move", "discard", "correct")
 """What a form can do: the last part of a path of :data:`.ACTIONS`."""
 
 
@@ -235,6 +235,8 @@ def _values(form: Mapping[str, str]) -> dict[str, Any]:
             values[name] = True
     if "expect" in values:
         values["expect"] = int(values["expect"]) if values["expect"].isdigit() else values["expect"]
+    if "body" in values:  # a browser sends the line ends of a text area as CR LF
+        values["body"] = values["body"].replace("\r\n", "\n")
     if "ids" in values:
         values["ids"] = values["ids"].split()
     return values
@@ -244,6 +246,8 @@ def _said(name: str, document: Mapping[str, Any]) -> str:
     """Returns what an action has done, in words."""
     if "matched" in document:
         return f"{name}: {document['moved']:,} of {document['matched']:,} messages"
+    if name == "correct":
+        return f"the corrected message is in {document['to']}, and the old one in the archive"
     if "changed" in document:
         changed = ", ".join(document["changed"]) or "nothing"
         return f"{name}: {changed}"

@@ -115,6 +115,7 @@ def message(observer: Observer, query: Query) -> View:
                         ],
                         "kind": MESSAGE_CLASSES[one.message_class],
                         "body": shown_body(one),
+                        "can_correct": _can_correct(observer, queue, one),
                     }
     raise NotFound(f"{identity} is not in {queue} any more; its history may say where it went")
 
@@ -211,6 +212,14 @@ def _row(one: Message) -> dict[str, Any]:
         "deliveries": one.delivery_count,
         "reason": one.properties.get("connector_reason", ""),
     }
+
+
+def _can_correct(observer: Observer, queue: Destination, one: Message) -> bool:
+    """Whether a form for another body is shown: for a text that failed, and that a page shows whole."""
+    settings = observer.configuration.connector
+    is_error = queue == settings.error_destination and settings.archive_destination is not None
+    body = shown_body(one)
+    return is_error and body.kind in ("JSON", "text") and not body.is_cut
 
 
 class _Chart(NamedTuple):

@@ -1,0 +1,114 @@
+"""Sends a failed message again with another body, in one commit with the end of the old message."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+
+from connector.core.takeover import try_take_over
+from connector.errors import ConnectorError, DestinationError, UnknownDestination
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.history import EVENT_ID
+from connector.messaging.message import Message
+from connector.messaging.provider import Connection
+from connector.messaging.provider_kind import AdapterProvider
+from connector.messaging.settlement import HISTORY, Settlement
+from connector.operate.errors import text_of
+from connector.operate.replay import Discard
+
+
+class CannotCorrect(ConnectorError):
+    """The message cannot be sent again with another body. The text says why. Nothing was changed."""
+
+
+def correct(
+    provider: AdapterProvider,
+    application: str,
+    source: Destination,
+    identity: str,
+    body: bytes,
+    archive: Destination | None,
+    by: str,
+    note: Callable[[Destination], None],
+) -> Destination:
+    """Sends a message of a queue with another body to where it came from. Returns that queue.
+
+    The old message goes to the archive. The new one has its headers and properties, and names the first id in
+    ``connector_event_id``, so the history leads from one to the other.
+
+    Args:
+        provider: of the adapter.
+        application: ApplicationName.
+        source: the queue with the message.
+        identity: JMSMessageID.
+        body: new.
+        archive: gets the old message.
+        by: the operator.
+        note: called with the queue before the commit.
+
+    Raises:
+        CannotCorrect: the message is not there, or its origin is unknown or a topic, or there is no archive.
+        ProviderError: the provider failed.
+    """
+    if archive is None or archive == source:
+        raise CannotCorrect("the old message has to be kept: there is no ArchiveDestination for it")
+    with contextlib.closing(provider.connect_operator(application)) as connection:
+        try_take_over(connection, at_start=True)  # of an earlier call that was killed
+        try:
+            picker = connection.picker(source, lambda message: message.message_id == identity)
+        except UnknownDestination:
+            raise CannotCorrect(f"there is no {source}") from None
+        with contextlib.closing(picker):
+            claims = picker.claim(1, range(1))
+            if not claims:
+                raise CannotCorrect(f"{identity} is not in {source} any more")
+            (claim,) = claims
+            try:
+                access = connection.access().open()
+                old = access.load(claim.reference, 1 << 62)
+                origin = _origin(old, source)
+                prepared = access.prepare(
+                    origin, _corrected(old, identity, body), f"{claim.reference}|correct"
+                )
+                access.write()
+                access.sync()
+                note(origin)
+                discard = Discard(archive, by, f"corrected, and sent to {origin}")
+                settlement = Settlement(claim, archive, discard.properties(old), sends=(prepared,))
+                connection.settle([settlement], fenced=True)
+            except BaseException:
+                _give_back(connection, Settlement(claim, give_back=True, delivery_count=claim.delivery_count))
+                raise
+    return origin
+
+
+def _origin(message: Message, source: Destination) -> Destination:
+    try:
+        origin = parse_destination(text_of(message, "connector_origin_destination")).base
+    except DestinationError:
+        raise CannotCorrect("the properties of the message do not name where it came from") from None
+    if origin == source or not origin.is_queue:
+        why = "a topic, whose other subscriptions would get the new message, too"
+        raise CannotCorrect(f"the message came from {origin}, {'this queue' if origin == source else why}")
+    return origin
+
+
+def _corrected(old: Message, identity: str, body: bytes) -> Message:
+    kept = {name: value for name, value in old.properties.items() if name not in HISTORY}
+    new = dataclasses.replace(
+        old,
+        body=body,
+        message_id=None,
+        delivery_count=0,
+        properties=kept,
+        property_types={name: old.property_types[name] for name in kept},
+    )
+    if EVENT_ID not in kept:
+        new.set_property(EVENT_ID, identity)
+    return new
+
+
+def _give_back(connection: Connection, settlement: Settlement) -> None:
+    with contextlib.suppress(ConnectorError):  # at a broker the message is back already
+        connection.settle([settlement])
