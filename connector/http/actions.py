@@ -11,6 +11,7 @@ from connector.config.loading import load
 from connector.errors import ConnectorError, SelectorError, UnknownDestination
 from connector.http.control import Action, ControlCall
 from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
 from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.state_store import StateStore
 from connector.operate.control import Target, await_reload, pause, reload_document, resume, targets_of
@@ -96,6 +97,14 @@ def _correct(call: ControlCall) -> Any:
     return {"to": str(to)}
 
 
+def _send(call: ControlCall) -> Any:
+    body = _Body(call.body, ("destination", "type", "body"))
+    message = Message(body.text("body").encode(), "T", type=body.text("type") or None)
+    with contextlib.closing(make_provider(call.configuration).connect()) as connection:
+        (sent,) = connection.send(parse_destination(body.text("destination")), [message])
+    return {"id": sent}
+
+
 def _history(call: ControlCall) -> Any:
     configuration = call.configuration
     provider = make_provider(configuration)
@@ -115,6 +124,7 @@ ACTIONS: Final = (
     Action("POST", "/control/move", OPERATE, _move),
     Action("POST", "/control/discard", OPERATE, _discard),
     Action("POST", "/control/correct", OPERATE, _correct),
+    Action("POST", "/control/send", OPERATE, _send),
 )
 """What can be called."""
 

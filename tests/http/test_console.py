@@ -154,7 +154,42 @@ def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) ->
         assert new.message_id in life
 
 
-@pytest.mark.parametrize("action", ["pause", "resume", "reload", "replay", "move", "discard"])
+def test_a_test_message_is_sent(tmp_path: Path) -> None:
+    with (
+        service(tmp_path, tokens=TOKENS, console=True) as (deployment, _, server),
+        signed_in(server, BOSS) as http,
+    ):
+        deployment.send("queue://notes", "x")
+        form = form_of(http, "/console/messages?queue=queue%3A%2F%2Fnotes", "send")
+        done = http.post("/console/send", data={**form, "type": "T", "body": "héllo"})
+        assert "was sent" in done.text
+        assert [(one.type, one.body) for one in deployment.messages("notes")] == [
+            (None, b"x"),
+            ("T", "héllo".encode()),
+        ]
+
+
+def test_a_trial_says_which_rule_counts(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+    deployment, _, server = world
+    with signed_in(server, READER) as http:
+        page = http.get("/console/configuration").text
+        assert "Order_Create" in page
+        assert ">Order <" in page
+        asked = {"destination": "queue://orders", "body": '{"Id": "<i>7</i>"}'}
+        found = http.get("/console/explain", params=asked).text
+        assert "It would be <strong>published</strong>" in found
+        assert "Order_Create" in found
+        assert "&lt;i&gt;7" in found
+        assert "<i>7" not in found
+        wrong = http.get("/console/explain", params={**asked, "destination": "--help"})
+        assert wrong.status_code == HTTPStatus.OK
+        assert "Usage" not in wrong.text
+    assert deployment.messages("orders") == []
+
+
+@pytest.mark.parametrize(
+    "action", ["pause", "resume", "reload", "replay", "move", "discard", "correct", "send"]
+)
 def test_who_may_only_read_does_nothing(
     world: tuple[Deployment, InProcessAdapter, Server], action: str
 ) -> None:

@@ -73,7 +73,7 @@ _BELOW: Final = (
     _Page("/message", "Message", "message.html", views.message),
     _Page("/explain", "Explanation", "explain.html", views.explain),
 )
-_STEERS: Final = ("pause", "resume", "reload", "replay", "move", "discard", "correct")
+_STEERS: Final = ("pause", "resume", "reload", "replay", "move", "discard", "correct", "send")
 """What a form can do: the last part of a path of :data:`.ACTIONS`."""
 
 
@@ -246,6 +246,8 @@ def _said(name: str, document: Mapping[str, Any]) -> str:
     """Returns what an action has done, in words."""
     if "matched" in document:
         return f"{name}: {document['moved']:,} of {document['matched']:,} messages"
+    if name == "send":
+        return f"{document['id']} was sent"
     if name == "correct":
         return f"the corrected message is in {document['to']}, and the old one in the archive"
     if "changed" in document:

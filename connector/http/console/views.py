@@ -7,6 +7,7 @@ import itertools
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -121,18 +122,31 @@ def message(observer: Observer, query: Query) -> View:
 
 
 def explain(observer: Observer, query: Query) -> View:
-    """What a message means and who would get it, as ``connector explain`` says.
+    """What a message means and who would get it. The message waits in a queue, or is a body for a trial."""
+    if "body" not in query:
+        identity = query.get("id", "").removeprefix("ID:")  # with its prefix no id is the name of a file
+        return _explain(observer, f"ID:{identity}", destination=str(_queue(query)))
+    if not query["body"]:
+        return {"found": None, "problem": "there is no body"}
+    with tempfile.NamedTemporaryFile(prefix="connector-console-") as file:
+        file.write(query["body"].encode())
+        file.flush()
+        options = {name: query[name] for name in ("type", "destination") if query.get(name)}
+        return _explain(observer, file.name, **options)
+
+
+def _explain(observer: Observer, what: str, **options: str) -> View:
+    """Returns the answer of ``connector explain``.
 
     The command runs the data handlers of the deployment, which may hang on a body. So it runs in a process of
-    its own, and is ended after a while. The id has its prefix, so that no id is the name of a file.
+    its own, and is ended after a while.
     """
-    queue, identity = _queue(query), query.get("id", "").removeprefix("ID:")
-    file = str(observer.configuration.file)
-    command = ("explain", "--json", "--config", file, "--destination", str(queue), "--", f"ID:{identity}")
+    settings = observer.configuration
+    words = [f"--{name}={value}" for name, value in {**options, "config": str(settings.file)}.items()]
     try:
         done = subprocess.run(
-            (sys.executable, "-m", "connector.cli", *command),
-            cwd=observer.configuration.directory,
+            (sys.executable, "-m", "connector.cli", "explain", "--json", *words, "--", what),
+            cwd=settings.directory,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_EXPLAIN_SECONDS,
@@ -141,7 +155,10 @@ def explain(observer: Observer, query: Query) -> View:
     except subprocess.TimeoutExpired:
         return {"found": None, "problem": f"the explanation took longer than {_EXPLAIN_SECONDS:.0f} s"}
     try:
-        return {"found": json.loads(done.stdout), "problem": ""}
+        found = json.loads(done.stdout)
+        for one in found["objects"]:
+            one["text"] = json.dumps(one["values"], indent=2, ensure_ascii=False)
+        return {"found": found, "problem": ""}
     except ValueError:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["the command said nothing"]
         return {"found": None, "problem": lines[-1]}
@@ -182,7 +199,16 @@ def history(observer: Observer, query: Query) -> View:
 
 def configuration(observer: Observer, _: Query) -> View:
     found: Configuration = observer.configuration
-    return {"yaml": as_yaml(as_document(found)), "file": str(found.file)}
+    static = found.metaobjects.static.get(found.connector.configuration_meta_object or "")
+    return {
+        "yaml": as_yaml(as_document(found)),
+        "file": str(found.file),
+        "inputs": [str(one.destination) for one in found.connector.inputs],
+        "rules": list(static.rules) if static is not None else [],
+        "definitions": [
+            found.metaobjects.definitions[name] for name in sorted(found.metaobjects.definitions)
+        ],
+    }
 
 
 @contextlib.contextmanager
