@@ -131,6 +131,7 @@ health:
 history: {keep: 30d, keys: false}
 http:
   listen: 127.0.0.1:8080
+  console: true
   tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456, {token: abcdef0123456789, name: ann, roles: read}]
   hosts: orders.example.com
   max_body: 1MiB
