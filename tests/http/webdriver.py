@@ -84,6 +84,16 @@ class Browser:
         """What a function body returns in the page."""
         return self._post("execute/sync", script=script, args=[])
 
+    def emulate(self, *, width: int, scheme: str) -> None:
+        """Shows pages as on a screen of a width, to a reader who wants a ``light`` or ``dark`` one."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+        for command, given in (
+            ("Emulation.setEmulatedMedia", {"features": features}),
+            ("Emulation.setDeviceMetricsOverride", size),
+        ):
+            self._post("goog/cdp/execute", cmd=command, params=given)
+
     def log(self) -> list[dict[str, Any]]:
         """What the page has complained about since the last time."""
         return list(self._post("se/log", type="browser"))
