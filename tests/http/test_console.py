@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from connector.config.http_model import OPERATE, READ, TokenEntry
+from connector.http.console import views
 from connector.http.console.bodies import shown_body
 from connector.http.console.session import COOKIE, SECONDS, Sessions
 from connector.http.server import Server
@@ -167,6 +168,18 @@ def test_a_test_message_is_sent(tmp_path: Path) -> None:
             (None, b"x"),
             ("T", "héllo".encode()),
         ]
+
+
+def test_readers_cannot_start_many_explanations(
+    world: tuple[Deployment, InProcessAdapter, Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "_EXPLAIN_SECONDS", 0.01)
+    asked = {"destination": "queue://orders", "body": "{}"}
+    with signed_in(world[2], READER) as http, views._explaining, views._explaining:
+        assert "others are explained now" in http.get("/console/explain", params=asked).text
+    with signed_in(world[2], READER) as http:
+        for _ in range(3):
+            assert "took longer than" in http.get("/console/explain", params=asked).text
 
 
 def test_a_trial_says_which_rule_counts(world: tuple[Deployment, InProcessAdapter, Server]) -> None:

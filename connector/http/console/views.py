@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -34,6 +35,8 @@ _PAGE: Final = 50
 """Messages of a page."""
 _MOST_LIVES: Final = 20
 _EXPLAIN_SECONDS: Final = 20.0
+_explaining: Final = threading.BoundedSemaphore(2)
+"""Each explanation is a process, so readers cannot start many."""
 
 
 class NotFound(ConnectorError):
@@ -143,6 +146,8 @@ def _explain(observer: Observer, what: str, **options: str) -> View:
     """
     settings = observer.configuration
     words = [f"--{name}={value}" for name, value in {**options, "config": str(settings.file)}.items()]
+    if not _explaining.acquire(timeout=_EXPLAIN_SECONDS):
+        return {"found": None, "problem": "others are explained now; open the page again"}
     try:
         done = subprocess.run(
             (sys.executable, "-m", "connector.cli", "explain", "--json", *words, "--", what),
@@ -154,6 +159,8 @@ def _explain(observer: Observer, what: str, **options: str) -> View:
         )
     except subprocess.TimeoutExpired:
         return {"found": None, "problem": f"the explanation took longer than {_EXPLAIN_SECONDS:.0f} s"}
+    finally:
+        _explaining.release()
     try:
         found = json.loads(done.stdout)
         for one in found["objects"]:
