@@ -31,6 +31,8 @@ _REGULAR: Final = re.compile(r"[0-9]\.[0-9]{16}-[^.]*\.[MBSPOT](?:\.|\Z)").match
 
 def rank(name: str) -> tuple[int, int | None]:
     """Returns the priority in a file name, and its time in microseconds since 1970. None = no time."""
+    if _REGULAR(name) is not None:
+        return int(name[0]), int(name[2:18])
     fields = codec.split(name)
     if fields is None:
         return DEFAULT_PRIORITY, None

@@ -167,14 +167,14 @@ class DropboxStore(Store):
         folders = self._folders(channel)
         found = []
         for folder in (*([folders.target] if waiting else ()), *([folders.processing] if claimed else ())):
-            for name in _names(folder):
-                seen = self._look(folder, name)
-                if seen is not None:
-                    key, message, lost = seen
-                    found.append((key, f"{folder}/{name}", message, lost))
-        found.sort(key=lambda entry: entry[0])
-        for _, path, message, lost in found:
-            reason = ""
+            found += [(_place_of(folder, name), folder, name) for name in _names(folder)]
+        found.sort(key=lambda entry: entry[0])  # a caller may want only the first messages of many
+        for _, folder, name in found:
+            seen = self._look(folder, name)
+            if seen is None:
+                continue
+            message, lost = seen
+            path, reason = f"{folder}/{name}", ""
             try:
                 message.body, _ = files.read_regular(path, _NO_LIMIT)
             except (FileNotFoundError, MalformedData):
@@ -186,8 +186,8 @@ class DropboxStore(Store):
             if not reason:
                 yield message
 
-    def _look(self, folder: str, name: str) -> tuple[tuple[int, int, str], Message, str] | None:
-        """Returns the sort key of a file, the headers, and why headers are lost.
+    def _look(self, folder: str, name: str) -> tuple[Message, str] | None:
+        """Returns the headers of a file, and why headers are lost.
 
         None if the file is gone or no message.
         """
@@ -212,11 +212,9 @@ class DropboxStore(Store):
             message, _ = codec.decode(full, readable_only=True)
         if not message.timestamp:
             message.timestamp = status.st_mtime_ns // 1_000_000
-        priority, age = rank(short)
         if due:
             message.delivery_time = due
-        key = order_key(priority, status.st_mtime_ns // 1000 if age is None else age, short)
-        return key, message, lost
+        return message, lost
 
     def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         return list(in_progress_claims(self.layout, self.headers, channel.destination))
@@ -469,3 +467,15 @@ def _names(folder: str) -> list[str]:
         return []
     except OSError as error:
         raise files.unreadable(folder, error) from error
+
+
+def _place_of(folder: str, name: str) -> tuple[int, int, str]:
+    """Returns the place of a file among those that are scanned, in the order of taking."""
+    short = split_tag(due_and_name(f"{folder}/{name}")[1])[0]
+    priority, age = rank(short)
+    if age is None:
+        try:
+            age = os.lstat(f"{folder}/{name}").st_mtime_ns // 1000
+        except OSError:
+            age = 0  # gone
+    return order_key(priority, age, short)
