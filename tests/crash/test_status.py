@@ -90,8 +90,8 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     (waits, empty) = document["inputs"]
     assert abs(datetime.fromisoformat(waits.pop("oldest")).timestamp() - sent) < 5
     assert 0 <= waits.pop("age") < time.time() - sent + 1
-    assert waits == {"destination": "queue://in", "waiting": 4, "delayed": 0}
-    nothing = {"waiting": 0, "delayed": 0, "oldest": None, "age": None}
+    assert waits == {"destination": "queue://in", "waiting": 4, "delayed": 0, "hour": [[0, 0]] * 30}
+    nothing = {"waiting": 0, "delayed": 0, "oldest": None, "age": None, "hour": [[0, 0]] * 30}
     assert empty == {"destination": "queue://other", **nothing}
 
     text = call(deployment).stdout
