@@ -115,9 +115,9 @@ class Control:
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has gone
         except HttpProblem as problem:
-            _log_action(action, caller.name, request, f"refused: {problem.detail}")
+            log_action(action, caller.name, request, f"refused: {problem.detail}")
             raise
-        _log_action(action, caller.name, request, "done")
+        log_action(action, caller.name, request, "done")
         return Response(to_json(document), media_type="application/json")
 
 
@@ -151,7 +151,13 @@ async def _body(request: Request) -> dict[str, Any]:
     return parse(body)
 
 
-def _log_action(action: Action, caller: str, request: Request, result: str) -> None:
+def log_action(action: Action, caller: str, request: Request, result: str) -> None:
+    """Logs a call of role ``operate``.
+
+    Args:
+        caller: the name of the token.
+        result: ``done``, or why the call was refused.
+    """
     if action.role == OPERATE:
         fields = {"token": caller, "action": f"{request.method} {request.url.path}", "result": result}
         _log.info("an operator has called", extra=fields)

@@ -7,15 +7,14 @@ import dataclasses
 from collections.abc import Callable
 
 from connector.core.takeover import try_take_over
-from connector.errors import ConnectorError, DestinationError, UnknownDestination
-from connector.messaging.destination import Destination, parse_destination
+from connector.errors import ConnectorError, UnknownDestination
+from connector.messaging.destination import Destination
 from connector.messaging.history import EVENT_ID
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.settlement import HISTORY, Settlement
-from connector.operate.errors import text_of
-from connector.operate.replay import Discard
+from connector.operate.replay import Discard, Replay, Stays
 
 
 class CannotCorrect(ConnectorError):
@@ -53,6 +52,7 @@ def correct(
     """
     if archive is None or archive == source:
         raise CannotCorrect("the old message has to be kept: there is no ArchiveDestination for it")
+    replay = Replay(source)
     with contextlib.closing(provider.connect_operator(application)) as connection:
         try_take_over(connection, at_start=True)  # of an earlier call that was killed
         try:
@@ -67,9 +67,9 @@ def correct(
             try:
                 access = connection.access().open()
                 old = access.load(claim.reference, 1 << 62)
-                origin = _origin(old, source)
+                origin = _origin(old, replay)
                 prepared = access.prepare(
-                    origin, _corrected(old, identity, body), f"{claim.reference}|correct"
+                    origin, _corrected(old, identity, body, replay), f"{claim.reference}|correct"
                 )
                 access.write()
                 access.sync()
@@ -83,18 +83,19 @@ def correct(
     return origin
 
 
-def _origin(message: Message, source: Destination) -> Destination:
-    try:
-        origin = parse_destination(text_of(message, "connector_origin_destination")).base
-    except DestinationError:
-        raise CannotCorrect("the properties of the message do not name where it came from") from None
-    if origin == source or not origin.is_queue:
-        why = "a topic, whose other subscriptions would get the new message, too"
-        raise CannotCorrect(f"the message came from {origin}, {'this queue' if origin == source else why}")
-    return origin
+def _origin(message: Message, replay: Replay) -> Destination:
+    """Returns the queue to which a replay would send a message."""
+    target = replay.target(message)
+    if isinstance(target, Stays):
+        raise CannotCorrect(f"such messages cannot go back: {target.reason}")
+    if target.subscription or target.destination is None:
+        raise CannotCorrect(
+            f"other subscriptions of the topic {target.destination} would get the message, too"
+        )
+    return target.destination
 
 
-def _corrected(old: Message, identity: str, body: bytes) -> Message:
+def _corrected(old: Message, identity: str, body: bytes, replay: Replay) -> Message:
     kept = {name: value for name, value in old.properties.items() if name not in HISTORY}
     new = dataclasses.replace(
         old,
@@ -104,6 +105,8 @@ def _corrected(old: Message, identity: str, body: bytes) -> Message:
         properties=kept,
         property_types={name: old.property_types[name] for name in kept},
     )
+    for name, value in replay.properties(old).items():  # who has confirmed is not called again
+        new.set_property(name, value)
     if EVENT_ID not in kept:
         new.set_property(EVENT_ID, identity)
     return new

@@ -21,7 +21,7 @@ from connector.http.server import Server
 from connector.http.tokens import Tokens
 from connector.messaging.message import Message
 from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.http.test_operating import READER, send, service
+from tests.http.test_operating import ADAPTER, READER, send, service
 from tests.http.world import client, tokens
 from tests.waiting import wait_for
 
@@ -153,6 +153,35 @@ def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) ->
         assert new.body == b'{\n"Id": "good1"}'
         assert "corrected, and sent to queue://orders" in life
         assert new.message_id in life
+
+
+def test_a_correction_calls_nobody_who_has_confirmed(tmp_path: Path) -> None:
+    archive = "  ArchiveDestination: queue://archive\n  ErrorDestination"
+    yaml = ADAPTER.replace("  ErrorDestination", archive)
+    with (
+        service(tmp_path, yaml, tokens=TOKENS) as (deployment, adapter, server),
+        client(server, BOSS) as http,
+    ):
+        origin = {"connector_origin_destination": "queue://orders", "connector_outcome": "failed"}
+        confirmed = deployment.send(
+            "queue://error", "x", properties={**origin, "connector_delivered": "store"}
+        )
+        given = {"id": confirmed, "body": '{"Id": "bad, if anybody is called"}'}
+        assert http.post("/control/correct", json=given).json() == {"to": "queue://orders"}
+        wait_for(lambda: counts(adapter) == (0, 1), what="it is published without a call")
+        topic = deployment.send(
+            "queue://error",
+            "x",
+            properties={
+                **origin,
+                "connector_origin_destination": "topic://t",
+                "connector_origin_subscription": "s",
+            },
+        )
+        refused = http.post("/control/correct", json={**given, "id": topic})
+        assert refused.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+        assert "other subscriptions of the topic topic://t" in refused.json()["detail"]
+        assert [one.message_id for one in deployment.messages("error")] == [topic], "it is never lost"
 
 
 def test_a_test_message_is_sent(tmp_path: Path) -> None:

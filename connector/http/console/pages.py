@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
@@ -22,14 +21,12 @@ from connector.http.actions import ACTIONS
 from connector.http.bodies import read_body
 from connector.http.console import views
 from connector.http.console.session import COOKIE, SECONDS, Sessions
-from connector.http.control import Action, ControlCall, do
+from connector.http.control import Action, ControlCall, do, log_action
 from connector.http.guard import POLICY
 from connector.http.problems import HttpProblem
 from connector.http.tokens import Caller, Tokens
 from connector.service.observer import Observer
 from connector.status import VERSION
-
-_log = logging.getLogger("connector.http")
 
 _HOME: Final = "/console"
 _MOST_BYTES: Final = 3 << 20
@@ -198,6 +195,7 @@ class Console:
                 return self._problem(request, caller, HTTPStatus.FORBIDDEN, text)
             if not self._tokens.may(caller, action.role):
                 text = f"This needs a token with the role {action.role} (http.tokens)."
+                log_action(action, caller.name, request, f"refused: {text}")
                 return self._problem(request, caller, HTTPStatus.FORBIDDEN, text)
             return await self._steer(request, caller, action, form)
 
@@ -212,14 +210,10 @@ class Console:
         try:
             document = await run_in_threadpool(do, action, call)
         except HttpProblem as problem:
-            result: str = f"refused: {problem.detail}"
+            log_action(action, caller.name, request, f"refused: {problem.detail}")
             return self._problem(request, caller, HTTPStatus.UNPROCESSABLE_ENTITY, problem.detail)
-        else:
-            result = "done"
-            self._observer.look_again()
-        finally:
-            fields = {"token": caller.name, "action": f"console {name}", "result": result}
-            _log.info("an operator has called", extra=fields)
+        log_action(action, caller.name, request, "done")
+        self._observer.look_again()
         if "matched" in document and "yes" not in form:
             view = {"name": name, "form": form, "document": document, "next": there}
             return self._render(request, caller, "preview.html", view, title=f"{name.capitalize()}?")
