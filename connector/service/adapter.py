@@ -469,9 +469,10 @@ class Adapter:
             ProviderError,
             OSError,
         ) as error:  # a bare OSError comes from the provider, too: nothing else opens files here
-            _log.error("the provider failed", extra={"reason": str(error)})
+            reason = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) else str(error)
+            _log.error("the provider failed", extra={"reason": reason})
             self._connection.abandon()
-            return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True)
+            return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=reason, provider_failed=True)
         except BaseException:  # after any exception claims may be open, and recovery settles them
             self._connection.abandon()
             raise

@@ -97,8 +97,10 @@ def test_the_last_line_of_a_service_names_what_ended_it_first(deploy: Deploy) ->
     first, _, rest = last.partition(
         "; 2 restarts of the connection failed (RestartRetryCount), the last one with: "
     )
-    assert first.startswith("connector: APPRESPONSETIMEOUT: cannot read ")
+    assert first.startswith("connector: APPRESPONSETIMEOUT: ")
     assert "Not a directory" in first
+    assert str(deployment.root) in first
+    assert "Errno" not in first
     assert "root" in rest
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 from connector.testing.deployment import InProcessAdapter
@@ -16,7 +17,8 @@ def main(deployment: str, state: str, path: str) -> None:
         reopen(Path(deployment)).configuration, provider, isolated=True, parallelism=2
     ) as adapter:
         adapter.drain()
-        adapter.drain()  # what was rolled back
+        time.sleep(0.1)
+        adapter.drain()  # what was rolled back, or comes again after 50 ms
 
 
 if __name__ == "__main__":

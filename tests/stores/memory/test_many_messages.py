@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -31,11 +32,14 @@ def steps(action: Callable[[], object]) -> int:
         return count
 
     tracing = sys.gettrace()
+    gc.collect()
+    gc.disable()  # what is collected may call Python
     sys.settrace(count)
     try:
         action()
     finally:
         sys.settrace(tracing)
+        gc.enable()
     return number
 
 
