@@ -157,11 +157,14 @@ def log_failure(
     return f" ({place})" if place else ""
 
 
-def format_traceback(error: BaseException, user_code: UserCode | None = None) -> str:
-    """Returns the traceback of an exception with causes, at most :data:`MAX_TRACEBACK` bytes.
+def format_traceback(
+    error: BaseException, user_code: UserCode | None = None, most: int = MAX_TRACEBACK
+) -> str:
+    """Returns the traceback of an exception with causes.
 
     Args:
         user_code: only these frames are shown. None = all frames are shown.
+        most: bytes of the text in UTF-8. The middle of a longer text is left out.
     """
     try:
         whole = traceback.TracebackException(
@@ -177,9 +180,9 @@ def format_traceback(error: BaseException, user_code: UserCode | None = None) ->
     except Exception:
         text = error_text(error)
     data = text.encode("utf-8", "backslashreplace")
-    if len(data) <= MAX_TRACEBACK:
+    if len(data) <= most:
         return data.decode()
-    half = (MAX_TRACEBACK - len(_CUT)) // 2  # the start shows the place, and the end shows the error
+    half = (most - len(_CUT)) // 2  # the start shows the place, and the end shows the error
     return data[:half].decode("utf-8", "ignore") + _CUT + data[-half:].decode("utf-8", "ignore")
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
-import re
-import time
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -24,10 +21,7 @@ from connector.config.loading import load
 from connector.operate.history import Life, LifeEvent, find_ids, read_all, read_life
 from connector.service.assembly import make_provider
 from connector.service.places import find_places
-from connector.text.iso_time import iso_time
-
-_SPAN: Final = re.compile(r"([0-9]{1,9})(s|m|h|d)\Z")
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+from connector.text.iso_time import iso_time, read_since
 
 
 def history(
@@ -56,7 +50,10 @@ def history(
         raise BadArgument("expected an ID, --correlation-id, --key or --since")
     if message_id is not None and (correlation_id, key) != (None, None):
         raise BadArgument("an ID with --correlation-id or --key: give one of them")
-    begin = 0.0 if since is None else _read_time(since)
+    try:
+        begin = 0.0 if since is None else read_since(since)
+    except ValueError as error:
+        raise BadArgument(f"--since: {error}") from None
     configuration = load(config)
     provider = make_provider(configuration)
     known = provider.existing_state(configuration.connector.application_name).history()
@@ -81,17 +78,6 @@ def history(
     if not lives:
         note("the history knows no such message")
     raise typer.Exit(0 if lives else 1)
-
-
-def _read_time(text: str) -> float:
-    if (span := _SPAN.match(text)) is not None:
-        return time.time() - int(span[1]) * _SECONDS[span[2]]
-    try:
-        return datetime.datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        raise BadArgument(
-            f"--since: {text!r} is no time; expected 30m, 2h, 7d, or 2026-01-31T17:00"
-        ) from None
 
 
 def _text(life: Life, places: Sequence[dict[str, str]]) -> Iterable[str]:

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connector.text.alike import mask
+from connector.tracebacks import UserCode, format_traceback
 
 _SECONDS: Final = 60.0
 _MOST_GROUPS: Final = 1000
+_MOST_TOLD: Final = 16 << 10
+"""Bytes of a traceback that is kept in memory, too."""
 
 
 @dataclass(slots=True)
@@ -33,11 +36,18 @@ class GroupedLog:
     Args:
         log: gets the lines.
         clock: returns monotonic seconds.
+        tell: gets subscription, place and traceback of each line with an exception of user code.
     """
 
-    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        clock: Callable[[], float] = time.monotonic,
+        tell: Callable[[str, str, str], None] | None = None,
+    ) -> None:
         self._log = log
         self._clock = clock
+        self._tell = tell
         self._rows: dict[Hashable, _Row] = {}
 
     def warning(self, text: str, *, extra: Mapping[str, object]) -> None:
@@ -75,6 +85,10 @@ class GroupedLog:
         self._rows[key] = _Row(now, level, text, extra)
         counted = {"number": number} if number > 1 else {}
         self._log.log(level, text, extra={**extra, **counted}, exc_info=error)
+        user_code = extra.get("user_code")
+        if self._tell is not None and error is not None and isinstance(user_code, UserCode):
+            trace = format_traceback(error, user_code, _MOST_TOLD)
+            self._tell(str(extra.get("subscription") or ""), str(extra.get("place") or ""), trace)
 
     def _write(self, row: _Row) -> None:
         if row.number:

@@ -261,8 +261,8 @@ class EventJobs:
         died = sum(answer.ended is not None for answer in answers) if error is None else not self._cancelled
         self._activity.count_job(seconds, max((answer.seconds for answer in answers), default=0.0), died)
         for answer in answers:
-            if answer.times:
-                self._activity.add_times(answer.times)
+            if answer.activity:
+                self._activity.merge(answer.activity)
 
     def _answers(
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]

@@ -121,7 +121,7 @@ class _RunnerTask:
                 full=full,
                 calls=self._task.calls,
                 notes=self._task.notes,
-                times=self._task.take_times(),
+                activity=self._task.take_activity(),
                 spans=self._task.spans,
             )
             return (b"F\n" if full else b"O\n") + answer

@@ -105,8 +105,8 @@ class Task:
         self._access = task_settings.access.open()
         self._converter = Converter(task_settings, deployment)
         self._limit = ConversionLimit(control, task_settings.convert_timeout)
-        self._lines = GroupedLog(_log)
         self._activity = Activity()
+        self._lines = GroupedLog(_log, tell=self._activity.tracebacks.add)
         sample = task_settings.sample
         self._spans = None if sample is None else TaskSpans(sample)
         self._publisher = Publisher(
@@ -172,9 +172,9 @@ class Task:
         """The calls of subscriptions that have failed, in the last :meth:`run`."""
         return self._publisher.rests.calls
 
-    def take_times(self) -> dict[str, dict[str, list[float]]]:
-        """Returns the durations since the last call, for the answer."""
-        return self._activity.take_times()
+    def take_activity(self) -> dict[str, dict[str, Any]]:
+        """Returns the durations and tracebacks since the last call, for the answer."""
+        return self._activity.take()
 
     @property
     def spans(self) -> Mapping[int, Sequence[Span]]:

@@ -8,7 +8,7 @@ text, the answer is incomplete, and the journal holds the outcomes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -34,8 +34,8 @@ class TaskAnswer(NamedTuple):
         calls: of subscriptions that have failed.
         overdue: the subscription whose call took longer than its ``timeout``, so that the worker was ended.
         notes: for the history, by sequence.
-        times: durations of conversions, deliveries and requests, as
-            :meth:`connector.operate.activity.Durations.take` returns them.
+        activity: durations of conversions, deliveries and requests, and tracebacks, as
+            :meth:`connector.operate.activity.Activity.take` returns them.
         spans: by sequence, of the events whose spans are exported.
     """
 
@@ -48,7 +48,7 @@ class TaskAnswer(NamedTuple):
     calls: Mapping[str, Calls] = NOTHING
     overdue: str = ""
     notes: Mapping[int, Note] = NO_NOTES
-    times: Mapping[str, Mapping[str, Sequence[float]]] = NOTHING
+    activity: Mapping[str, Mapping[str, Any]] = NOTHING
     spans: Mapping[int, Sequence[Span]] = NO_SPANS
 
 
@@ -63,14 +63,14 @@ def pack_answer(
     calls: Mapping[str, Calls] = NOTHING,
     overdue: str = "",
     notes: Mapping[int, Note] = NO_NOTES,
-    times: Mapping[str, Mapping[str, Sequence[float]]] = NOTHING,
+    activity: Mapping[str, Mapping[str, Any]] = NOTHING,
     spans: Mapping[int, Sequence[Span]] = NO_SPANS,
 ) -> bytes:
     """Returns the encoded answer of a task.
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended, exceeded, converting, full, calls, overdue, notes, times, spans: as in
+        seconds, ended, exceeded, converting, full, calls, overdue, notes, activity, spans: as in
             :class:`TaskAnswer`.
     """
     fields = {
@@ -85,7 +85,7 @@ def pack_answer(
             "seconds": seconds,
             **fields,
             "calls": {name: [*one] for name, one in calls.items()},
-            "times": times,
+            "activity": activity,
             "spans": [[number, [span[:] for span in [*one]]] for number, one in spans.items()],
         }
     )
@@ -115,6 +115,6 @@ def unpack_answer(data: bytes) -> TaskAnswer:
         calls,
         values["overdue"],
         dict(zip(*values["notes"], strict=True)),
-        values["times"],
+        values["activity"],
         {number: [Span(*span) for span in one] for number, one in values["spans"]},
     )

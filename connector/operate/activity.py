@@ -1,4 +1,4 @@
-"""What one instance has done since its start: counts, counts by minute, and durations."""
+"""What one instance has done since its start: counts, counts by minute, durations, and tracebacks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from connector.status import OutcomeKind
 
+_OF_TASKS: Final = ("conversions", "deliveries", "requests", "tracebacks")
 WINDOW: Final = 5
 """Minutes that count as recent."""
 BOUNDS: Final = (
@@ -25,6 +26,7 @@ STEP: Final = 120
 STEPS: Final = 30
 """Bars of a chart: one hour."""
 _LONGEST_REASON: Final = 300
+_MOST_TRACEBACKS: Final = 100
 _MOST_LABELS: Final = 1000
 """Labels of durations that are kept apart. Further ones count together, under an empty label."""
 
@@ -60,6 +62,40 @@ class Durations:
         if len(self._rows) >= _MOST_LABELS:
             label = ""
         return self._rows.setdefault(label, [0.0] * (len(BOUNDS) + 2))
+
+
+class Tracebacks:
+    """The last traceback of each subscription and place. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, str] = {}
+
+    def add(self, subscription: str, place: str, text: str) -> None:
+        """Keeps a traceback.
+
+        Args:
+            subscription: that has failed. Empty = a data handler.
+            place: ``FILE:LINE`` of user code.
+            text: the traceback.
+        """
+        self.merge({f"{subscription} {place}": text})
+
+    def merge(self, rows: Mapping[str, str]) -> None:
+        """Adds the tracebacks that another process has taken with :meth:`take`."""
+        for key, text in rows.items():
+            self._rows.pop(key, None)
+            self._rows[key] = text
+            if len(self._rows) > _MOST_TRACEBACKS:
+                del self._rows[next(iter(self._rows))]
+
+    def take(self) -> dict[str, str]:
+        """Returns the tracebacks by subscription and place, and forgets them."""
+        rows, self._rows = self._rows, {}
+        return rows
+
+    def find(self, subscription: str, place: str) -> str:
+        """Returns the last traceback of a subscription at a place. Empty = none is known."""
+        return self._rows.get(f"{subscription} {place}", "")
 
 
 def cumulative(row: Sequence[float]) -> list[tuple[str, float]]:
@@ -108,6 +144,7 @@ class Activity:
         self.event_seconds, self.conversions = Durations(), Durations()
         self.deliveries, self.requests = Durations(), Durations()
         """By object, by subscription, and by object and status."""
+        self.tracebacks = Tracebacks()
 
     def count_outcome(
         self, destination: str, outcome: str, number: int, kind: str = "", reason: str | None = None
@@ -152,10 +189,10 @@ class Activity:
             if events:
                 self.event_seconds.add("", seconds, events)
 
-    def add_times(self, times: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
-        """Adds the durations of a task: ``conversions``, ``deliveries`` and ``requests``."""
+    def merge(self, rows_by_name: Mapping[str, Mapping[str, Any]]) -> None:
+        """Adds the durations and tracebacks of a task, as :meth:`take` returns them."""
         with self._lock:
-            for name, rows in times.items():
+            for name, rows in rows_by_name.items():
                 getattr(self, name).merge(rows)
 
     def add_request(self, object_name: str, status: str, seconds: float) -> None:
@@ -163,10 +200,10 @@ class Activity:
         with self._lock:
             self.requests.add(f"{object_name} {status}", seconds)
 
-    def take_times(self) -> dict[str, dict[str, list[float]]]:
-        """Returns the durations of a task for :meth:`add_times`, and forgets them."""
+    def take(self) -> dict[str, dict[str, Any]]:
+        """Returns the durations and tracebacks of a task for :meth:`merge`, and forgets them."""
         with self._lock:
-            found = {name: getattr(self, name).take() for name in ("conversions", "deliveries", "requests")}
+            found = {name: getattr(self, name).take() for name in _OF_TASKS}
         return {name: rows for name, rows in found.items() if rows}
 
     def minutes(self) -> list[Minute]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -147,6 +148,19 @@ def read_all(history: History, since: float) -> list[LifeEvent]:
         ProviderError: the history cannot be read.
     """
     return _in_order(_events(history.find(None, since)))
+
+
+def read_last(history: History, since: float, most: int) -> list[LifeEvent]:
+    """Returns the last events since a time, the oldest first.
+
+    Args:
+        most: events.
+
+    Raises:
+        ProviderError: the history cannot be read.
+    """
+    rows = _events(history.find(None, since))
+    return _in_order(heapq.nlargest(most, rows, key=lambda one: one.row.time))
 
 
 def note_action(

@@ -14,6 +14,7 @@ from connector.operate.activity import Activity
 from connector.operate.gauges import Gauges
 from connector.service.adapter import Adapter
 from connector.service.assembly import make_provider
+from connector.service.looks import Looks
 from connector.service.status_document import StatusReader
 from connector.status import VERSION
 
@@ -39,6 +40,8 @@ class Observer:
         self._adapter = adapter
         self._provider = provider if provider is not None else make_provider(adapter.configuration)
         self._reader = StatusReader(adapter.configuration, self._provider)
+        self.looks = Looks()
+        """At queues, for the console."""
         self._lock = threading.Condition()
         self._document: dict[str, Any] = {}
         self._looks_since: float | None = None
@@ -69,7 +72,8 @@ class Observer:
         return {**document, "well": False, "reasons": [failure], "provider_failure": failure}
 
     def look_again(self) -> None:
-        """Lets the next :meth:`status` be a new one, because an operator has changed something."""
+        """Lets the next :meth:`status` and all looks be new, because an operator has changed something."""
+        self.looks.forget()
         with self._lock:
             self._look_at = float("-inf")
 

@@ -146,7 +146,7 @@ class InProcessPipeline:
             seconds,
             calls=task.calls,
             notes=task.notes,
-            times=task.take_times(),
+            activity=task.take_activity(),
             spans=task.spans,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from connector.http.console.session import COOKIE, SECONDS, Sessions
 from connector.http.server import Server
 from connector.http.tokens import Tokens
 from connector.messaging.message import Message
+from connector.service.looks import Looks
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.http.test_operating import ADAPTER, READER, send, service
 from tests.http.world import client, tokens
@@ -80,7 +82,8 @@ def test_pages_show_what_happened(world: tuple[Deployment, InProcessAdapter, Ser
         told = "In the last hour 1 published and 2 failed"
         wait_for(lambda: told in http.get("/console").text, 10, "the counts are seen")
         assert "no shelf for" in http.get("/console/errors").text
-        assert "secret-7" not in http.get("/console/errors").text
+        (reason,) = re.findall(r'class="reason">([^<]*)<', http.get("/console/errors").text)
+        assert "secret-7" not in reason
         assert READER not in http.get("/console/configuration").text
 
 
@@ -124,6 +127,105 @@ def test_an_operator_replays_a_group_after_a_preview(tmp_path: Path) -> None:
             said = http.post("/console/pause", data=form_of(http, "/console", "pause"))
             assert "pause: queue://orders" in said.text
             assert "paused" in said.text
+
+
+def test_a_group_has_a_traceback_and_its_messages(
+    world: tuple[Deployment, InProcessAdapter, Server],
+) -> None:
+    deployment, _, server = world
+    other = deployment.send("queue://error", "x", properties={"connector_reason": "another"})
+    with signed_in(server, READER) as http:
+        page = http.get("/console/errors").text
+        trace = html.unescape(re.findall(r"<pre[^>]*>([^<]*)</pre>", page)[0])
+        assert re.search(r'File ".*/processes.py", line \d+, in store', trace)
+        assert "connector/" not in trace
+        assert "ValueError: no shelf for" in trace
+        assert page.count("All of them") == 2
+        (group, _) = re.findall(r'href="(/console/messages\?[^"]*group=[^"]*)"', page)
+        listed = http.get(group.replace("&amp;", "&")).text
+        ids = [one.message_id or "" for one in deployment.messages("error")]
+        assert [one in listed for one in ids] == [one != other for one in ids]
+        assert 'action="/console/move"' not in page + listed, "it needs the role operate"
+
+
+def test_some_of_a_group_are_moved_to_a_queue(tmp_path: Path) -> None:
+    with service(tmp_path, tokens=TOKENS, console=True) as (deployment, adapter, server):
+        send(deployment, "bad1", "bad2", "bad3")
+        wait_for(lambda: counts(adapter) == (3, 0))
+        with signed_in(server, BOSS) as http:
+            form = form_of(http, "/console/errors", "move")
+            for wrong in ("", "queue://error"):
+                refused = http.post("/console/move", data={**form, "to": wrong})
+                assert refused.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+            preview = http.post("/console/move", data={**form, "to": "queue://later", "limit": "2"})
+            assert "Move 2 messages?" in preview.text
+            assert "queue://later" in preview.text
+            assert len(deployment.messages("error")) == 3
+            form = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', preview.text))
+            assert "move: 2 of 2 messages" in http.post("/console/move", data=form).text
+            assert (len(deployment.messages("error")), len(deployment.messages("later"))) == (1, 2)
+            (left,) = deployment.messages("error")
+            place = f"/console/message?{httpx.QueryParams(queue='queue://error', id=left.message_id)}"
+            form = {**form_of(http, place, "discard"), "why": "no such order"}
+            assert "Discard 1 message?" in http.post("/console/discard", data=form).text
+            assert "discard: 1 of 1" in http.post("/console/discard", data={**form, "yes": "1"}).text
+            assert deployment.messages("error") == []
+            page = http.get("/console/errors").text
+            assert "Nothing is in queue://error" in page, "an operator sees at once what is left"
+
+
+def test_a_search_ends_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with service(tmp_path, tokens=TOKENS, console=True) as (deployment, _, server):
+        ids = [deployment.send("queue://notes", "x" * n, type=f"T{n}") for n in range(120)]
+        with signed_in(server, READER) as http:
+
+            def look(**asked: str) -> tuple[list[str], str]:
+                page = http.get("/console/messages", params={"queue": "queue://notes", **asked}).text
+                further = re.findall(r'href="([^"]*from=\d+)">Look further', page)
+                return re.findall(r"<th scope=\"row\"><a [^>]*>([^<]*)</a>", page), "".join(further)
+
+            assert look() == (ids[:50], "/console/messages?queue=queue%3A%2F%2Fnotes&amp;from=50")
+            assert look(**{"from": "100"}) == (ids[100:], "")
+            assert look(selector="JMSType = 'T70'") == ([ids[70]], "")
+            assert look(order="newest")[0][0] == ids[-1]
+            assert look(order="largest") == (ids[:-51:-1], "")
+            monkeypatch.setattr(views, "_SEARCH_SECONDS", 0.0)
+            found, further = look(selector="JMSType = 'T1'")
+            assert found == []
+            assert further.endswith("&amp;selector=JMSType%20%3D%20%27T1%27&amp;from=1")
+            assert look(selector="JMSType = 'T1'", **{"from": "1"})[0] == [ids[1]]
+
+
+def test_the_history_is_searched_by_time(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+    _, _, server = world
+    with signed_in(server, READER) as http:
+        assert "Give an id" in http.get("/console/history").text
+        page = http.get("/console/history", params={"since": "1h"}).text
+        assert page.count("<strong>failed</strong>") == 2
+        assert page.count("<strong>published</strong>") == 1
+        assert "nothing about this" in http.get("/console/history", params={"since": "2999-01-01"}).text
+        assert "nothing about this" in http.get("/console/history", params={"key": "no", "since": "1h"}).text
+        wrong = http.get("/console/history", params={"since": "yesterday"})
+        assert wrong.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+        assert "is no time; expected 30m" in wrong.text
+
+
+def test_many_readers_cost_one_look() -> None:
+    now = [0.0]
+    looks, looked = Looks(lambda: now[0]), []
+
+    def look() -> int:
+        now[0] += 0.5
+        looked.append(now[0])
+        return len(looked)
+
+    assert [looks.get("a", look) for _ in range(3)] == [1, 1, 1]
+    now[0] += 9.9
+    assert looks.get("a", look) == 1, "a look takes at most a twentieth of the time"
+    now[0] += 0.2
+    assert looks.get("a", look) == 2
+    looks.forget()
+    assert looks.get("a", look) == 3
 
 
 def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) -> None:

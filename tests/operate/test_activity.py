@@ -57,8 +57,8 @@ def test_durations_of_a_task_are_added_to_those_of_the_driver() -> None:
         task.conversions.add("Order", 0.0005)
         task.deliveries.add("store", 400.0)
         task.add_request("Customer", "SUCCEED", 0.03)
-        driver.add_times(task.take_times())
-    assert task.take_times() == {}
+        driver.merge(task.take())
+    assert task.take() == {}
     (row,) = driver.conversions.rows().values()
     assert row[:2] == [0.001, 2]
     assert cumulative(driver.deliveries.rows()["store"])[-2:] == [("300.0", 0), ("+Inf", 2)]

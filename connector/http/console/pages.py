@@ -227,8 +227,9 @@ def _values(form: Mapping[str, str]) -> dict[str, Any]:
     for name in ("yes", "all"):
         if name in values:
             values[name] = True
-    if "expect" in values:
-        values["expect"] = int(values["expect"]) if values["expect"].isdigit() else values["expect"]
+    for name in ("expect", "limit"):
+        if values.get(name, "").isdecimal():
+            values[name] = int(values[name][:18])
     if "body" in values:  # a browser sends the line ends of a text area as CR LF
         values["body"] = values["body"].replace("\r\n", "\n")
     if "ids" in values:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
 import json
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from connector.config.loading import Configuration
@@ -19,21 +21,27 @@ from connector.http.console.bodies import shown_body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import MESSAGE_CLASSES, Message
 from connector.messaging.selector import compile_selector
-from connector.operate.errors import error_groups
-from connector.operate.history import find_ids, read_life
+from connector.operate.errors import error_groups, group_of
+from connector.operate.history import find_ids, read_last, read_life
 from connector.service.assembly import make_provider
 from connector.service.observer import Observer
 from connector.service.places import find_places
 from connector.service.queues import find_destinations, roles
 from connector.service.status_document import as_json
-from connector.text.iso_time import iso_time
+from connector.text.iso_time import iso_time, read_since
 
 Query = Mapping[str, str]
 View = dict[str, Any]
 
 _PAGE: Final = 50
 """Messages of a page."""
+_SEARCH_SECONDS: Final = 1.0
+_SORTED: Final[Mapping[str, Callable[[Message], int]]] = {
+    "newest": lambda one: one.timestamp or 0,
+    "largest": lambda one: len(one.body),
+}
 _MOST_LIVES: Final = 20
+_MOST_EVENTS: Final = 200
 _EXPLAIN_SECONDS: Final = 20.0
 _explaining: Final = threading.BoundedSemaphore(2)
 """Each explanation is a process, so readers cannot start many."""
@@ -41,6 +49,10 @@ _explaining: Final = threading.BoundedSemaphore(2)
 
 class NotFound(ConnectorError):
     """There is no such message. The text says where it was looked for."""
+
+
+class BadQuestion(ConnectorError):
+    """A field of a form has a value that it cannot have. The text names both."""
 
 
 def overview(observer: Observer, _: Query) -> View:
@@ -78,9 +90,11 @@ def queues(observer: Observer, _: Query) -> View:
 
 
 def messages(observer: Observer, query: Query) -> View:
-    """The messages of a queue that fit a selector, 50 on a page, in the order of taking."""
-    queue = _queue(query)
-    selector = compile_selector(query["selector"]) if query.get("selector") else None
+    """The messages of a queue that fit a selector and a group of reasons, 50 on a page.
+
+    They come in the order of taking, or sorted. A search ends after a second, and goes on with the next page.
+    """
+    queue, order = _queue(query), query.get("order", "")
     begin = _number(query.get("from", ""))
     unreadable: list[str] = []
 
@@ -88,19 +102,63 @@ def messages(observer: Observer, query: Query) -> View:
         unreadable.append(f"{message.message_id}: {reason}")
 
     with _connection(observer) as connection:
-        found = connection.browse(queue, tell, delayed="delayed" in query)
-        wanted = found if selector is None else filter(selector.matches, found)
-        rows = list(itertools.islice(wanted, begin, begin + _PAGE + 1))
+        found = itertools.islice(connection.browse(queue, tell, delayed="delayed" in query), begin, None)
+        search = _Search(_fits(query), None if order in _SORTED else _PAGE)
+        rows = search.run(found)
+    if order in _SORTED:
+        rows.reverse()  # of equal messages the last one comes first
+        rows = heapq.nlargest(_PAGE, rows, key=_SORTED[order])
     return {
         "queue": str(queue),
-        "selector": query.get("selector", ""),
-        "delayed": "delayed" in query,
-        "begin": begin,
-        "next": begin + _PAGE if len(rows) > _PAGE else None,
-        "previous": max(0, begin - _PAGE) if begin else None,
-        "rows": [_row(one) for one in rows[:_PAGE]],
+        "asked": {name: query.get(name, "") for name in ("selector", "group", "order", "delayed")},
+        "orders": {"": "order of taking", **{name: name for name in _SORTED}},
+        "next": begin + search.seen if search.has_more else None,
+        "looked": search.seen if search.is_cut else 0,
+        "rows": [_row(one) for one in rows],
         "unreadable": unreadable[:_PAGE],
+        "targets": _targets(observer),
     }
+
+
+class _Search:
+    """Takes messages that fit, until there are enough or the time is over.
+
+    Args:
+        fits: whether a message is wanted.
+        most: messages. None = no limit.
+    """
+
+    def __init__(self, fits: Callable[[Message], bool], most: int | None) -> None:
+        self._fits = fits
+        self._most = most
+        self.seen = 0
+        """Messages that were looked at."""
+        self.has_more = self.is_cut = False
+        """Whether there are further messages, and whether the time was over."""
+
+    def run(self, messages: Iterator[Message]) -> list[Message]:
+        """Returns the messages that fit."""
+        found: list[Message] = []
+        until = time.monotonic() + _SEARCH_SECONDS
+        for one in messages:
+            self.is_cut = self.seen > 0 and time.monotonic() > until
+            if self.is_cut or len(found) == self._most:
+                self.has_more = True
+                break
+            self.seen += 1
+            if self._fits(one):
+                found.append(one)
+        return found
+
+
+def _fits(query: Query) -> Callable[[Message], bool]:
+    group = query.get("group", "")
+    selector = compile_selector(query["selector"]) if query.get("selector") else None
+
+    def fits(one: Message) -> bool:
+        return (selector is None or selector.matches(one)) and (not group or group_of(one) == group)
+
+    return fits
 
 
 def message(observer: Observer, query: Query) -> View:
@@ -120,6 +178,7 @@ def message(observer: Observer, query: Query) -> View:
                         "kind": MESSAGE_CLASSES[one.message_class],
                         "body": shown_body(one),
                         "can_correct": _can_correct(observer, queue, one),
+                        "targets": _targets(observer),
                     }
     raise NotFound(f"{identity} is not in {queue} any more; its history may say where it went")
 
@@ -178,29 +237,46 @@ def errors(observer: Observer, query: Query) -> View:
         return {"queue": "", "groups": []}
     queue = _queue(query) if query.get("destination") else error
     assert queue is not None
+    tracebacks = observer.activity.tracebacks
+    groups = [
+        {**one, "traceback": tracebacks.find(one["subscription"] or "", one["place"] or "")}
+        for one in observer.looks.get(("errors", queue), lambda: _groups(observer, queue))
+    ]
+    return {"queue": str(queue), "groups": groups, "targets": _targets(observer)}
+
+
+def _groups(observer: Observer, queue: Destination) -> list[dict[str, Any]]:
     with _connection(observer) as connection:
         try:
-            groups = error_groups(connection.browse(queue))
+            return [one.document() for one in error_groups(connection.browse(queue))]
         except UnknownDestination:
-            groups = []  # nothing has ever failed
-    return {"queue": str(queue), "groups": [one.document() for one in groups]}
+            return []  # nothing has ever failed
 
 
 def history(observer: Observer, query: Query) -> View:
-    """The lives of the messages that were asked for."""
+    """The lives of the messages that were asked for. With a time alone, all that has happened since then."""
     configuration = observer.configuration
     provider = make_provider(configuration)
     known = provider.existing_state(configuration.connector.application_name).history()
-    asked = {name: query.get(name, "").strip() for name in ("id", "correlation_id", "key")}
+    asked = {name: query.get(name, "").strip() for name in ("id", "correlation_id", "key", "since")}
+    try:
+        since = read_since(asked["since"]) if asked["since"] else 0.0
+    except ValueError as error:
+        raise BadQuestion(f"since: {error}") from None
     ids = [asked["id"]] if asked["id"] else []
     if asked["correlation_id"] or asked["key"]:
-        ids += find_ids(known, correlation_id=asked["correlation_id"] or None, key=asked["key"] or None)
-    lives = [read_life(known, one) for one in ids[:_MOST_LIVES]]
+        names = {name: asked[name] or None for name in ("correlation_id", "key")}
+        ids += find_ids(known, **names, since=since)
+    lives = [read_life(known, one, since) for one in ids[:_MOST_LIVES]]
+    is_by_time = bool(since) and not any(asked[name] for name in ("id", "correlation_id", "key"))
+    events = read_last(known, since, _MOST_EVENTS + 1) if is_by_time else []
     return {
         "asked": asked,
         "is_asked": any(asked.values()),
         "lives": [one.as_dict(find_places(configuration, provider, one)) for one in lives if one.events],
         "more": max(0, len(ids) - _MOST_LIVES),
+        "events": [one.as_dict() for one in events[-_MOST_EVENTS:]],
+        "has_earlier": len(events) > _MOST_EVENTS,
     }
 
 
@@ -229,6 +305,11 @@ def _queue(query: Query) -> Destination:
     if not queue.is_queue:
         raise NotFound(f"{queue} is a topic, which keeps no messages; its subscriptions do")
     return queue
+
+
+def _targets(observer: Observer) -> list[str]:
+    """Returns destinations of the configuration, as proposals for a form."""
+    return [str(one) for one in roles(observer.configuration)]
 
 
 def _number(text: str) -> int:
