@@ -10,6 +10,8 @@ from decimal import Decimal
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+from starlette.concurrency import run_in_threadpool
+
 from connector.http.calls import Calls
 from connector.http.idempotency import REPLAYED
 from connector.http.problems import HttpProblem, title
@@ -104,9 +106,9 @@ class RequestForm:
             status, took = problem.status, time.monotonic() - began
             shown = Shown(_words(status), False, "", took, False, problem.detail)
         else:
-            code, text = _document(bytes(response.body))
-            answered, repeated = HTTPStatus(response.status_code), REPLAYED in response.headers
             took = time.monotonic() - began
+            answered, repeated = HTTPStatus(response.status_code), REPLAYED in response.headers
+            code, text = await run_in_threadpool(_document, bytes(response.body))  # which may be large
             shown = Shown(_words(answered), answered < HTTPStatus.BAD_REQUEST, code, took, repeated, text)
         _log_request(caller, name, shown)
         return status, self._form({**given, "body": body}, shown)
