@@ -1,8 +1,8 @@
 """The HTTP server: one port, one authentication.
 
 ``POST /requests/{BusinessObject}/{Verb}`` makes a request. ``/openapi.json`` and ``/docs`` describe the
-calls. ``/health`` and ``/metrics`` tell the state of the adapter, and ``/control`` is for operators. The way
-of a call, file by file::
+calls, and the console has a form for each. ``/health`` and ``/metrics`` tell the state of the adapter, and
+``/control`` is for operators. The way of a call, file by file::
 
     connections    from bytes to a call. Slow clients, and clients above the limit, are cut off here
     guard          checks the host and the origin of a call, and sets the headers of every answer

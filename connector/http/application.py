@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
@@ -17,14 +17,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from connector.businessobjects.definition import Definitions
 from connector.config.http_model import Http
 from connector.http.calls import Calls
 from connector.http.guard import Guard
-from connector.http.openapi import describe_requests
 from connector.http.problems import HttpProblem
-from connector.http.timeout_limits import milliseconds
-from connector.http.tokens import Tokens
 from connector.text.json_text import to_json
 
 _LINGER_SECONDS: Final = 1.0
@@ -36,32 +32,31 @@ _PAGES: Final = (
     ("/favicon.svg", "favicon.svg", "image/svg+xml"),
 )
 """The pages: path, file of this package, and media type."""
+_TRIAL_PLACE: Final = b"<!-- trial -->"
+_TRIAL: Final = b'<a href="/console/requests">The console</a> has a form that makes a request.'
+_NO_TRIAL: Final = b"With <code>http: {console: true}</code> the console has a form that makes a request."
 _ENCODED_SLASH: Final = re.compile("%2f", re.IGNORECASE)
 
 
 def make_application(
     settings: Http,
-    tokens: Tokens,
     calls: Calls,
-    definitions: Definitions,
-    use_defaults: bool,
+    description: Mapping[str, Any],
     more: Sequence[Route] = (),
 ) -> ASGIApp:
     """Returns the application.
 
     Args:
         settings: the section ``http``.
-        tokens: check the callers.
         calls: make requests.
-        definitions: the business objects.
-        use_defaults: whether an attribute's default satisfies ``required``, for the description.
+        description: the OpenAPI document.
         more: further routes.
     """
-    bound = milliseconds(settings.max_timeout)
-    description = to_json(describe_requests(definitions, tokens.needed, bound, use_defaults))
+    described = to_json(description)
+    trial = _TRIAL if settings.console else _NO_TRIAL
 
     async def openapi(_: Request) -> Response:
-        return Response(description, media_type="application/json")
+        return Response(described, media_type="application/json")
 
     async def home(_: Request) -> Response:
         return RedirectResponse("/docs", HTTPStatus.TEMPORARY_REDIRECT)
@@ -71,7 +66,7 @@ def make_application(
         Route("/openapi.json", openapi),
         Route("/", home),
         *more,
-        *(Route(path, _shows(name, media_type)) for path, name, media_type in _PAGES),
+        *(Route(path, _shows(name, media_type, trial)) for path, name, media_type in _PAGES),
     ]
     application = Starlette(
         routes=routes,
@@ -98,8 +93,8 @@ def _by_segments(application: ASGIApp) -> ASGIApp:
     return route
 
 
-def _shows(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    content = (files("connector.http") / "static" / name).read_bytes()
+def _shows(name: str, media_type: str, trial: bytes) -> Callable[[Request], Awaitable[Response]]:
+    content = (files("connector.http") / "static" / name).read_bytes().replace(_TRIAL_PLACE, trial)
 
     async def show(_: Request) -> Response:
         return Response(content, media_type=media_type)

@@ -55,13 +55,13 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     """
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 if len(body) + len(chunk) > limit:
-                    raise _too_large(limit)
+                    raise too_large(limit)
                 body += chunk
     except TimeoutError:
         detail = f"the body did not arrive within {seconds:g} s"
@@ -69,7 +69,8 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     return bytes(body)
 
 
-def _too_large(limit: int) -> HttpProblem:
+def too_large(limit: int) -> HttpProblem:
+    """Returns the refusal of a body of more than ``limit`` bytes."""
     detail = f"the body is larger than {limit} bytes (http.max_body)"
     return HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, closes=True)
 

@@ -1,15 +1,16 @@
-"""Answers ``POST /requests/{BusinessObject}/{Verb}``."""
+"""Answers ``POST /requests/{BusinessObject}/{Verb}``, and makes the same request from a form."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -18,12 +19,12 @@ from connector.businessobjects.definition import Definitions
 from connector.config.http_model import REQUEST, Http
 from connector.errors import MalformedData
 from connector.http.answers import SECONDS_TO_RETRY, answer
-from connector.http.bodies import check_media_type, parse, read_body
-from connector.http.idempotency import KeptAnswers, key_of
+from connector.http.bodies import check_media_type, parse, read_body, too_large
+from connector.http.idempotency import HEADER, KeptAnswers, key_of
 from connector.http.problems import HttpProblem
 from connector.http.throttled_log import ThrottledLog
 from connector.http.timeout_limits import check_dynamic, milliseconds, requested_timeout
-from connector.http.tokens import Tokens
+from connector.http.tokens import Caller, Tokens
 from connector.operate.trace_context import TRACEPARENT, sending_under, valid_traceparent
 from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
@@ -43,6 +44,22 @@ class ServerLimits:
     head_seconds: float = 10.0
     body_seconds: float = 30.0
     threads: int = 32
+
+
+class _Call(NamedTuple):
+    """A call without its body.
+
+    Args:
+        caller: the number of the token.
+        name: object and verb, ``Customer.Retrieve``.
+        timeout: ResponseTimeout in ms. None = as the meta-objects say.
+        key: that the caller has chosen. None = the call may be made twice.
+    """
+
+    caller: int
+    name: str
+    timeout: int | None
+    key: str | None
 
 
 class Calls:
@@ -67,7 +84,8 @@ class Calls:
         self._tokens = tokens
         self._requests = requests
         self._definitions = definitions
-        self._max_body = settings.max_body
+        self.max_body = settings.max_body
+        """Bytes of the largest body."""
         self._body_seconds = limits.body_seconds
         self._max_requests = settings.max_requests
         self._max_timeout = milliseconds(settings.max_timeout)
@@ -101,37 +119,65 @@ class Calls:
         Raises:
             HttpProblem: the call made no request.
         """
-        caller = self._tokens.check(request.headers, REQUEST).number
-        name = self._name(request.path_params["object"], request.path_params["verb"])
-        timeout = requested_timeout(request, self._max_timeout)
-        key = key_of(request.headers)
+        call = self._call(
+            self._tokens.check(request.headers, REQUEST),
+            self.name_of(request.path_params["object"], request.path_params["verb"]),
+            request.query_params.multi_items(),
+            request.headers.getlist(HEADER),
+        )
         check_media_type(request.headers)
         traceparent = valid_traceparent(request.headers.get(TRACEPARENT))
         with self._place(), sending_under(traceparent):
             try:
-                body = await read_body(request, self._max_body, self._body_seconds)
+                body = await read_body(request, self.max_body, self._body_seconds)
             except ClientDisconnect:
                 return Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has gone
-            if key is None:
-                return answer(await self._request(name, body, timeout))
-            fingerprint = hashlib.sha256(name.encode() + b" " + body).digest()
-            return await self._once((caller, key), fingerprint, name, body, timeout)
+            return await self._make(call, body)
 
-    async def _once(
-        self, call: tuple[int, str], fingerprint: bytes, name: str, body: bytes, timeout: int | None
+    async def make(
+        self, caller: Caller, name: str, body: bytes, *, timeout: str = "", key: str = ""
     ) -> Response:
+        """Returns the answer that :meth:`post` would give to the same call.
+
+        Args:
+            caller: has been identified.
+            name: that :meth:`name_of` has returned.
+            body: JSON.
+            timeout: ResponseTimeout in ms. Empty = as the meta-objects say.
+            key: an Idempotency-Key. Empty = none.
+
+        Raises:
+            HttpProblem: the call made no request.
+        """
+        self._tokens.demand(caller, REQUEST)
+        call = self._call(caller, name, [("timeout", timeout)] if timeout else [], [key] if key else [])
+        with self._place():
+            if len(body) > self.max_body:
+                raise too_large(self.max_body)
+            return await self._make(call, body)
+
+    def _call(
+        self, caller: Caller, name: str, parameters: Sequence[tuple[str, str]], keys: Sequence[str]
+    ) -> _Call:
+        return _Call(caller.number, name, requested_timeout(parameters, self._max_timeout), key_of(keys))
+
+    async def _make(self, call: _Call, body: bytes) -> Response:
         """Makes the request, unless an earlier call with the same key has an answer."""
-        known = self._answers.begin(call, fingerprint)
+        if call.key is None:
+            return answer(await self._request(call.name, body, call.timeout))
+        fingerprint = hashlib.sha256(call.name.encode() + b" " + body).digest()
+        which = (call.caller, call.key)
+        known = self._answers.begin(which, fingerprint)
         if known is not None:
             return known
         kept = None
         try:
-            result = await self._request(name, body, timeout)
+            result = await self._request(call.name, body, call.timeout)
             response = answer(result)
             if not (result.not_sent or result.refused):
                 kept = response
         finally:
-            self._answers.finish(call, kept)
+            self._answers.finish(which, kept)
         return response
 
     async def _request(self, name: str, body: bytes, timeout: int | None) -> RequestResult:
@@ -184,7 +230,12 @@ class Calls:
         finally:
             self._under_way -= 1
 
-    def _name(self, business_object: str, verb: str) -> str:
+    def name_of(self, business_object: str, verb: str) -> str:
+        """Returns the name of a request.
+
+        Raises:
+            HttpProblem: 404, there is no such business object or verb.
+        """
         definition = self._definitions.get(business_object)
         if definition is None:
             having = [name for name, each in self._definitions.items() if each.verbs]

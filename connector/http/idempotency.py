@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from connector.http.answers import SECONDS_TO_RETRY
@@ -31,13 +30,15 @@ CallKey = tuple[int, str]
 """The caller's token and key. So callers do not get the answers of other callers."""
 
 
-def key_of(headers: Headers) -> str | None:
+def key_of(given: Sequence[str]) -> str | None:
     """Returns the key of a call, or None. The quotes of a structured field do not count.
+
+    Args:
+        given: each header of the name :data:`HEADER`.
 
     Raises:
         HttpProblem: 400, the key is not valid.
     """
-    given = headers.getlist(HEADER)
     if not given:
         return None
     match = _KEY.fullmatch(given[0].strip()) if len(given) == 1 else None

@@ -17,6 +17,11 @@ _TITLES: Final = {
 """The names in RFC 9110 for status codes that Python knows by older names."""
 
 
+def title(status: HTTPStatus) -> str:
+    """Returns the name of a status."""
+    return _TITLES.get(status, status.phrase)
+
+
 class HttpProblem(Exception):
     """A call that cannot be answered as requested.
 
@@ -44,7 +49,7 @@ class HttpProblem(Exception):
     def response(self) -> Response:
         body = {
             "type": "about:blank",
-            "title": _TITLES.get(self.status, self.status.phrase),
+            "title": title(self.status),
             "status": self.status.value,
             "detail": self.detail,
         }

@@ -28,6 +28,8 @@ from connector.http.connections import (
 )
 from connector.http.control import Control
 from connector.http.health import HealthPages
+from connector.http.openapi import describe_requests
+from connector.http.timeout_limits import milliseconds
 from connector.http.tokens import Tokens
 from connector.requests.contract import Requests
 from connector.service.observer import Observer
@@ -144,6 +146,9 @@ class Server:
         settings = self._settings
         tokens = Tokens(settings.tokens)
         calls = Calls(settings, tokens, self._requests, self._definitions, self._limits)
+        description = describe_requests(
+            self._definitions, tokens.needed, milliseconds(settings.max_timeout), self._use_defaults
+        )
         more = []
         if self._observer is not None:
             more = [
@@ -153,8 +158,8 @@ class Server:
             if settings.console:
                 from connector.http.console.pages import Console  # which other adapters need not load
 
-                more += Console(self._observer, tokens).routes()
-        application = make_application(settings, tokens, calls, self._definitions, self._use_defaults, more)
+                more += Console(self._observer, tokens, calls, description).routes()
+        application = make_application(settings, calls, description, more)
         connections = connection_class(most_connections(settings.max_requests), self._limits.head_seconds)
         config = uvicorn.Config(
             with_connections(application),

@@ -7,11 +7,9 @@ configuration sets that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
-
-from starlette.requests import Request
 
 from connector.businessobjects.definition import Definition
 from connector.businessobjects.metadata import MAX_TIMEOUT, is_blank, read_timeout
@@ -29,18 +27,17 @@ def milliseconds(seconds: float) -> int:
     return min(int(seconds * 1000), MAX_TIMEOUT)
 
 
-def requested_timeout(request: Request, most: int) -> int | None:
+def requested_timeout(given: Sequence[tuple[str, str]], most: int) -> int | None:
     """Returns ResponseTimeout of this request in ms, from ``?timeout=``. None = as the meta-objects say.
 
     Args:
-        request: the call.
+        given: the parameters of the call, with their values.
         most: the bound in ms.
 
     Raises:
         HttpProblem: 400, the timeout is not valid, or there is another parameter. 422, the timeout is beyond
             the bound.
     """
-    given = request.query_params.multi_items()
     wrong = [name for name, _ in given if name != "timeout"]
     if wrong:
         guess = did_you_mean(wrong[0], ["timeout"])

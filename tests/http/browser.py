@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from connector.http.server import Server
-from tests.http.webdriver import CONTROL, ENTER, TAB, Browser, browser
-from tests.http.world import TOKEN, Script, serving
-from tests.waiting import wait_for
+from tests.http.webdriver import ENTER, TAB, Browser, browser
+from tests.http.world import TOKEN, serving
 
 CREATE = "[id='Customer.Create']"
 
@@ -23,13 +22,8 @@ def window() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def script() -> Script:
-    return Script()
-
-
-@pytest.fixture
-def server(script: Script) -> Iterator[Server]:
-    with serving(script, tokens=(TOKEN,)) as made:
+def server() -> Iterator[Server]:
+    with serving(tokens=(TOKEN,)) as made:
         yield made
 
 
@@ -57,35 +51,6 @@ def test_the_page_shows_every_request_there_is_and_nothing_of_it_comes_from_else
     assert complaints(page) == []
 
 
-def test_a_request_is_tried_with_a_token(page: Browser, script: Script) -> None:
-    page.click(f"{CREATE} > summary")
-    page.write(f"{CREATE} textarea", '{"CustomerId": "<b>7</b>"}')
-    page.write(f"{CREATE} input[type=number]", "250")
-    page.click(f"{CREATE} button")
-    assert page.text(f"{CREATE} .answer.bad p").startswith("401 Unauthorized in ")
-    page.write("#token", TOKEN)
-    page.click(f"{CREATE} button")
-    assert page.text(f"{CREATE} .answer.good p").startswith("200 OK in ")
-    assert json.loads(page.text(f"{CREATE} .answer.good pre")) == {
-        "status": "VALCHANGE",
-        "object": {"CustomerId": "<b>7</b>"},
-        "message": None,
-    }
-    assert [(bo.as_dict(), timeout) for bo, timeout in script.calls] == [({"CustomerId": "<b>7</b>"}, 250)]
-
-
-def test_a_repeated_call_is_shown_as_such(page: Browser, script: Script) -> None:
-    page.write("#token", TOKEN)
-    page.click(f"{CREATE} > summary")
-    page.write(f"{CREATE} .fields label:last-child input", "only-once")
-    page.click(f"{CREATE} button")
-    page.wait(f"{CREATE} .answer.good")
-    page.run(f"""document.querySelector("{CREATE} .answer").remove()""")
-    page.click(f"{CREATE} button")
-    assert page.text(f"{CREATE} .answer.good p").endswith(", the answer to an earlier call")
-    assert len(script.calls) == 1
-
-
 def test_the_attributes_and_the_answers_are_explained(page: Browser) -> None:
     page.click(f"{CREATE} > summary")
     page.wait(f"{CREATE} table")
@@ -106,62 +71,6 @@ def test_the_attributes_and_the_answers_are_explained(page: Browser) -> None:
     assert "504 APPRESPONSETIMEOUT: no reply in time" in page.text(f"{CREATE} .answers")
 
 
-def test_the_example_is_a_request_that_is_taken(page: Browser, script: Script) -> None:
-    page.write("#token", TOKEN)
-    page.click(f"{CREATE} > summary")
-    page.click(f"{CREATE} button")
-    page.wait(f"{CREATE} .answer.good")
-    assert script.calls[0][0]["Address"][0]["City"] == "text"
-
-
-def test_everything_is_done_by_keyboard(page: Browser, script: Script) -> None:
-    page.run("document.activeElement.blur(); window.scrollTo(0, 0)")
-    reached = []
-    for _ in range(30):
-        page.press(TAB)
-        reached.append(
-            page.run("const it = document.activeElement; return it.id || it.textContent.trim().slice(0, 30)")
-        )
-        if page.run(f"""return document.activeElement === document.querySelector("{CREATE} > summary")"""):
-            break
-    assert reached[0] == "Skip to the requests"
-    assert "token" in reached
-    assert "find" in reached
-    page.write("#token", TOKEN)
-    page.run(f"""document.querySelector("{CREATE} > summary").focus()""")
-    page.press(ENTER)
-    page.wait(f"{CREATE} textarea")
-    page.press(TAB)
-    assert page.run("return document.activeElement.tagName") == "TEXTAREA"
-    page.press(CONTROL, ENTER)
-    page.wait(f"{CREATE} .answer.good")
-    assert len(script.calls) == 1
-
-
-@pytest.mark.parametrize("place", ["button", "input[type=number]", "textarea"])
-def test_the_focus_stays_where_a_request_was_sent_from(page: Browser, script: Script, place: str) -> None:
-    page.write("#token", TOKEN)
-    page.click(f"{CREATE} > summary")
-    page.wait(f"{CREATE} textarea")
-    page.run(f"""document.querySelector("{CREATE} {place}").focus()""")
-    page.press(*([CONTROL, ENTER] if place == "textarea" else [ENTER]))
-    page.wait(f"{CREATE} .answer.good")
-    assert page.run(f"""return document.activeElement === document.querySelector("{CREATE} {place}")""")
-    assert len(script.calls) == 1
-
-
-def test_a_request_is_sent_once_however_often_it_is_pressed(page: Browser, script: Script) -> None:
-    script.holds = True
-    page.write("#token", TOKEN)
-    page.click(f"{CREATE} > summary")
-    for _ in range(3):
-        page.click(f"{CREATE} button")
-    wait_for(lambda: script.held, what="the request is made")
-    script.release()
-    page.wait(f"{CREATE} .answer.good")
-    assert len(script.calls) == 1
-
-
 @pytest.mark.parametrize("width", [360, 400, 1280])
 def test_the_descriptions_of_attributes_are_within_the_window(page: Browser, width: int) -> None:
     page._post("window/rect", width=width, height=900)
@@ -177,6 +86,39 @@ def test_the_descriptions_of_attributes_are_within_the_window(page: Browser, wid
     assert page.run(inside) == [True, True, True]
 
 
+def test_everything_is_done_by_keyboard(page: Browser) -> None:
+    page.run("document.activeElement.blur(); window.scrollTo(0, 0)")
+    reached = []
+    for _ in range(30):
+        page.press(TAB)
+        reached.append(
+            page.run("const it = document.activeElement; return it.id || it.textContent.trim().slice(0, 30)")
+        )
+        if page.run(f"""return document.activeElement === document.querySelector("{CREATE} > summary")"""):
+            break
+    assert reached[0] == "Skip to the requests"
+    assert "find" in reached
+    page.press(ENTER)
+    page.wait(f"{CREATE} table")
+
+
+def test_the_example_is_shown_and_no_form(page: Browser) -> None:
+    page.click(f"{CREATE} > summary")
+    assert json.loads(page.text(f"{CREATE} pre"))["Address"][0]["City"] == "text"
+    assert page.find("form, textarea, button, #token") == []
+    assert page.find("a[href^='/console']") == [], "this server has no console"
+    assert "http: {console: true}" in page.text("#trial")
+
+
+def test_the_console_is_named_where_there_is_one(window: Browser) -> None:
+    with serving(console=True) as server:
+        window.open(f"{server.url}/docs#Customer.Create")
+        link = "[id='Customer.Create'] a"
+        window.wait(link)
+        found = window.run(f"""return document.querySelector("{link}").getAttribute("href")""")
+        assert found == "/console/requests?object=Customer&verb=Create"
+
+
 def test_what_is_looked_for_is_all_that_is_shown(page: Browser) -> None:
     page.write("#find", "order")
     shown = "return [...document.querySelectorAll('main [data-name]')].filter(it => !it.hidden).length"
@@ -187,7 +129,7 @@ def test_what_is_looked_for_is_all_that_is_shown(page: Browser) -> None:
 
 def test_a_link_leads_to_a_request_and_opens_it(page: Browser) -> None:
     page.click("#contents a[href='#Customer.Retrieve']")
-    page.wait("[id='Customer.Retrieve'][open] textarea")
+    page.wait("[id='Customer.Retrieve'][open] table")
     assert page.run("return document.activeElement.closest('details').id") == "Customer.Retrieve"
 
 

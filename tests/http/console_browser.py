@@ -14,7 +14,7 @@ from tests.http.test_operating import ADAPTER, send, service
 from tests.http.webdriver import Browser, browser
 from tests.waiting import wait_for
 
-PAGES = ("", "/queues", "/messages?queue=queue://error", "/errors", "/history", "/configuration")
+PAGES = ("", "/queues", "/messages?queue=queue://error", "/errors", "/history", "/configuration", "/requests")
 World = tuple[Deployment, InProcessAdapter, Server]
 
 

@@ -32,7 +32,10 @@ TOKENS = tuple(
     TokenEntry.model_construct(token=token, name=name, roles=roles)
     for token, name, roles in ((READER, "ann", (READ,)), (BOSS, "eva", (READ, OPERATE)))
 )
-PAGES = ("", "/queues", "/errors", "/history", "/configuration", "/messages?queue=queue://error")
+PAGES = (
+    *("", "/queues", "/errors", "/history", "/configuration", "/messages?queue=queue://error"),
+    *("/requests", "/requests?object=Order&verb=Create"),
+)
 HOSTILE = "bad<script>alert(1)</script>\u202e{{ 7*7 }}"
 
 

@@ -27,6 +27,7 @@ from connector.errors import CapabilityError, ProviderError
 from connector.http.application import make_application
 from connector.http.calls import Calls, ServerLimits
 from connector.http.control import Action, Control, ControlCall
+from connector.http.openapi import describe_requests
 from connector.http.problems import HttpProblem
 from connector.http.server import Server
 from connector.http.tokens import Tokens
@@ -377,7 +378,8 @@ def controlled(
     calls = Calls(section, checked, script, DEFINITIONS, ServerLimits())
     observer = Observer(InProcessAdapter(deployment.configuration))
     routes = Control(observer, checked, ACTIONS).routes()
-    transport = httpx.ASGITransport(make_application(section, checked, calls, DEFINITIONS, False, routes))
+    description = describe_requests(DEFINITIONS, checked.needed)
+    transport = httpx.ASGITransport(make_application(section, calls, description, routes))
 
     def call(method: str, path: str, token: str | None = None, **options: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {token}"} if token else {}

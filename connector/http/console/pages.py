@@ -15,11 +15,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from connector.config.http_model import OPERATE, READ
+from connector.config.http_model import OPERATE, READ, REQUEST
 from connector.errors import ConnectorError
 from connector.http.actions import ACTIONS
 from connector.http.bodies import read_body
+from connector.http.calls import Calls
 from connector.http.console import views
+from connector.http.console.requests import RequestForm
 from connector.http.console.session import COOKIE, SECONDS, Sessions
 from connector.http.control import Action, ControlCall, do, log_action
 from connector.http.guard import POLICY
@@ -80,10 +82,16 @@ class Console:
     Args:
         observer: of the adapter.
         tokens: of the server.
+        calls: make requests.
+        description: the OpenAPI document.
     """
 
-    def __init__(self, observer: Observer, tokens: Tokens) -> None:
+    def __init__(
+        self, observer: Observer, tokens: Tokens, calls: Calls, description: Mapping[str, Any]
+    ) -> None:
         self._observer = observer
+        self._requests = RequestForm(calls, description)
+        self._pages = (*_PAGES, _Page("/requests", "Requests", "requests.html", self._requests.view))
         self._tokens = tokens
         self._sessions = Sessions(tokens)
         self._actions = {one.path.rpartition("/")[2]: one for one in ACTIONS if one.method == "POST"}
@@ -100,9 +108,10 @@ class Console:
     def routes(self) -> list[Route]:
         """Returns a route for each path."""
         return [
-            *(Route(_HOME + one.path, self._shows(one)) for one in (*_PAGES, *_BELOW)),
+            *(Route(_HOME + one.path, self._shows(one)) for one in (*self._pages, *_BELOW)),
             Route(f"{_HOME}/sign-in", self._sign_in, methods=["GET", "POST"]),
             Route(f"{_HOME}/sign-out", self._sign_out, methods=["POST"]),
+            Route(f"{_HOME}/request", self._request, methods=["POST"]),
             *(Route(f"{_HOME}/{one}", self._steers(one), methods=["POST"]) for one in _STEERS),
             *(Route(f"{_HOME}/static/{name}", _static(name, kind)) for name, kind in _STATIC.items()),
         ]
@@ -121,6 +130,8 @@ class Console:
                 found = await run_in_threadpool(page.view, self._observer, dict(request.query_params))
             except ConnectorError as error:
                 return self._problem(request, caller, HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+            except HttpProblem as problem:
+                return self._problem(request, caller, problem.status, problem.detail)
             return self._render(request, caller, page.template, found, title=page.title)
 
         return show
@@ -143,10 +154,11 @@ class Console:
             view,
             title=title,
             application=self._observer.configuration.connector.application_name,
-            pages=_PAGES,
+            pages=self._pages,
             path=request.url.path,
             caller=caller,
             may_operate=caller is not None and self._tokens.may(caller, OPERATE),
+            may_request=caller is not None and self._tokens.may(caller, REQUEST),
             form_key=self._sessions.form_key(cookie) if caller is not None else "",
             said=request.query_params.get("said", ""),
         )
@@ -185,14 +197,10 @@ class Console:
         action = self._actions[name]
 
         async def steer(request: Request) -> Response:
-            cookie = request.cookies.get(COOKIE, "")
-            caller = self._sessions.caller(cookie)
-            if caller is None:
-                return _see_other(f"{_HOME}/sign-in")
-            form = await _form(request)
-            if not self._sessions.is_form_key(cookie, form.pop("form_key", "")):
-                text = "This form is not of this session. Open the page again."
-                return self._problem(request, caller, HTTPStatus.FORBIDDEN, text)
+            sent = await self._sent(request, _MOST_BYTES)
+            if isinstance(sent, Response):
+                return sent
+            caller, form = sent
             if not self._tokens.may(caller, action.role):
                 text = f"This needs a token with the role {action.role} (http.tokens)."
                 log_action(action, caller.name, request, f"refused: {text}")
@@ -200,6 +208,29 @@ class Console:
             return await self._steer(request, caller, action, form)
 
         return steer
+
+    async def _sent(self, request: Request, most: int) -> tuple[Caller, dict[str, str]] | Response:
+        """Returns who has sent a form of this session, and its fields. Otherwise the answer."""
+        cookie = request.cookies.get(COOKIE, "")
+        caller = self._sessions.caller(cookie)
+        if caller is None:
+            return _see_other(f"{_HOME}/sign-in")
+        form = await _form(request, most)
+        if not self._sessions.is_form_key(cookie, form.pop("form_key", "")):
+            text = "This form is not of this session. Open the page again."
+            return self._problem(request, caller, HTTPStatus.FORBIDDEN, text)
+        return caller, form
+
+    async def _request(self, request: Request) -> Response:
+        sent = await self._sent(request, self._requests.most_bytes)
+        if isinstance(sent, Response):
+            return sent
+        caller, form = sent
+        try:
+            status, view = await self._requests.send(caller, form)
+        except HttpProblem as problem:
+            return self._problem(request, caller, problem.status, problem.detail)
+        return self._render(request, caller, "requests.html", view, title="Requests", status=status)
 
     async def _steer(
         self, request: Request, caller: Caller, action: Action, form: dict[str, str]
@@ -261,10 +292,10 @@ def _see_other(path: str) -> Response:
     return RedirectResponse(path, HTTPStatus.SEE_OTHER)
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _form(request: Request, most: int = _MOST_BYTES) -> dict[str, str]:
     """Returns the fields of a form. The first of several fields of a name counts."""
     try:
-        data = await read_body(request, _MOST_BYTES, _BODY_SECONDS)
+        data = await read_body(request, most, _BODY_SECONDS)
     except ClientDisconnect:
         return {}
     found: dict[str, str] = {}

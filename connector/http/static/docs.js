@@ -1,4 +1,4 @@
-// Shows openapi.json, and lets one try what it describes. Texts go into the page as texts, never as markup.
+// Shows openapi.json. Texts go into the page as texts, never as markup.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -6,8 +6,7 @@ const byId = (id) => document.getElementById(id);
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined) node.setAttribute(name, value);
+    node.setAttribute(name, value);
   }
   node.append(...children);
   return node;
@@ -61,58 +60,12 @@ function answers(responses) {
     make("div", { class: "scroll" }, make("table", {}, make("tbody", {}, ...rows))));
 }
 
-function pretty(text) {
-  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
-}
-
-// The form in which one request is tried.
-function trial(path, example, withTokens) {
-  const body = make("textarea", { spellcheck: "false", "aria-label": `Body of ${path}` });
-  body.value = JSON.stringify(example, null, 2);
-  body.rows = Math.min(24, body.value.split("\n").length + 1);
-  const timeout = make("input", { type: "number", min: "-1", placeholder: "as configured" });
-  const key = make("input", { autocomplete: "off", spellcheck: "false", placeholder: "none" });
-  const send = make("button", { type: "submit" }, "Send");
-  const result = make("div", { "aria-live": "polite" });
-
-  // While it waits the button stays enabled to the browser: one that is disabled would lose the focus.
-  const busy = (now) => send.setAttribute("aria-disabled", String(now));
-
-  async function submit(event) {
-    event.preventDefault();
-    if (send.getAttribute("aria-disabled") === "true") return;
-    const headers = { "Content-Type": "application/json" };
-    if (withTokens && byId("token").value) headers.Authorization = `Bearer ${byId("token").value}`;
-    if (key.value) headers["Idempotency-Key"] = key.value;
-    const query = timeout.value === "" ? "" : `?timeout=${encodeURIComponent(timeout.value)}`;
-    busy(true);
-    result.replaceChildren(make("p", { class: "hint" }, "waits for the answer …"));
-    const began = performance.now();
-    try {
-      const response = await fetch(path + query, { method: "POST", headers, body: body.value });
-      const text = await response.text();
-      const took = Math.round(performance.now() - began);
-      const replayed = response.headers.get("Idempotent-Replayed") ? ", the answer to an earlier call" : "";
-      result.replaceChildren(make("div", { class: `answer ${response.ok ? "good" : "bad"}` },
-        make("p", {}, `${response.status} ${response.statusText} in ${took} ms${replayed}`),
-        make("pre", { tabindex: "0" }, pretty(text))));
-    } catch (error) {
-      result.replaceChildren(make("div", { class: "answer bad" }, make("p", {}, `No answer: ${error.message}`)));
-    } finally {
-      busy(false);
-    }
-  }
-
-  body.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send.form.requestSubmit();
-  });
-  return make("form", { onsubmit: submit },
-    make("h3", {}, "Try it"),
-    make("label", {}, "Body", body),
-    make("div", { class: "fields" },
-      make("label", {}, "timeout (ms)", timeout), make("label", {}, "Idempotency-Key", key)),
-    send, make("span", { class: "hint" }, "or Ctrl + Enter in the body"),
-    result);
+// The form of the console that makes this request. The page names the console only where there is one.
+function trial(operation) {
+  const place = document.querySelector("#trial a"), [object, verb] = operation.operationId.split(".");
+  if (!place) return [];
+  const asked = new URLSearchParams({ object, verb });
+  return [make("p", {}, make("a", { href: `${place.pathname}?${asked}` }, "Make this request in the console"))];
 }
 
 function request(path, operation, schemas) {
@@ -122,8 +75,9 @@ function request(path, operation, schemas) {
     make("summary", {}, make("span", { class: "method" }, "POST"), make("span", { class: "path" }, path)), inside);
   details.addEventListener("toggle", () => {
     if (details.open && !inside.hasChildNodes()) {
-      inside.append(trial(path, content.example, Boolean(operation.security)),
-        ...tables(schemas, nameOf(content.schema.$ref)), answers(operation.responses));
+      inside.append(...trial(operation), ...tables(schemas, nameOf(content.schema.$ref)),
+        make("h3", {}, "Example"), make("pre", { tabindex: "0" }, JSON.stringify(content.example, null, 2)),
+        answers(operation.responses));
     }
   });
   return details;
@@ -146,7 +100,6 @@ function find(words) {
 
 function show(description) {
   byId("introduction").textContent = description.info.description;
-  byId("token-field").hidden = !description.components.securitySchemes;
   const schemas = description.components.schemas;
   for (const tag of description.tags) {
     const requests = Object.entries(description.paths).filter(([, item]) => item.post.tags[0] === tag.name);

@@ -1,0 +1,196 @@
+"""The form of a request in a real browser. Run by ``script/test-browser``, which needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from connector.http.server import Server
+from connector.requests.result import RequestResult
+from connector.status import ReturnCode
+from tests.http.console_browser import complaints, shown
+from tests.http.test_console_requests import CREATE, HOSTILE, console
+from tests.http.webdriver import CONTROL, ENTER, TAB, Browser, browser
+from tests.http.world import TOKEN, Script
+from tests.waiting import wait_for
+
+BUTTON: Final = ".request button"
+World = tuple[Script, Server]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    script = Script()
+    with console(tmp_path_factory.mktemp("requests"), script) as server:
+        yield script, server
+
+
+@pytest.fixture(scope="module")
+def window(world: World) -> Iterator[Browser]:
+    """A browser that has signed in."""
+    with browser() as made:
+        made.open(f"{world[1].url}{CREATE}")
+        made.write("#token", TOKEN)
+        made.click("main button")
+        made.wait("#body")
+        yield made
+
+
+@pytest.fixture
+def script(world: World) -> Script:
+    """What answers the requests; as new."""
+    script = world[0]
+    script.__init__()  # type: ignore[misc]
+    return script
+
+
+@pytest.fixture
+def page(window: Browser, world: World) -> Browser:
+    """The form of ``Customer.Create``."""
+    window.log()
+    window.open(f"{world[1].url}{CREATE}")
+    window.wait("#body")
+    window.run("window.isSamePage = true")
+    return window
+
+
+def answered(page: Browser, words: str) -> None:
+    wait_for(lambda: words in shown(page, "#answer"), what=words)
+
+
+def test_a_request_is_made_and_the_form_stays(page: Browser, script: Script) -> None:
+    page.write("#body", '{"CustomerId": "<b>7</b>"}')
+    page.write("#timeout", "250")
+    page.click(BUTTON)
+    answered(page, "200 OK: VALCHANGE")
+    assert '"CustomerId": "<b>7</b>"' in page.text("#answer pre")
+    assert page.run("return window.isSamePage"), "only the answer is exchanged"
+    assert page.run("return document.querySelector('#body').value") == '{"CustomerId": "<b>7</b>"}'
+    assert [(bo.as_dict(), timeout) for bo, timeout in script.calls] == [({"CustomerId": "<b>7</b>"}, 250)]
+    page.write("#body", '{"CustomerId": "8"}')
+    page.click(BUTTON)
+    answered(page, '"CustomerId": "8"')
+    assert len(script.calls) == 2
+    assert complaints(page) == []
+
+
+def test_a_mistake_is_shown_and_the_form_stays(page: Browser, script: Script) -> None:
+    page.write("#body", '{"Nmae": "x"}')
+    page.click(BUTTON)
+    answered(page, "422 Unprocessable Content")
+    assert "did you mean 'Name'" in page.text("#answer .bad")
+    assert page.run("return window.isSamePage")
+    assert page.run("return document.querySelector('#body').value") == '{"Nmae": "x"}'
+    assert script.calls == []
+
+
+def test_a_repeated_call_is_shown_as_such(page: Browser, script: Script) -> None:
+    page.write("#key", "only-once")
+    page.click(BUTTON)
+    answered(page, "200 OK")
+    page.click(BUTTON)
+    answered(page, "the answer to an earlier call")
+    assert len(script.calls) == 1
+
+
+@pytest.mark.parametrize("place", [BUTTON, "#timeout", "#body"])
+def test_the_focus_stays_where_a_request_was_sent_from(page: Browser, script: Script, place: str) -> None:
+    page.run(f"document.querySelector('{place}').focus()")
+    page.press(*([CONTROL, ENTER] if place == "#body" else [ENTER]))
+    answered(page, "200 OK")
+    assert page.run(f"return document.activeElement === document.querySelector('{place}')")
+    assert len(script.calls) == 1
+
+
+def test_a_request_is_sent_once_however_often_it_is_pressed(page: Browser, script: Script) -> None:
+    script.holds = True
+    for _ in range(3):
+        page.click(BUTTON)
+    page.run("document.querySelector('#body').focus()")
+    page.press(CONTROL, ENTER)
+    wait_for(lambda: script.held, what="the request is made")
+    assert page.text(".waits") == "waits for the answer …"
+    script.release()
+    answered(page, "200 OK")
+    assert page.run("return getComputedStyle(document.querySelector('.waits')).display") == "none"
+    assert len(script.calls) == 1
+
+
+def test_everything_is_done_by_keyboard(page: Browser, world: World, script: Script) -> None:
+    page.open(f"{world[1].url}/console/requests")
+    page.run("document.activeElement.blur()")
+    for _ in range(30):
+        page.press(TAB)
+        if page.run("return document.activeElement.textContent") == "Customer.Create":
+            break
+    page.press(ENTER)
+    page.wait("#body")
+    page.run("document.querySelector('main a').focus()")
+    reached = []
+    while not reached or reached[-1] != "BUTTON":
+        page.press(TAB)
+        reached.append(str(page.run("const it = document.activeElement; return it.id || it.tagName")))
+    assert reached == ["A", "A", "body", "timeout", "key", "BUTTON"]
+    page.press(ENTER)
+    answered(page, "200 OK")
+    assert len(script.calls) == 1
+
+
+def test_nothing_hostile_is_run(page: Browser, script: Script) -> None:
+    hostile = HOSTILE.replace("alert(1)", "window.stranger = true") + "<img src=x onerror='stranger=1'>"
+    script.answer = lambda bo: RequestResult(ReturnCode.FAIL, bo, hostile)
+    page.click(BUTTON)
+    answered(page, "502 Bad Gateway: FAIL")
+    assert hostile.partition("\u202e")[0] in shown(page, "#answer pre")
+    assert page.find("#answer img, #answer script") == []
+    assert page.run("return window.stranger === undefined")
+
+
+def test_a_session_that_is_over_is_said_and_the_body_stays(
+    page: Browser, world: World, script: Script
+) -> None:
+    page.run(
+        "fetch('/console/sign-out', {method: 'POST', body: new URLSearchParams({form_key: "
+        "document.querySelector('[name=form_key]').value})}).then(() => window.isOut = true)"
+    )
+    wait_for(lambda: page.run("return window.isOut"), what="the session is over")
+    page.click(BUTTON)
+    answered(page, "you are signed out")
+    assert page.run("return document.querySelector('#body').value").startswith("{")
+    assert script.calls == []
+    page.open(f"{world[1].url}{CREATE}")
+    page.write("#token", TOKEN)
+    page.click("main button")
+    page.wait("#body")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_page_fits(page: Browser, world: World, width: int, scheme: str, tmp_path: Path) -> None:
+    page.emulate(width=width, scheme=scheme)
+    room = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    page.write("#body", '{"Name": "' + "x" * 300 + '"}')
+    page.click(BUTTON)
+    answered(page, "200 OK")
+    page.screenshot(tmp_path / f"request-{width}-{scheme}.png")
+    assert page.run(room) == 0
+    unnamed = "return [...document.querySelectorAll('main :is(input:not([type=hidden]), textarea)')]"
+    assert page.run(f"{unnamed}.filter((it) => !it.labels.length).length") == 0
+    page.open(f"{world[1].url}/console/requests")
+    page.wait("h1")
+    page.screenshot(tmp_path / f"requests-{width}-{scheme}.png")
+    assert page.run(room) == 0
+
+
+def test_without_javascript_the_page_has_the_answer(page: Browser, script: Script) -> None:
+    for disabled in (True, False):
+        page._post("goog/cdp/execute", cmd="Emulation.setScriptExecutionDisabled", params={"value": disabled})
+        if disabled:
+            page.open(page.run("return location.href"))
+            page.click(BUTTON)
+            assert page.text("#answer h2") == "200 OK: VALCHANGE"
+    assert page.run("return location.pathname + location.hash") == "/console/request#answer"
+    assert len(script.calls) == 1
