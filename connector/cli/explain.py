@@ -137,16 +137,15 @@ def _find(
         connector.in_progress_destination,
     )
     queues = [target] if target is not None else [*inputs, *(one for one in copies if one is not None)]
-    wanted = {message_id.removeprefix("ID:")}
     connection = make_provider(configuration).existing()
     try:
         for queue in dict.fromkeys(queues):
             try:
-                for message in connection.browse(queue):
-                    if (message.message_id or "").removeprefix("ID:") in wanted:
-                        return message, _origin(message, queue)
+                message = connection.find(queue, message_id)
             except UnknownDestination:
                 continue
+            if message is not None:
+                return message, _origin(message, queue)
     finally:
         connection.close()
     looked = ", ".join(str(queue) for queue in queues)

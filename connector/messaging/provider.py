@@ -28,6 +28,7 @@ process. The access only reads claimed messages and prepares new messages.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
@@ -330,6 +331,21 @@ class Connection(Protocol):
         Raises:
             UnknownDestination: there is no such destination. Raised by the call, not by the first message.
         """
+
+    def find(self, queue: Destination, identity: str) -> Message | None:
+        """Returns the first message of a queue with a JMSMessageID, also a claimed or delayed one.
+
+        Args:
+            identity: with or without ``ID:``.
+
+        Raises:
+            UnknownDestination: there is no such queue.
+        """
+        wanted = identity.removeprefix("ID:")
+        found = itertools.chain(
+            self.browse(queue), self.browse(queue, delayed=True) if not queue.view else ()
+        )
+        return next((one for one in found if (one.message_id or "").removeprefix("ID:") == wanted), None)
 
     def names(self) -> Sequence[Destination]:
         """Returns all queues and topics, also temporary ones, by kind and name. No virtual destinations."""

@@ -8,15 +8,18 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 _PAUSE: Final = 2.0
-"""Seconds that an answer is kept, at least."""
-_SHARE: Final = 0.05
+"""Seconds between two looks at one thing, at least."""
+_SHARE: Final = 0.02
 """Of the time that looks at one thing may take."""
 _MOST: Final = 50
-"""Answers that are kept."""
+"""Things that are remembered."""
 
 
 class Looks:
     """Keeps what looks have found, by what was looked at. For any thread.
+
+    The first reader waits for a look. Later readers get what the last look has found, at once. If that is
+    old, the next look begins meanwhile.
 
     Args:
         clock: returns monotonic seconds.
@@ -24,36 +27,51 @@ class Looks:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
-        self._rows: dict[Hashable, _Row] = {}
+        self._changed = threading.Condition()
+        self._seen: dict[Hashable, _Seen] = {}
 
     def get(self, what: Hashable, look: Callable[[], Any]) -> Any:
-        """Returns what a look at ``what`` finds, or has found some seconds ago.
+        """Returns what a look at ``what`` has found.
 
-        Only one thread looks at the same thing at a time. The others wait for its answer. What ``look``
-        raises is not kept.
+        Raises:
+            Exception: as the look has raised it.
         """
-        with self._lock:
-            row = self._rows.pop(what, None) or _Row()
-            self._rows[what] = row
-            if len(self._rows) > _MOST:
-                del self._rows[next(iter(self._rows))]
-        with row.lock:
-            began = self._clock()
-            if began >= row.until:
-                row.found = look()
-                ended = self._clock()
-                row.until = ended + max(_PAUSE, (ended - began) / _SHARE)
-            return row.found
+        with self._changed:
+            seen = self._seen.pop(what, None) or _Seen()
+            self._seen[what] = seen
+            if len(self._seen) > _MOST:
+                del self._seen[next(iter(self._seen))]
+            if not seen.is_looking and self._clock() >= seen.until:
+                seen.is_looking = True
+                threading.Thread(
+                    target=self._look, args=(seen, look), name="connector-look", daemon=True
+                ).start()
+            self._changed.wait_for(lambda: seen.is_known)
+            if seen.error is not None:
+                raise seen.error
+            return seen.found
 
     def forget(self) -> None:
-        """Lets each look be a new one, because an operator has changed something."""
-        with self._lock:
-            self._rows.clear()
+        """Lets each reader wait for a new look, because an operator has changed something."""
+        with self._changed:
+            self._seen.clear()
+
+    def _look(self, seen: _Seen, look: Callable[[], Any]) -> None:
+        began, found, error = self._clock(), None, None
+        try:
+            found = look()
+        except Exception as failure:
+            error = failure
+        ended = self._clock()
+        with self._changed:
+            seen.found, seen.error, seen.is_known, seen.is_looking = found, error, True, False
+            seen.until = ended + max(_PAUSE, (ended - began) / _SHARE)
+            self._changed.notify_all()
 
 
-class _Row:
+class _Seen:
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.until = float("-inf")
         self.found: Any = None
+        self.error: Exception | None = None
+        self.is_known = self.is_looking = False
+        self.until = float("-inf")

@@ -84,7 +84,7 @@ def queues(observer: Observer, _: Query) -> View:
     has = roles(configuration)
     found = [
         {"info": one, "name": str(one.destination), "role": has.get(one.destination, "")}
-        for one in find_destinations(configuration, provider)
+        for one in observer.looks.get("queues", lambda: find_destinations(configuration, provider))
     ]
     return {"queues": found, "counts_all": provider.capabilities.shows_all}
 
@@ -165,22 +165,19 @@ def message(observer: Observer, query: Query) -> View:
     """One message with headers, properties and body."""
     queue, identity = _queue(query), query.get("id", "")
     with _connection(observer) as connection:
-        for delayed in (False, True):
-            for one in connection.browse(queue, delayed=delayed) if not (delayed and queue.view) else ():
-                if one.message_id == identity:
-                    return {
-                        "queue": str(queue),
-                        "id": identity,
-                        "headers": {name: value for name, value in one.headers().items() if value},
-                        "properties": [
-                            (name, one.property_types[name], value) for name, value in one.properties.items()
-                        ],
-                        "kind": MESSAGE_CLASSES[one.message_class],
-                        "body": shown_body(one),
-                        "can_correct": _can_correct(observer, queue, one),
-                        "targets": _targets(observer),
-                    }
-    raise NotFound(f"{identity} is not in {queue} any more; its history may say where it went")
+        one = connection.find(queue, identity)
+    if one is None:
+        raise NotFound(f"{identity} is not in {queue} any more; its history may say where it went")
+    return {
+        "queue": str(queue),
+        "id": identity,
+        "headers": {name: value for name, value in one.headers().items() if value},
+        "properties": [(name, one.property_types[name], value) for name, value in one.properties.items()],
+        "kind": MESSAGE_CLASSES[one.message_class],
+        "body": shown_body(one),
+        "can_correct": _can_correct(observer, queue, one),
+        "targets": _targets(observer),
+    }
 
 
 def explain(observer: Observer, query: Query) -> View:

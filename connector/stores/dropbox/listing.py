@@ -25,13 +25,13 @@ _COST_FACTOR: Final = 20.0
 _CLOCK_TICK_NS: Final = 10_000_000
 """A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
 
-_REGULAR: Final = re.compile(r"[0-9]\.[0-9]{16}-[^.]*\.[MBSPOT](?:\.|\Z)").match
+sorts_as_text: Final = re.compile(r"[0-9]\.[0-9]{16}-[^.]*\.[MBSPOT](?:\.|\Z)").match
 """A single digit of priority and an id with a time. Such names sort as text."""
 
 
 def rank(name: str) -> tuple[int, int | None]:
     """Returns the priority in a file name, and its time in microseconds since 1970. None = no time."""
-    if _REGULAR(name) is not None:
+    if sorts_as_text(name) is not None:
         return int(name[0]), int(name[2:18])
     fields = codec.split(name)
     if fields is None:
@@ -176,13 +176,13 @@ class Listing:
 
     def _sort(self, names: list[str]) -> list[str]:
         """Returns the names in reverse order of taking."""
-        if all(map(_REGULAR, names)):
+        if all(map(sorts_as_text, names)):
             self._ages.clear()
             return _by_digit(names)
         keys = []
         irregular = []
         for name in names:
-            if _REGULAR(name):
+            if sorts_as_text(name):
                 keys.append((-int(name[0]), int(name[2:18]), name))
             else:
                 irregular.append(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
 import logging
 import os
@@ -37,7 +38,7 @@ from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.delayed import DelayedFiles, due_and_name, place_of, room_for
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.layout import QueueFolders
-from connector.stores.dropbox.listing import rank
+from connector.stores.dropbox.listing import rank, sorts_as_text
 from connector.stores.dropbox.open_claims import claims_by_owner, in_progress_claims
 from connector.stores.dropbox.prepared_files import remove_prepared
 from connector.stores.dropbox.pruning import RootPruner
@@ -162,13 +163,17 @@ class DropboxStore(Store):
         return self._folders(channel).text
 
     def scan(
-        self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
+        self,
+        channel: Channel,
+        *,
+        waiting: bool,
+        claimed: bool,
+        unreadable: Unreadable | None,
+        identity: str | None = None,
     ) -> Iterator[Message]:
         folders = self._folders(channel)
-        found = []
-        for folder in (*([folders.target] if waiting else ()), *([folders.processing] if claimed else ())):
-            found += [(_place_of(folder, name), folder, name) for name in _names(folder)]
-        found.sort(key=lambda entry: entry[0])  # a caller may want only the first messages of many
+        wanted = (*([folders.target] if waiting else ()), *([folders.processing] if claimed else ()))
+        found = heapq.merge(*(_in_order(folder, identity) for folder in wanted))
         for _, folder, name in found:
             seen = self._look(folder, name)
             if seen is None:
@@ -467,6 +472,40 @@ def _names(folder: str) -> list[str]:
         return []
     except OSError as error:
         raise files.unreadable(folder, error) from error
+
+
+def _in_order(folder: str, identity: str | None) -> Iterator[tuple[tuple[int, int, str], str, str]]:
+    """Yields place, folder and name of each file, in the order of taking.
+
+    A caller may want only the first messages of many. So names that sort as text are put in order one after
+    the other.
+
+    Args:
+        identity: names that cannot be of this message are left out.
+    """
+    names = _names(folder)
+    if identity is not None:
+        texts = (identity, codec.encode_field(identity))
+        names = [name for name in names if _may_be_of(name, texts)]
+    if all(map(sorts_as_text, names)):
+        by_priority: dict[str, list[str]] = {}
+        for name in names:
+            by_priority.setdefault(name[0], []).append(name)
+        for priority in sorted(by_priority, reverse=True):
+            waiting = by_priority[priority]
+            heapq.heapify(waiting)
+            while waiting:
+                name = heapq.heappop(waiting)
+                yield _place_of(folder, name), folder, name
+    else:
+        yield from sorted((_place_of(folder, name), folder, name) for name in names)
+
+
+def _may_be_of(name: str, identities: tuple[str, str]) -> bool:
+    """Whether a file may hold the message with an id. A name with a sidecar does not show the id."""
+    if identities[0] in name or identities[1] in name or codec.HEADER_KEY in name or not name.isascii():
+        return True
+    return "%" in name and "%" in name.split(".", 2)[1]  # a foreign program may encode more
 
 
 def _place_of(folder: str, name: str) -> tuple[int, int, str]:

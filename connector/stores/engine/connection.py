@@ -394,13 +394,29 @@ class LocalConnection(Connection):
             )
         return self._scan(destination, unreadable, delayed=delayed) if destination.is_queue else iter(())
 
+    def find(self, queue: Destination, identity: str) -> Message | None:
+        self.browse(queue)  # checks the queue
+        wanted = identity.removeprefix("ID:")
+        for delayed in (False, True) if not queue.view else (False,):
+            for message in self._scan(queue, None, delayed=delayed, identity=wanted):
+                if (message.message_id or "").removeprefix("ID:") == wanted:
+                    return message
+        return None
+
     def _scan(
-        self, destination: Destination, unreadable: Unreadable | None, *, delayed: bool
+        self,
+        destination: Destination,
+        unreadable: Unreadable | None,
+        *,
+        delayed: bool,
+        identity: str | None = None,
     ) -> Iterator[Message]:
         view = destination.view
         channel = Channel(destination.base, part=Part.DELAYED) if delayed else channel_of(destination)
         waiting, claimed = view != "PROCESSING", not delayed and view in ("", "PROCESSING")
-        for message in self.store.scan(channel, waiting=waiting, claimed=claimed, unreadable=unreadable):
+        for message in self.store.scan(
+            channel, waiting=waiting, claimed=claimed, unreadable=unreadable, identity=identity
+        ):
             message.destination = str(destination)
             yield message
 

@@ -90,7 +90,13 @@ class MemoryStore(Store):
         return Counts(waiting[Part.MAIN], claimed, *put_aside, delayed=waiting[Part.DELAYED])
 
     def scan(
-        self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
+        self,
+        channel: Channel,
+        *,
+        waiting: bool,
+        claimed: bool,
+        unreadable: Unreadable | None,
+        identity: str | None = None,
     ) -> Iterator[Message]:
         found = []
         parts = self.memory.parts(channel)

@@ -6,12 +6,24 @@ The state of a message is a column of its reference. A claim is one UPDATE, a se
 from __future__ import annotations
 
 import heapq
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Text, delete, func, literal_column, select, true, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    cast,
+    delete,
+    func,
+    literal_column,
+    select,
+    true,
+    union_all,
+    update,
+)
 
 from connector import faults
 from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
@@ -51,6 +63,8 @@ _PAGE: Final = 100
 """Messages that are browsed in one transaction."""
 _PRUNED: Final = 1000
 """Messages that are removed in one transaction."""
+_PLAIN_ID: Final = re.compile(r"[\w.:-]+", re.ASCII).fullmatch
+"""An id that JSON does not escape."""
 _IS_MAIN: Final = reference.c.part == literal_column("''")
 
 
@@ -123,13 +137,19 @@ class SqlStore(Store):
         return Counts(*(found.get(part, 0) for part in parts))
 
     def scan(
-        self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
+        self,
+        channel: Channel,
+        *,
+        waiting: bool,
+        claimed: bool,
+        unreadable: Unreadable | None,
+        identity: str | None = None,
     ) -> Iterator[Message]:
-        wanted = []
+        wanted, where = [], _in(channel) & _may_be(identity)
         if waiting:
-            wanted.append(self._pages(_in(channel) & IS_NEW & (reference.c.part == channel.part.value)))
+            wanted.append(self._pages(where & IS_NEW & (reference.c.part == channel.part.value)))
         if claimed:
-            wanted.append(self._pages(_in(channel) & IS_CLAIMED))
+            wanted.append(self._pages(where & IS_CLAIMED))
         for row in heapq.merge(*wanted, key=_order):
             reasons: list[str] = []
             found = read_message(row, unreadable=reasons.append)
@@ -337,3 +357,12 @@ def _order(row: Any) -> tuple[bool, Any, int]:
 def _in(channel: Channel) -> ColumnElement[bool]:
     """A condition: the message is in any part of a channel."""
     return reference.c.channel == channel_name(channel)
+
+
+def _may_be(identity: str | None) -> ColumnElement[bool]:
+    """Whether a message may have an id, without ``ID:``. None = every message may."""
+    if identity is None or not _PLAIN_ID(identity):
+        return true()
+    named = cast(message.c.headers, Text).contains(identity, autoescape=True)
+    number = int(identity) if identity.isdecimal() else 0
+    return named | (message.c.id == number) if 0 < number < 1 << 63 else named
