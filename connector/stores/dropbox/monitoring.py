@@ -15,7 +15,7 @@ from connector.stores.dropbox.claims import DropboxClaim
 from connector.stores.dropbox.files import names_in
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import RootLayout
-from connector.stores.dropbox.listing import rank
+from connector.stores.dropbox.listing import rank, sorts_as_text
 from connector.stores.dropbox.open_claims import claims_by_owner
 from connector.stores.dropbox.subscription_files import directory_name
 from connector.stores.engine.channel import is_lot
@@ -61,8 +61,15 @@ def look_at_waiting(layout: RootLayout, source: Destination | TopicSubscription)
         folders = layout.queue(source)
     folder, delayed = folders.target, folders.delayed
     names = [name for name in names_in(folder) if name[0] != "."]
+    return WaitingNote(len(names), _oldest(folder, names), len(names_in(delayed)))
+
+
+def _oldest(folder: str, names: list[str]) -> float | None:
+    """Returns the time of the oldest file in seconds since 1970. None = there is none."""
+    if names and all(map(sorts_as_text, names)):  # a third of the time, where many messages wait
+        return int(min(name[2:18] for name in names)) / 1e6
     ages = [age for name in names if (age := _sent_at(folder, name)) is not None]
-    return WaitingNote(len(names), min(ages) / 1e6 if ages else None, len(names_in(delayed)))
+    return min(ages) / 1e6 if ages else None
 
 
 def _sent_at(folder: str, name: str) -> int | None:
