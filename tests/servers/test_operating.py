@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +16,14 @@ import httpx
 import pytest
 import yaml
 
+from tests.crash.test_correct import CORRECT
+from tests.servers.conftest import REPOSITORY
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from connector.messaging.message import Message
     from tests.runs import Run
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
@@ -181,3 +187,76 @@ def _kill(run: Run) -> None:
     with contextlib.suppress(AssertionError):
         wait_for(lambda: run.process.poll() is not None, 3)
     run.kill_everything()
+
+
+# -- console -------------------------------------------------------------------------------------------------
+
+
+def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    change(deployment.directory, http={"listen": "127.0.0.1:0", "console": True})
+    deployment.fill(3, name="raise:no account")
+    run = deployment.start()
+    deployment.wait_for(lambda: bool(_URL.search(run.errors)), "the server")
+    error = f"queue://{deployment.name}.error"
+    deployment.wait_for(lambda: len(deployment.customers(f"{deployment.name}.error")) == 3, "the failures")
+    found = _URL.search(run.errors)
+    assert found is not None
+    with httpx.Client(base_url=found[1], timeout=60, trust_env=False) as http:
+
+        def page(path: str, **query: str) -> str:
+            answer = http.get(f"/console{path}", params=query)
+            assert answer.status_code == httpx.codes.OK, answer.text
+            return answer.text
+
+        assert f"queue://{deployment.input}" in page("")
+        assert error in page("/queues")
+        assert re.search(r'class="count">3</span>\s+refused', page("/errors"))
+        listed = page("/messages", queue=error)
+        assert listed.count("no account") == 3
+        identity = str(deployment.messages(f"{deployment.name}.error")[0].message_id)
+        assert identity in listed
+        assert "CustomerId" in page("/message", queue=error, id=identity)
+        assert "It would be" in page("/explain", queue=error, id=identity)
+        assert "<strong>failed</strong>" in page("/history", id=identity)
+    run.stop()
+
+
+def test_a_correction_that_is_killed_is_made_once_or_not_at_all(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    error, archive = f"{deployment.name}.error", f"{deployment.name}.archive"
+    deployment.fill(2, name="raise:no account")
+    deployment.drain()
+    for place in ("claim", "settle.committing", "settle.finished"):
+        (message, *_) = deployment.messages(error)
+        done = correct(deployment, message, fault=f"{place}=kill")
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        count = 1 if place == "settle.finished" else 2
+        deployment.wait_for(lambda count=count: len(deployment.messages(error)) == count, "the rollback")
+    (message,) = deployment.messages(error)
+    assert correct(deployment, message).returncode == 0
+    again = correct(deployment, message)
+    assert again.returncode != 0
+    assert "any more" in again.stderr
+    deployment.drain()
+    assert deployment.messages(error) == []
+    kept = [one.properties["connector_outcome"] for one in deployment.messages(archive)]
+    assert Counter(kept) == {"discarded": 2, "published": 2}
+    assert deployment.leftovers() == []
+
+
+def correct(
+    deployment: BrokerDeployment, message: Message, fault: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Calls what the console calls, in a process of its own."""
+    body = json.dumps({**json.loads(message.body), "Name": "corrected"})
+    queue = f"queue://{deployment.name}.error"
+    return subprocess.run(
+        [sys.executable, "-c", CORRECT, deployment.directory, queue, str(message.message_id), body],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "CONNECTOR_FAULT": fault},
+        cwd=deployment.directory,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
