@@ -5,12 +5,15 @@ Values of keys with a secret name are masked, from the file or the environment. 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
+from pydantic import BaseModel
 
 from connector.config.loading import Configuration
+from connector.config.model import AdapterFile
 from connector.declare.masking import mask
 from connector.declare.value_types import MIN_FREE
 
@@ -49,6 +52,56 @@ def as_document(configuration: Configuration) -> dict[str, Any]:
     }
     masked: dict[str, Any] = mask({key: value for key, value in sections.items() if value is not None})
     return masked
+
+
+class ExplainedKey(NamedTuple):
+    """A key of the resolved configuration.
+
+    Args:
+        key: with the keys above it, below the section.
+        value: masked if it is a secret, in YAML.
+        text: what the key means.
+    """
+
+    key: str
+    value: str
+    text: str
+
+
+def explained(configuration: Configuration) -> dict[str, list[ExplainedKey]]:
+    """Returns the keys of :func:`as_document` by section, with what they mean."""
+    found: dict[str, list[ExplainedKey]] = {}
+    for name, value in as_document(configuration).items():
+        section = getattr(configuration, name, None)
+        field = AdapterFile.model_fields.get(name)
+        rows = list(_explained(name, value, section, field.description if field is not None else None))
+        found[name] = [row._replace(key=row.key.removeprefix(f"{name}.")) for row in rows]
+    return found
+
+
+def _explained(key: str, value: Any, model: Any, text: str | None) -> Iterator[ExplainedKey]:
+    """Yields a key, or the keys below it.
+
+    Args:
+        key: with the keys above it.
+        value: as :func:`as_document` returns it.
+        model: that the value comes from.
+        text: what the key means.
+    """
+    if isinstance(value, dict) and isinstance(model, BaseModel):
+        names = {field.alias or name: name for name, field in type(model).model_fields.items()}
+        for inner, one in value.items():
+            name = names[inner]
+            field = type(model).model_fields[name]
+            yield from _explained(f"{key}.{inner}", one, getattr(model, name), field.description)
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        for number, (one, each) in enumerate(zip(value, model, strict=True), 1):
+            yield from _explained(f"{key}[{number}]", one, each, text)
+    else:
+        shown = yaml.safe_dump(
+            value, default_flow_style=True, allow_unicode=True, width=10_000, sort_keys=False
+        )
+        yield ExplainedKey(key, shown.removesuffix("...\n").strip(), text or "")
 
 
 def as_yaml(document: dict[str, Any]) -> str:

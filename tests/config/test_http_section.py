@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connector.config.http_model import Address, is_loopback
-from connector.config.resolved import as_document, as_yaml
+from connector.config.resolved import as_document, as_yaml, explained
 from connector.declare.masking import MASK
 
 if TYPE_CHECKING:
@@ -142,3 +142,15 @@ def test_a_variable_that_is_not_set_is_one_mistake(deployment: Sample) -> None:
     add(deployment, "http:\n  tokens:\n    - ${TOKEN}")
     (problem,) = deployment.check()
     assert "TOKEN is not set" in str(problem)
+
+
+def test_each_key_is_explained_and_a_secret_is_masked(deployment: Sample) -> None:
+    add(deployment, f'http: {{tokens: [{{token: "{TOKEN}", name: ann, roles: [read]}}]}}')
+    found = explained(deployment.load())
+    assert list(found) == list(as_document(deployment.load()))
+    http = {one.key: one for one in found["http"]}
+    assert http["tokens[1].token"].value == f"'{MASK}'"
+    assert (http["tokens[1].name"].value, http["tokens[1].roles"].value) == ("ann", "[read]")
+    assert TOKEN not in str(found)
+    without = [(name, one.key) for name, rows in found.items() for one in rows if not one.text]
+    assert without == []

@@ -37,6 +37,17 @@ PAGES = (
     *("", "/queues", "/errors", "/history", "/configuration", "/messages?queue=queue://error"),
     *("/requests", "/requests?object=Order&verb=Create"),
 )
+EXACT = """\
+{
+  "a": 1.10,
+  "b": 12345678901234567890.5,
+  "c": "x: {\\"",
+  "d": {},
+  "e": [
+    [],
+    1
+  ]
+}"""
 HOSTILE = "bad<script>alert(1)</script>\u202e{{ 7*7 }}"
 
 
@@ -128,7 +139,12 @@ def test_an_operator_replays_a_group_after_a_preview(tmp_path: Path) -> None:
             assert deployment.messages("error") == []
             again = http.post("/console/discard", data=form)
             assert again.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
-            said = http.post("/console/pause", data=form_of(http, "/console", "pause"))
+            form = form_of(http, "/console", "pause")
+            asked = http.post("/console/pause", data=form)
+            assert "Pause queue://orders?" in asked.text
+            assert deployment.provider.state("shop").control().read().paused == []
+            said = http.post("/console/pause", data={**form, "sure": "1", "reason": "the shop is closed"})
+            assert "the shop is closed" in said.text
             assert "pause: queue://orders" in said.text
             assert "paused" in said.text
 
@@ -250,7 +266,8 @@ def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) ->
         (old,) = deployment.messages("error")
         place = f"/console/message?{httpx.QueryParams(queue='queue://error', id=old.message_id)}"
         with signed_in(server, BOSS) as http:
-            form = form_of(http, place, "correct")
+            assert "line_end" not in form_of(http, place, "correct")
+            form = {**form_of(http, place, "correct"), "sure": "1"}
             done = http.post("/console/correct", data={**form, "body": '{\r\n"Id": "good1"}'})
             assert "the corrected message is in queue://orders" in done.text
             wait_for(lambda: counts(adapter)[1] == 1, what="the corrected message is published")
@@ -267,6 +284,24 @@ def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) ->
         assert new.body == b'{\n"Id": "good1"}'
         assert "corrected, and sent to queue://orders" in life
         assert new.message_id in life
+
+
+def test_a_correction_keeps_the_line_ends(tmp_path: Path) -> None:
+    archive = "  ArchiveDestination: queue://archive\n  ErrorDestination"
+    yaml = ADAPTER.replace("  ErrorDestination", archive)
+    with (
+        service(tmp_path, yaml, tokens=TOKENS, console=True) as (deployment, _, server),
+        signed_in(server, BOSS) as http,
+    ):
+        origin = {"connector_origin_destination": "queue://notes", "connector_outcome": "failed"}
+        failed = deployment.send("queue://error", "UNA\r\nUNB+1.10\r\n", properties=origin)
+        place = f"/console/message?{httpx.QueryParams(queue='queue://error', id=failed)}"
+        form = form_of(http, place, "correct")
+        asked = http.post("/console/correct", data={**form, "body": "UNA\r\nUNB+1.20\r\n"})
+        assert "The old one goes to the archive" in asked.text
+        assert len(deployment.messages("error")) == 1, "a question changes nothing"
+        http.post("/console/correct", data={**form, "body": "UNA\r\nUNB+1.20\r\n", "sure": "1"})
+        assert [one.body for one in deployment.messages("notes")] == [b"UNA\r\nUNB+1.20\r\n"]
 
 
 def test_a_correction_calls_nobody_who_has_confirmed(tmp_path: Path) -> None:
@@ -305,7 +340,10 @@ def test_a_test_message_is_sent(tmp_path: Path) -> None:
     ):
         deployment.send("queue://notes", "x")
         form = form_of(http, "/console/messages?queue=queue%3A%2F%2Fnotes", "send")
-        done = http.post("/console/send", data={**form, "type": "T", "body": "héllo"})
+        form |= {"type": "T", "body": "héllo"}
+        assert "héllo" in http.post("/console/send", data=form).text
+        assert len(deployment.messages("notes")) == 1, "a question sends nothing"
+        done = http.post("/console/send", data={**form, "sure": "1"})
         assert "was sent" in done.text
         assert [(one.type, one.body) for one in deployment.messages("notes")] == [
             (None, b"x"),
@@ -329,6 +367,7 @@ def test_a_trial_says_which_rule_counts(world: tuple[Deployment, InProcessAdapte
     deployment, _, server = world
     with signed_in(server, READER) as http:
         page = http.get("/console/configuration").text
+        assert re.search(r">PollQuantity</th><td[^>]*><code>\d+</code></td><td>[A-Z]", page)
         assert "Order_Create" in page
         assert ">Order <" in page
         asked = {"destination": "queue://orders", "body": '{"Id": "<i>7</i>"}'}
@@ -443,6 +482,9 @@ def test_a_session_ends() -> None:
         (b"", "empty", ""),
         (b'{"a":[1]}', "JSON", '{\n  "a": [\n    1\n  ]\n}'),
         (b"{not json", "text", "{not json"),
+        (b'{"a": 1.10, "b": 12345678901234567890.5, "c": "x: {\\"", "d": {}, "e": [[],1]}', "JSON", EXACT),
+        (b"<a><b x='1'>t</b><!-- c --></a>", "XML", '<a>\n  <b x="1">t</b>\n  <!-- c -->\n</a>'),
+        (b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "text", "<!DOCTYPE"),
         (b"\xff\x00A", "bytes", "00000000  ff 00 41"),
         (b"[" * 100_000, "text", "[["),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
@@ -10,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
@@ -32,6 +34,7 @@ from connector.status import VERSION
 
 _HOME: Final = "/console"
 _MOST_BYTES: Final = 3 << 20
+_LINK: Final = re.compile(r"\[([^]]+)\]\([^)]+\)")
 _BODY_SECONDS: Final = 30.0
 _STATIC: Final = {
     "console.css": "text/css",
@@ -76,6 +79,18 @@ _STEERS: Final = ("pause", "resume", "reload", "replay", "move", "discard", "cor
 """What a form can do: the last part of a path of :data:`.ACTIONS`."""
 
 
+_PREVIEWED: Final = ("replay", "move", "discard")
+"""Without ``yes`` these say what they would do."""
+_QUESTIONS: Final = {
+    "pause": "It is paused for all instances, until somebody resumes it.",
+    "resume": "All instances go on with it.",
+    "reload": "All instances read adapter.yaml and its files anew.",
+    "correct": "The corrected message goes to where the old one came from. The old one goes to the archive.",
+    "send": "Whoever reads this destination gets the message.",
+}
+"""By the last part of a path, what happens."""
+
+
 class Console:
     """The pages, and the forms on them.
 
@@ -103,6 +118,7 @@ class Console:
             lstrip_blocks=True,
         )
         self._templates.filters["url"] = lambda text: quote(str(text), safe="")
+        self._templates.filters["prose"] = _prose
         self._templates.globals["VERSION"] = VERSION
 
     def routes(self) -> list[Route]:
@@ -237,6 +253,9 @@ class Console:
     ) -> Response:
         there = _inside(form.pop("next", ""))
         name = action.path.rpartition("/")[2]
+        if name not in _PREVIEWED and "sure" not in form:
+            view = {"name": name, "form": form, "what": _QUESTIONS[name], "next": there}
+            return self._render(request, caller, "confirm.html", view, title=f"{name.capitalize()}?")
         call = ControlCall(caller.name, {}, {}, _values(form), self._observer)
         try:
             document = await run_in_threadpool(do, action, call)
@@ -254,18 +273,27 @@ class Console:
 
 def _values(form: Mapping[str, str]) -> dict[str, Any]:
     """Returns the values of a form as the calls below ``/control`` have them."""
-    values: dict[str, Any] = {name: value for name, value in form.items() if value}
+    values: dict[str, Any] = {name: value for name, value in form.items() if value and name != "sure"}
     for name in ("yes", "all"):
         if name in values:
             values[name] = True
     for name in ("expect", "limit"):
         if values.get(name, "").isdecimal():
             values[name] = int(values[name][:18])
-    if "body" in values:  # a browser sends the line ends of a text area as CR LF
+    if values.pop("line_end", "") != "crlf" and "body" in values:  # a text area always sends CR LF
         values["body"] = values["body"].replace("\r\n", "\n")
     if "ids" in values:
-        values["ids"] = values["ids"].split()
+        values["ids"] = [values["ids"]]
     return values
+
+
+def _prose(text: str) -> Markup:
+    """Returns a description of the reference: names between backticks as code, and links as their texts."""
+    plain = _LINK.sub(r"\1", text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part
+        for number, part in enumerate(plain.split("`"))
+    )
 
 
 def _said(name: str, document: Mapping[str, Any]) -> str:

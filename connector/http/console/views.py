@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from connector.config.loading import Configuration
-from connector.config.resolved import as_document, as_yaml
+from connector.config.resolved import as_document, as_yaml, explained
 from connector.errors import ConnectorError, UnknownDestination
 from connector.http.console.bodies import shown_body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import MESSAGE_CLASSES, Message
 from connector.messaging.selector import compile_selector
+from connector.operate.activity import STEP
 from connector.operate.errors import error_groups, group_of
 from connector.operate.history import find_ids, read_last, read_life
 from connector.service.assembly import make_provider
@@ -59,7 +60,12 @@ def overview(observer: Observer, _: Query) -> View:
     status = as_json(observer.status())
     paused = {(row["kind"], row["what"]): row for row in status["paused"]}
     inputs = [
-        {**row, "paused": paused.get(("input", row["destination"])), "chart": _chart(row["hour"])}
+        {
+            **row,
+            "paused": paused.get(("input", row["destination"])),
+            "chart": _chart(row["hour"]),
+            "rate": _rate(row["hour"]),
+        }
         for row in status["inputs"]
     ]
     resting = {row["subscription"]: row for row in status["resting"]}
@@ -282,6 +288,7 @@ def configuration(observer: Observer, _: Query) -> View:
     static = found.metaobjects.static.get(found.connector.configuration_meta_object or "")
     return {
         "yaml": as_yaml(as_document(found)),
+        "sections": explained(found),
         "file": str(found.file),
         "inputs": [str(one.destination) for one in found.connector.inputs],
         "rules": list(static.rules) if static is not None else [],
@@ -331,6 +338,11 @@ def _can_correct(observer: Observer, queue: Destination, one: Message) -> bool:
     is_error = queue == settings.error_destination and settings.archive_destination is not None
     body = shown_body(one)
     return is_error and body.kind in ("JSON", "text") and not body.is_cut
+
+
+def _rate(hour: list[tuple[int, int]]) -> float:
+    """Returns the events a second in the last minutes: of the last whole step, and of the one that runs."""
+    return sum(map(sum, hour[-2:])) / (STEP + time.time() % STEP)
 
 
 class _Chart(NamedTuple):
