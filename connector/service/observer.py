@@ -46,6 +46,8 @@ class Observer:
         self._document: dict[str, Any] = {}
         self._looks_since: float | None = None
         self._look_at = float("-inf")
+        self._is_overtaken = False
+        """Whether an operator has changed something since the last look began."""
 
     @property
     def configuration(self) -> Configuration:
@@ -55,13 +57,16 @@ class Observer:
     def activity(self) -> Activity:
         return self._adapter.activity
 
-    def status(self) -> dict[str, Any]:
-        """Returns the document of a :class:`StatusReader`, some seconds old at most. May wait as long."""
+    def status(self, *, at_once: bool = False) -> dict[str, Any]:
+        """Returns the document of a :class:`StatusReader`, some seconds old at most. May wait as long.
+
+        Args:
+            at_once: do not wait for a look if there is a document of an earlier one. For people who look
+                again and again.
+        """
         with self._lock:
-            if self._looks_since is None and time.monotonic() >= self._look_at:
-                self._looks_since = time.monotonic()
-                threading.Thread(target=self._look, name="connector-observer", daemon=True).start()
-            self._lock.wait_for(lambda: self._looks_since is None, _PATIENCE)
+            if not self._has_looked() and not (at_once and self._document):
+                self._lock.wait_for(self._has_looked, _PATIENCE)
             if self._looks_since is None:
                 return self._document
             seconds = time.monotonic() - self._looks_since
@@ -71,11 +76,19 @@ class Observer:
         failure = f"the provider has not answered for {seconds:.0f} s"
         return {**document, "well": False, "reasons": [failure], "provider_failure": failure}
 
+    def _has_looked(self) -> bool:
+        """Whether the document is new. Otherwise a look goes on, and begins here if it is due."""
+        if self._looks_since is None and time.monotonic() >= self._look_at:
+            self._looks_since, self._is_overtaken = time.monotonic(), False
+            threading.Thread(target=self._look, name="connector-observer", daemon=True).start()
+        return self._looks_since is None
+
     def look_again(self) -> None:
         """Lets the next :meth:`status` and all looks be new, because an operator has changed something."""
         self.looks.forget()
         with self._lock:
-            self._look_at = float("-inf")
+            self._look_at, self._document = float("-inf"), {}
+            self._is_overtaken = True
 
     def _look(self) -> None:
         began = time.monotonic()
@@ -91,8 +104,10 @@ class Observer:
         finally:
             ended = time.monotonic()
             with self._lock:
-                self._document, self._looks_since = document, None
-                self._look_at = ended + max(_PAUSE, (ended - began) / _LOOK_SHARE)
+                self._looks_since = None
+                if not self._is_overtaken:  # otherwise the next look begins at once
+                    self._document = document
+                    self._look_at = ended + max(_PAUSE, (ended - began) / _LOOK_SHARE)
                 self._lock.notify_all()
 
     def not_live(self) -> str:

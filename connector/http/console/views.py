@@ -52,12 +52,18 @@ class NotFound(ConnectorError):
     """There is no such message. The text says where it was looked for."""
 
 
+class NotSeen(ConnectorError):
+    """The provider has not answered since the start. The text says so."""
+
+
 class BadQuestion(ConnectorError):
     """A field of a form has a value that it cannot have. The text names both."""
 
 
 def overview(observer: Observer, _: Query) -> View:
-    status = as_json(observer.status())
+    status = as_json(observer.status(at_once=True))
+    if "inputs" not in status:
+        raise NotSeen(", ".join(status["reasons"]))
     paused = {(row["kind"], row["what"]): row for row in status["paused"]}
     inputs = [
         {
