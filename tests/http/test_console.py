@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -499,3 +500,10 @@ def test_a_huge_body_is_cut() -> None:
     shown: Any = shown_body(Message(json.dumps({"a": "x" * (1 << 20)}).encode()))
     assert shown.is_cut
     assert len(shown.text) <= 256 << 10
+
+
+def test_many_readers_at_once_get_their_pages(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+    _, _, server = world
+    with signed_in(server, READER) as http, ThreadPoolExecutor(20) as readers:
+        answers = list(readers.map(lambda page: http.get(f"/console{page}").status_code, PAGES * 10))
+    assert set(answers) == {HTTPStatus.OK}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +12,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
@@ -36,6 +36,8 @@ _HOME: Final = "/console"
 _MOST_BYTES: Final = 3 << 20
 _LINK: Final = re.compile(r"\[([^]]+)\]\([^)]+\)")
 _BODY_SECONDS: Final = 30.0
+_MOST_LOOKS: Final = 4
+"""Pages that look at the provider at the same time."""
 _STATIC: Final = {
     "console.css": "text/css",
     "console.js": "text/javascript",
@@ -109,6 +111,7 @@ class Console:
         self._pages = (*_PAGES, _Page("/requests", "Requests", "requests.html", self._requests.view))
         self._tokens = tokens
         self._sessions = Sessions(tokens)
+        self._places = asyncio.Semaphore(_MOST_LOOKS)
         self._actions = {one.path.rpartition("/")[2]: one for one in ACTIONS if one.method == "POST"}
         self._templates = Environment(
             loader=PackageLoader("connector.http.console"),
@@ -143,7 +146,7 @@ class Console:
             if not self._tokens.may(caller, READ):
                 return self._problem(request, caller, HTTPStatus.FORBIDDEN, f"{caller.name} may not read")
             try:
-                found = await run_in_threadpool(page.view, self._observer, dict(request.query_params))
+                found = await self._look(page, dict(request.query_params))
             except ConnectorError as error:
                 return self._problem(request, caller, HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
             except HttpProblem as problem:
@@ -151,6 +154,13 @@ class Console:
             return self._render(request, caller, page.template, found, title=page.title)
 
         return show
+
+    async def _look(self, page: _Page, query: dict[str, str]) -> dict[str, Any]:
+        """Returns what a page shows. Many readers take no more of the processor than a few."""
+        if page.view is views.explain:  # waits for a process of its own
+            return await run_in_threadpool(page.view, self._observer, query)
+        async with self._places:
+            return await run_in_threadpool(page.view, self._observer, query)
 
     def _problem(self, request: Request, caller: Caller, status: HTTPStatus, text: str) -> Response:
         return self._render(request, caller, "problem.html", {"text": text}, title="Problem", status=status)
@@ -287,13 +297,9 @@ def _values(form: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _prose(text: str) -> Markup:
-    """Returns a description of the reference: names between backticks as code, and links as their texts."""
-    plain = _LINK.sub(r"\1", text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if number % 2 else part
-        for number, part in enumerate(plain.split("`"))
-    )
+def _prose(text: str) -> list[str]:
+    """Returns the parts of a description of the reference. Every other part is code. Links are texts."""
+    return _LINK.sub(r"\1", text).split("`")
 
 
 def _said(name: str, document: Mapping[str, Any]) -> str:
