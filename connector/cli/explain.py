@@ -137,15 +137,16 @@ def _find(
         connector.in_progress_destination,
     )
     queues = [target] if target is not None else [*inputs, *(one for one in copies if one is not None)]
+    wanted = {message_id.removeprefix("ID:")}
     connection = make_provider(configuration).existing()
     try:
         for queue in dict.fromkeys(queues):
             try:
-                message = connection.find(queue, message_id)
+                for message in connection.find(queue, wanted):
+                    if (message.message_id or "").removeprefix("ID:") in wanted:
+                        return message, _origin(message, queue)
             except UnknownDestination:
                 continue
-            if message is not None:
-                return message, _origin(message, queue)
     finally:
         connection.close()
     looked = ", ".join(str(queue) for queue in queues)

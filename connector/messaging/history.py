@@ -10,10 +10,12 @@ with equal outcomes. The readers cope with rows that tell too much:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
+
+from connector.messaging.message import Message
 
 Note = str | list[Any]
 """What a task has read in a message: keys, JMSCorrelationID and ``connector_event_id``, in this order.
@@ -143,6 +145,20 @@ def origins_of(event_id: object) -> tuple[str, ...]:
         return ()
     message_id, mark, number = event_id.rpartition("#")
     return (event_id, message_id) if mark and number.isdecimal() else (event_id,)
+
+
+def about(messages: Iterable[Message], ids: Collection[str]) -> Iterator[Message]:
+    """Yields the messages that have one of some ids, or were sent for such a message.
+
+    Args:
+        messages: of a queue.
+        ids: JMSMessageIDs as the history has them, with or without ``ID:``.
+    """
+    wanted = {one.removeprefix("ID:") for one in ids} - {""}
+    for message in messages:
+        named = (plain_text(message.message_id or ""), *origins_of(message.properties.get(EVENT_ID)))
+        if any(one.removeprefix("ID:") in wanted for one in named):
+            yield message
 
 
 def _plain(value: Any) -> Any:

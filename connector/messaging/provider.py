@@ -28,8 +28,7 @@ process. The access only reads claimed messages and prepares new messages.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +36,7 @@ from connector.errors import CapabilityError
 from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.history import about
 from connector.messaging.lot import Lot, LotInfo
 from connector.messaging.message import Message
 from connector.messaging.polling import Arrivals, Poller, Waiter
@@ -332,20 +332,20 @@ class Connection(Protocol):
             UnknownDestination: there is no such destination. Raised by the call, not by the first message.
         """
 
-    def find(self, queue: Destination, identity: str) -> Message | None:
-        """Returns the first message of a queue with a JMSMessageID, also a claimed or delayed one.
+    def find(self, queue: Destination, ids: Collection[str], *, delayed: bool = False) -> Iterator[Message]:
+        """Yields the messages of :meth:`browse` that have one of some ids, or were sent for such a message.
+
+        A message that was sent for others names them in ``connector_event_id``. Where many messages wait,
+        this is quicker than :meth:`browse`.
 
         Args:
-            identity: with or without ``ID:``.
+            ids: JMSMessageIDs, with or without ``ID:``.
+            delayed: as for :meth:`browse`.
 
         Raises:
-            UnknownDestination: there is no such queue.
+            UnknownDestination: there is no such queue. Raised by the call, not by the first message.
         """
-        wanted = identity.removeprefix("ID:")
-        found = itertools.chain(
-            self.browse(queue), self.browse(queue, delayed=True) if not queue.view else ()
-        )
-        return next((one for one in found if (one.message_id or "").removeprefix("ID:") == wanted), None)
+        return about(self.browse(queue, delayed=delayed), ids)
 
     def names(self) -> Sequence[Destination]:
         """Returns all queues and topics, also temporary ones, by kind and name. No virtual destinations."""

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.history import EVENT_ID, RECOVERY, History, HistoryRow, Note, origins_of, plain_text
+from connector.messaging.history import RECOVERY, History, HistoryRow, Note, plain_text
 from connector.messaging.provider import Connection
 from connector.text.iso_time import iso_time
 
@@ -224,17 +224,10 @@ def _matching(
     connection: Connection, destination: Destination, ids: set[str], *, delayed: bool = False
 ) -> Iterator[str]:
     try:
-        messages = connection.browse(destination, _ignore, delayed=delayed)
+        for message in connection.find(destination, ids, delayed=delayed):
+            yield plain_text(message.message_id or "")
     except UnknownDestination:
         return
-    for message in messages:
-        identity = plain_text(message.message_id or "")
-        if identity in ids or ids.intersection(origins_of(message.properties.get(EVENT_ID))):
-            yield identity
-
-
-def _ignore(*_: object) -> None:
-    """Does nothing with a message that cannot be read."""
 
 
 def _events(rows: Iterable[HistoryRow]) -> Iterator[LifeEvent]:

@@ -134,10 +134,11 @@ def encode_property(name: str, kind: str, value: PropertyValue) -> str:
         text = _float_text(float(value), single=False)
     else:
         text = str(value)
-    return f"{_encode_pair_part(name)}{TYPE_LETTERS[kind]}={_encode_pair_part(text)}"
+    return f"{encode_pair_part(name)}{TYPE_LETTERS[kind]}={encode_pair_part(text)}"
 
 
-def _encode_pair_part(text: str) -> str:
+def encode_pair_part(text: str) -> str:
+    """Percent-encodes a name or a value of a property."""
     encoded = quote_plus(text, safe="-_")
     return encoded.replace(".", "%2E").replace("~", "%7E")
 

@@ -53,6 +53,8 @@ from connector.stores.engine.store import Counts, Judge, Store, Unreadable
 
 _log: Final = logging.getLogger("connector.dropbox")
 _NO_LIMIT: Final = 1 << 62
+_MOST_IDS: Final = 20
+"""Ids that are looked for in the names of files."""
 _VIEWS: Final = {Part.EXPIRED: "EXPIRED", Part.ERROR: "REJECT-ERROR"}
 
 
@@ -169,11 +171,11 @@ class DropboxStore(Store):
         waiting: bool,
         claimed: bool,
         unreadable: Unreadable | None,
-        identity: str | None = None,
+        ids: frozenset[str] | None = None,
     ) -> Iterator[Message]:
         folders = self._folders(channel)
         wanted = (*([folders.target] if waiting else ()), *([folders.processing] if claimed else ()))
-        found = heapq.merge(*(_in_order(folder, identity) for folder in wanted))
+        found = heapq.merge(*(_in_order(folder, ids) for folder in wanted))
         for _, folder, name in found:
             seen = self._look(folder, name)
             if seen is None:
@@ -474,18 +476,18 @@ def _names(folder: str) -> list[str]:
         raise files.unreadable(folder, error) from error
 
 
-def _in_order(folder: str, identity: str | None) -> Iterator[tuple[tuple[int, int, str], str, str]]:
+def _in_order(folder: str, ids: frozenset[str] | None) -> Iterator[tuple[tuple[int, int, str], str, str]]:
     """Yields place, folder and name of each file, in the order of taking.
 
     A caller may want only the first messages of many. So names that sort as text are put in order one after
     the other.
 
     Args:
-        identity: names that cannot be of this message are left out.
+        ids: names that can neither be of these messages nor name one of them are left out. None = no name is.
     """
     names = _names(folder)
-    if identity is not None:
-        texts = (identity, codec.encode_field(identity))
+    if ids is not None and len(ids) <= _MOST_IDS:
+        texts = {text for one in ids for text in (one, codec.encode_field(one), codec.encode_pair_part(one))}
         names = [name for name in names if _may_be_of(name, texts)]
     if all(map(sorts_as_text, names)):
         by_priority: dict[str, list[str]] = {}
@@ -501,9 +503,9 @@ def _in_order(folder: str, identity: str | None) -> Iterator[tuple[tuple[int, in
         yield from sorted((_place_of(folder, name), folder, name) for name in names)
 
 
-def _may_be_of(name: str, identities: tuple[str, str]) -> bool:
-    """Whether a file may hold the message with an id. A name with a sidecar does not show the id."""
-    if identities[0] in name or identities[1] in name or codec.HEADER_KEY in name or not name.isascii():
+def _may_be_of(name: str, texts: Collection[str]) -> bool:
+    """Whether a file may be about a message with one of some ids. A name with a sidecar hides ids."""
+    if any(text in name for text in texts) or codec.HEADER_KEY in name or not name.isascii():
         return True
     return "%" in name and "%" in name.split(".", 2)[1]  # a foreign program may encode more
 

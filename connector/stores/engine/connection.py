@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from connector.core.message_state import check_in_progress
@@ -12,6 +12,7 @@ from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.messaging.history import about
 from connector.messaging.lot import LotInfo
 from connector.messaging.message import Message
 from connector.messaging.polling import Waiter
@@ -394,14 +395,10 @@ class LocalConnection(Connection):
             )
         return self._scan(destination, unreadable, delayed=delayed) if destination.is_queue else iter(())
 
-    def find(self, queue: Destination, identity: str) -> Message | None:
+    def find(self, queue: Destination, ids: Collection[str], *, delayed: bool = False) -> Iterator[Message]:
         self.browse(queue)  # checks the queue
-        wanted = identity.removeprefix("ID:")
-        for delayed in (False, True) if not queue.view else (False,):
-            for message in self._scan(queue, None, delayed=delayed, identity=wanted):
-                if (message.message_id or "").removeprefix("ID:") == wanted:
-                    return message
-        return None
+        plain = frozenset(one.removeprefix("ID:") for one in ids)
+        return about(self._scan(queue, None, delayed=delayed, ids=plain), ids)
 
     def _scan(
         self,
@@ -409,13 +406,13 @@ class LocalConnection(Connection):
         unreadable: Unreadable | None,
         *,
         delayed: bool,
-        identity: str | None = None,
+        ids: frozenset[str] | None = None,
     ) -> Iterator[Message]:
         view = destination.view
         channel = Channel(destination.base, part=Part.DELAYED) if delayed else channel_of(destination)
         waiting, claimed = view != "PROCESSING", not delayed and view in ("", "PROCESSING")
         for message in self.store.scan(
-            channel, waiting=waiting, claimed=claimed, unreadable=unreadable, identity=identity
+            channel, waiting=waiting, claimed=claimed, unreadable=unreadable, ids=ids
         ):
             message.destination = str(destination)
             yield message

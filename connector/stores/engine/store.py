@@ -193,7 +193,7 @@ class Store(Protocol):
         waiting: bool,
         claimed: bool,
         unreadable: Unreadable | None,
-        identity: str | None = None,
+        ids: frozenset[str] | None = None,
     ) -> Iterator[Message]:
         """Yields the messages in one part of a channel, in the order of taking, with their bodies.
 
@@ -205,8 +205,9 @@ class Store(Protocol):
             waiting: yield waiting messages.
             claimed: yield claimed messages, claimed from any part of the channel.
             unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
-            identity: only the message with this JMSMessageID, without ``ID:``, is needed. A store that finds
-                it without reading all others saves the time. It may yield others, too.
+            ids: only messages with one of these JMSMessageIDs, without ``ID:``, are needed, and messages that
+                name one in a property. A store that finds them without reading all others saves the time.
+                It may yield others, too.
         """
 
     def key_source(self, channel: Channel, destination: Destination) -> str:

@@ -96,7 +96,7 @@ class MemoryStore(Store):
         waiting: bool,
         claimed: bool,
         unreadable: Unreadable | None,
-        identity: str | None = None,
+        ids: frozenset[str] | None = None,
     ) -> Iterator[Message]:
         found = []
         parts = self.memory.parts(channel)

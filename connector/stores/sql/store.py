@@ -17,8 +17,10 @@ from sqlalchemy import (
     Text,
     cast,
     delete,
+    false,
     func,
     literal_column,
+    or_,
     select,
     true,
     union_all,
@@ -63,8 +65,10 @@ _PAGE: Final = 100
 """Messages that are browsed in one transaction."""
 _PRUNED: Final = 1000
 """Messages that are removed in one transaction."""
-_PLAIN_ID: Final = re.compile(r"[\w.:-]+", re.ASCII).fullmatch
+_PLAIN_ID: Final = re.compile(r"[\w.:#-]+", re.ASCII).fullmatch
 """An id that JSON does not escape."""
+_MOST_IDS: Final = 20
+"""Ids that are looked for without reading all messages."""
 _IS_MAIN: Final = reference.c.part == literal_column("''")
 
 
@@ -143,9 +147,9 @@ class SqlStore(Store):
         waiting: bool,
         claimed: bool,
         unreadable: Unreadable | None,
-        identity: str | None = None,
+        ids: frozenset[str] | None = None,
     ) -> Iterator[Message]:
-        wanted, where = [], _in(channel) & _may_be(identity)
+        wanted, where = [], _in(channel) & _may_be(ids)
         if waiting:
             wanted.append(self._pages(where & IS_NEW & (reference.c.part == channel.part.value)))
         if claimed:
@@ -359,10 +363,14 @@ def _in(channel: Channel) -> ColumnElement[bool]:
     return reference.c.channel == channel_name(channel)
 
 
-def _may_be(identity: str | None) -> ColumnElement[bool]:
-    """Whether a message may have an id, without ``ID:``. None = every message may."""
-    if identity is None or not _PLAIN_ID(identity):
+def _may_be(ids: frozenset[str] | None) -> ColumnElement[bool]:
+    """Whether a message may have one of some ids, or name one in a property. None = every message may."""
+    if ids is None or len(ids) > _MOST_IDS or not all(map(_PLAIN_ID, ids)):
         return true()
-    named = cast(message.c.headers, Text).contains(identity, autoescape=True)
-    number = int(identity) if identity.isdecimal() else 0
-    return named | (message.c.id == number) if 0 < number < 1 << 63 else named
+    named: list[ColumnElement[bool]] = []
+    for identity in ids:
+        if identity.isdecimal() and len(identity) < 19:
+            named.append(message.c.id == int(identity))
+        for column in (message.c.headers, message.c.properties, reference.c.properties):
+            named.append(cast(column, Text).contains(identity, autoescape=True))
+    return or_(*named) if named else false()

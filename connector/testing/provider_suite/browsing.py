@@ -8,6 +8,7 @@ from connector.errors import (
     UnknownDestination,
 )
 from connector.messaging.destination import parse_destination
+from connector.messaging.history import EVENT_ID
 from connector.messaging.provider import Connection
 from connector.testing.provider_suite.base import (
     ORDERS,
@@ -43,21 +44,25 @@ class BrowsingTests(SuiteBase):
             assert (seen.body, seen.destination) == (b"body", str(ORDERS))
         assert self.drain(connection, ORDERS) == ["body"]
 
-    def test_one_message_is_found_among_others(self, connection: Connection) -> None:
-        ids = connection.send(ORDERS, [self.text(str(n), correlation_id="c" * n) for n in range(5)])
-        for given in (ids[3], ids[3].removeprefix("ID:")):
-            seen = connection.find(ORDERS, given)
-            assert seen is not None
+    def test_messages_are_found_by_id_among_others(self, connection: Connection) -> None:
+        messages = [self.text(str(n), correlation_id="c" * n) for n in range(5)]
+        ids = connection.send(ORDERS, messages)
+        child = self.text("child")
+        child.set_property(EVENT_ID, ids[1])
+        connection.send(ORDERS, [child])
+        for given in ({ids[3]}, {ids[3].removeprefix("ID:")}):
+            (seen,) = connection.find(ORDERS, given)
             assert (seen.body, seen.message_id, seen.correlation_id) == (b"3", ids[3], "ccc")
-        assert [connection.find(ORDERS, one) for one in ("", "ID:", "ID:7'\"%_", "é", "9" * 30)] == [None] * 5
+        assert [one.body for one in connection.find(ORDERS, {ids[1], ids[4]})] == [b"1", b"4", b"child"]
+        assert len(list(connection.find(ORDERS, {*ids, *map(str, range(100))}))) == 6
+        for none in ((), {"", "ID:", "ID:7'\"%_", "é", "9" * 30}):
+            assert list(connection.find(ORDERS, none)) == []
         with pytest.raises(UnknownDestination, match="no-such-queue"):
-            connection.find(parse_destination("queue://no-such-queue"), ids[0])
+            connection.find(parse_destination("queue://no-such-queue"), ids[:1])
         if self.able.shows_all:
             (claim,) = connection.poller(ORDERS).claim(1, range(1))
             assert self.load(connection, claim).message_id == ids[0]
-            claimed = connection.find(ORDERS, ids[0])
-            assert claimed is not None
-            assert claimed.body == b"0"
+            assert [one.body for one in connection.find(ORDERS, ids[:1])] == [b"0"]
 
     def test_an_unknown_destination_cannot_be_browsed(self, connection: Connection) -> None:
         for name in ("queue://no-such-queue", "topic://no-such-topic"):
