@@ -71,7 +71,7 @@ def test_an_input_and_a_subscription_are_paused_and_resumed(world: World, window
     window.click(".card .steer button")
     done(window, "pause: queue://orders")
     assert shown(window, ".card .mark") == "paused"
-    assert "By eva" in shown(window, ".card p")
+    assert "Paused by eva" in shown(window, ".card .hint")
     send(deployment, "waits")
     window.click("#steer-store")
     done(window, "pause: store")

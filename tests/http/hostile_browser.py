@@ -28,6 +28,8 @@ NAMES: Final = (
     b"4.hand.T.%ff%00<b>....%3Cimg%20src%3Dx%20onerror%3Dpwned%3D1%3ES=%3Cb%3E&%E2%80%AExS=y",
     b"4." + b"n" * 230 + b".T",
     b"javascript:pwned=1",
+    b"4.9999999999999999999-x-1.T.9223372036854775807",
+    *(b"4.far%d.T.%s9223372036854775807.x" % (place, b"." * place) for place in range(4)),
 )
 """Names of files that another program has written. Some are no UTF-8."""
 _MIB: Final = 1 << 20
