@@ -82,7 +82,7 @@ def test_a_message_is_explained_and_corrected(world: World, window: Browser) -> 
     deployment, adapter, server = world
     window.open(f"{server.url}/console/messages?queue=queue://error")
     window.click("tbody th a")
-    wait_for(lambda: "It would be" in shown(window, "#explanation"), 30, "the explanation")
+    wait_for(lambda: "It would be" in shown(window, "#explanation"), 30, lambda: shown(window, "main"))
     assert window.run("return document.querySelectorAll('main script').length") == 0
     before = counts(adapter)[1]
     window.run("document.querySelector('textarea').value = '{\"Id\": \"good3\"}'")

@@ -88,11 +88,12 @@ class Browser:
         """Shows pages as on a screen of a width, to a reader who wants a ``light`` or ``dark`` one."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-        for command, given in (
-            ("Emulation.setEmulatedMedia", {"features": features}),
-            ("Emulation.setDeviceMetricsOverride", size),
-        ):
-            self._post("goog/cdp/execute", cmd=command, params=given)
+        self.cdp("Emulation.setEmulatedMedia", features=features)
+        self.cdp("Emulation.setDeviceMetricsOverride", **size)
+
+    def cdp(self, command: str, **params: Any) -> None:
+        """Gives a command of the DevTools of Chromium."""
+        self._post("goog/cdp/execute", cmd=command, params=params)
 
     def log(self) -> list[dict[str, Any]]:
         """What the page has complained about since the last time."""

@@ -31,6 +31,7 @@ from connector.http.problems import HttpProblem
 from connector.http.tokens import Caller, Tokens
 from connector.service.observer import Observer
 from connector.status import VERSION
+from connector.text.iso_time import iso_time
 
 _HOME: Final = "/console"
 _MOST_BYTES: Final = 3 << 20
@@ -122,6 +123,7 @@ class Console:
         )
         self._templates.filters["url"] = lambda text: quote(str(text), safe="")
         self._templates.filters["prose"] = _prose
+        self._templates.filters["time"] = _time
         self._templates.globals["VERSION"] = VERSION
 
     def routes(self) -> list[Route]:
@@ -314,6 +316,14 @@ def _said(name: str, document: Mapping[str, Any]) -> str:
         changed = ", ".join(document["changed"]) or "nothing"
         return f"{name}: {changed}"
     return f"{name}: done"
+
+
+def _time(milliseconds: int) -> str:
+    """Returns a time of a header. Empty if no calendar has it: other programs write headers, too."""
+    try:
+        return iso_time(milliseconds / 1000)
+    except (OverflowError, ValueError, OSError):
+        return ""
 
 
 def _inside(text: str) -> str:

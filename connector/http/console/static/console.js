@@ -10,7 +10,41 @@ function localTimes(root) {
   }
 }
 document.addEventListener("DOMContentLoaded", () => localTimes(document));
-document.addEventListener("htmx:afterSettle", () => localTimes(document));
+
+// A part that is refreshed keeps its focus by the ids in it, and here what the reader has scrolled.
+// A screen reader is told of a change only. What cannot be refreshed is said, and the numbers stay.
+const isLive = ({target}) => target.id === "live";
+function tell(text, isBad) {
+  const state = document.getElementById("state");
+  if (state.textContent !== text) state.textContent = text;
+  state.className = isBad ? "said bad" : "hidden";
+}
+let scrolled = [], place = 0;
+document.addEventListener("htmx:beforeSwap", ({detail}) => {
+  if (!isLive(detail) || !detail.shouldSwap) return;
+  detail.shouldSwap = detail.xhr.responseText.includes('id="live"');
+  if (!detail.shouldSwap) location.reload();  // to sign in again
+  place = scrollY;
+  scrolled = [...document.querySelectorAll(".scroll[id]")].map((it) => [it.id, it.scrollLeft]);
+});
+document.addEventListener("htmx:afterSwap", ({target}) => {
+  localTimes(document);
+  if (!isLive({target})) return;
+  for (const [id, left] of scrolled) {
+    const table = document.getElementById(id);
+    if (table) table.scrollLeft = left;
+  }
+  scrollTo(scrollX, place);
+  tell(document.querySelector("#live h1")?.textContent ?? "", false);
+});
+function noRefresh({detail}) {
+  if (!isLive(detail)) return;
+  const since = new Date().toLocaleTimeString();
+  const state = document.getElementById("state");
+  if (!state.classList.contains("bad")) tell(`There is no answer since ${since}. The numbers are older.`, true);
+}
+document.addEventListener("htmx:sendError", noRefresh);
+document.addEventListener("htmx:responseError", noRefresh);
 
 // The form of a request: Ctrl + Enter in the body sends, and an answer with an error is shown, too.
 function noAnswer({target, xhr}) {

@@ -1,0 +1,255 @@
+"""Whether everybody can use the console: axe, the keyboard, and a page that is refreshed under the reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+from urllib.parse import urlencode
+
+import pytest
+
+from connector.config.http_model import OPERATE, READ, REQUEST, TokenEntry
+from connector.http.server import Server
+from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.http.axe import findings
+from tests.http.console_browser import complaints, shown
+from tests.http.test_console import counts
+from tests.http.test_operating import ADAPTER, send, service
+from tests.http.webdriver import ENTER, TAB, Browser, browser
+from tests.waiting import wait_for
+
+ALL: Final = "everything-0123456789"
+_ROOM: Final = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+World = tuple[Deployment, InProcessAdapter, Server]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A service that can do everything, with two groups of failed messages, and something paused."""
+    archive = "  ArchiveDestination: queue://archive\n  ErrorDestination"
+    token = TokenEntry.model_construct(token=ALL, name="eva", roles=(READ, OPERATE, REQUEST))
+    adapter = ADAPTER.replace("  ErrorDestination", archive)
+    with service(tmp_path_factory.mktemp("looks"), adapter, tokens=(token,), console=True) as made:
+        deployment, running, _ = made
+        send(deployment, "bad1", "bad2", *(f"good{number}" for number in range(60)))
+        deployment.send("queue://orders", "{no json")
+        for number in range(60):
+            deployment.send("queue://notes", f"note {number}")
+        wait_for(lambda: counts(running) == (3, 60))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def signed_in(world: World) -> Iterator[Browser]:
+    with browser() as made:
+        made.open(f"{world[2].url}/console")
+        made.write("#token", ALL)
+        made.click("main button")
+        made.wait("#live")
+        yield made
+
+
+@pytest.fixture
+def window(signed_in: Browser) -> Browser:
+    """The browser as new, but for its session."""
+    signed_in.emulate(width=1280, scheme="light")
+    signed_in.log()
+    return signed_in
+
+
+def failed(world: World) -> str:
+    """The path of a message that a process has refused."""
+    one = next(one for one in world[0].messages("error") if b"bad" in one.body)
+    return f"/message?{urlencode({'queue': 'queue://error', 'id': one.message_id or ''})}"
+
+
+def press_submit(selector: str, then: str) -> Callable[[Browser], None]:
+    """Sends the form of a button, and waits for what the next page has."""
+
+    def press(window: Browser) -> None:
+        window.run(f"document.querySelector(`{selector}`).click()")
+        window.wait(then)
+
+    return press
+
+
+def wait_until(selector: str, words: str) -> Callable[[Browser], None]:
+    return lambda window: wait_for(lambda: words in shown(window, selector), what=words) and None
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_axe_finds_nothing_serious(world: World, window: Browser, width: int, scheme: str) -> None:
+    life = f"/history?{failed(world).rpartition('&')[2]}"
+    trial = urlencode({"destination": "queue://orders", "body": '{"Id": "7"}'})
+    pages: dict[str, Callable[[Browser], None] | None] = {
+        "": None,
+        "/queues": None,
+        "/messages?queue=queue://notes": None,
+        "/messages?queue=queue://error&selector=JMSPriority+%3E+1": None,
+        "/messages?queue=queue://error&selector=JMSPriority+%3E+8": None,
+        failed(world): wait_until("#explanation", "It would be"),
+        f"{failed(world)}&": press_submit("[action='/console/discard'] button", "a.button"),
+        "/errors": None,
+        "/errors?": press_submit("[action='/console/replay'] button", "a.button"),
+        "/errors?destination=queue://none": None,
+        "/history": None,
+        "/history?since=1h": None,
+        life: None,
+        "/configuration": None,
+        f"/explain?{trial}": None,
+        "/requests": None,
+        "/requests?object=Order&verb=Create": None,
+        "/requests?object=Order&verb=Create&": press_submit(".request button", "#answer .well"),
+        "/message?queue=queue://error&id=gone": None,
+        "?said=pause:+done": None,
+        "/sign-in": None,
+        "/sign-in?": press_submit("main button", "main"),
+    }
+    window.emulate(width=width, scheme=scheme)
+    found = []
+    for page, act in pages.items():
+        window.open(f"{world[2].url}/console{page}")
+        window.wait("h1")
+        if page == "/sign-in?":
+            window.write("#token", "no token of this server")
+        if act is not None:
+            act(window)
+        window.run("for (const one of document.querySelectorAll('details')) one.open = true")
+        assert window.run(_ROOM) == 0, page
+        found += [f"{page}: {one}" for one in findings(window)]
+    assert found == []
+    assert [one for one in complaints(window) if " 401 " not in one and " 422 " not in one] == []
+
+
+def test_axe_would_find_something(world: World, window: Browser) -> None:
+    window.open(f"{world[2].url}/console/history")
+    window.run(
+        "document.querySelector('label').remove(); document.querySelector('h1').style.color = '#bbbbbb'"
+    )
+    assert [one.partition(":")[0] for one in findings(window)] == ["color-contrast", "label"]
+
+
+# -- the keyboard, and a page that is refreshed under the reader ---------------------------------------
+
+_FOCUS: Final = "const it = document.activeElement; return it.textContent.trim().replace(/\\s+/g, ' ')"
+
+
+def refreshed(window: Browser) -> None:
+    """Waits until the part that changes has been exchanged once more."""
+    window.run("document.querySelector('#live').isOld = true")
+    wait_for(lambda: window.run("return !document.querySelector('#live').isOld"), 30, "a refresh")
+
+
+def tab_to(window: Browser, words: str) -> list[str]:
+    """Presses Tab until an element with these words has the focus. Returns what had the focus before."""
+    reached: list[str] = []
+    while not reached or reached[-1] != words:
+        assert len(reached) < 40, reached
+        window.press(TAB)
+        reached.append(str(window.run(_FOCUS)))
+        assert window.run(
+            "const it = getComputedStyle(document.activeElement);"
+            "return it.outlineStyle !== 'none' && parseFloat(it.outlineWidth) >= 2"
+        ), f"the focus at {reached[-1]} is not seen"
+    return reached
+
+
+def test_an_input_is_paused_by_keyboard(world: World, window: Browser) -> None:
+    window.open(f"{world[2].url}/console")
+    window.wait("#live")
+    window.run("document.activeElement.blur(); scrollTo(0, 0)")
+    before = tab_to(window, "Pause queue://orders")
+    assert before[:3] == ["Skip to the content", "shop", "Overview"]
+    assert {"Queues", "Errors", "History", "Configuration", "Requests", "Sign out"} < set(before)
+    window.press(ENTER)
+    wait_for(lambda: "pause: queue://orders" in shown(window, ".said"))
+    assert shown(window, ".card .mark") == "paused"
+    window.open(f"{world[2].url}/console")
+    window.press(TAB)
+    window.press(ENTER)
+    tab_to(window, "queue://orders")
+    tab_to(window, "Resume queue://orders")
+    window.press(ENTER)
+    wait_for(lambda: "resume: queue://orders" in shown(window, ".said"))
+
+
+@pytest.mark.parametrize("part", ["[id^=steer-queue]", "[id^=input-]", "#steer-store", "#reload"])
+def test_a_refresh_takes_nothing_from_the_reader(world: World, window: Browser, part: str) -> None:
+    window.emulate(width=390, scheme="light")
+    window.open(f"{world[2].url}/console")
+    window.wait("#live")
+    window.run(f"""
+        document.querySelector("{part}").focus();
+        document.querySelector("#subscriptions").scrollLeft = 60;
+        window.seen = [];
+        window.place = scrollY;
+        window.high = () => document.documentElement.scrollHeight;
+        window.tall = high();
+        const look = () => {{
+          seen.push(...[...document.querySelectorAll("time")].map((it) => it.textContent));
+          requestAnimationFrame(look);
+        }};
+        look();
+    """)
+    refreshed(window)
+    assert window.run(f"return document.activeElement === document.querySelector('{part}')")
+    assert window.run("return document.querySelector('#subscriptions').scrollLeft") == 60
+    assert window.run("return [scrollY, high()]") == window.run("return [place, tall]")
+    assert window.run("return seen.length > 0 && !seen.some((it) => it.endsWith('Z'))"), "UTC was never seen"
+    assert complaints(window) == []
+
+
+def test_the_queues_stay_as_the_reader_has_them(world: World, window: Browser) -> None:
+    window.emulate(width=390, scheme="light")
+    window.open(f"{world[2].url}/console/queues")
+    window.wait("#live")
+    window.run("document.querySelector('#live a').focus({preventScroll: true}); live.scrollLeft = 60")
+    refreshed(window)
+    assert window.run("return [document.activeElement.tagName, live.scrollLeft]") == ["A", 60]
+
+
+def test_what_was_opened_stays_open(world: World, window: Browser) -> None:
+    for page in ("/errors", "/messages?queue=queue://notes", "/configuration"):
+        window.open(f"{world[2].url}/console{page}")
+        window.wait("h1")
+        assert window.find("#live details, [hx-trigger*=every] details") == [], "a refresh would close it"
+
+
+def test_a_screen_reader_is_told_of_a_change_only(world: World, window: Browser) -> None:
+    window.open(f"{world[2].url}/console")
+    window.wait("#live")
+    assert window.find("#live [role=status], #live [aria-live]") == []
+    refreshed(window)
+    state = shown(window, "#state")
+    assert state == shown(window, "#live h1")
+    window.run(
+        "window.told = 0; new MutationObserver(() => { told += 1 }).observe(state, {childList: true, "
+        "characterData: true, subtree: true})"
+    )
+    refreshed(window)
+    assert window.run("return told") == 0
+
+
+def test_a_page_says_that_its_numbers_are_old(world: World, window: Browser) -> None:
+    window.open(f"{world[2].url}/console")
+    window.wait("#live")
+    network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    window.cdp("Network.enable")
+    window.cdp("Network.emulateNetworkConditions", offline=True, **network)
+    wait_for(lambda: "There is no answer since" in shown(window, "#state"), 30)
+    assert window.find("#live h1") != []
+    window.cdp("Network.emulateNetworkConditions", offline=False, **network)
+    wait_for(lambda: "no answer" not in shown(window, "#state"), 30)
+
+
+def test_a_page_whose_session_is_over_asks_for_the_token(world: World, window: Browser) -> None:
+    window.open(f"{world[2].url}/console")
+    window.wait("#live")
+    window.run(
+        "fetch('/console/sign-out', {method: 'POST', redirect: 'manual', body: new URLSearchParams("
+        "{form_key: document.querySelector('[name=form_key]').value})})"
+    )
+    window.write("#token", ALL)
+    window.click("main button")
+    window.wait("#live")
