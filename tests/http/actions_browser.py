@@ -60,6 +60,11 @@ def done(window: Browser, words: str) -> None:
     assert complaints(window) == []
 
 
+def agree(window: Browser, question: str) -> None:
+    wait_for(lambda: question in shown(window, "h1"), what=lambda: f"{question}: {shown(window, 'main')}")
+    window.click("main form button")
+
+
 def message_page(world: World, queue: str) -> str:
     (one,) = world[0].messages(queue)
     return f"/message?{urlencode({'queue': f'queue://{queue}', 'id': one.message_id or ''})}"
@@ -69,16 +74,20 @@ def test_an_input_and_a_subscription_are_paused_and_resumed(world: World, window
     deployment, adapter, _ = world
     look(window, world, "")
     window.click(".card .steer button")
+    agree(window, "Pause queue://orders?")
     done(window, "pause: queue://orders")
     assert shown(window, ".card .mark") == "paused"
     assert "Paused by eva" in shown(window, ".card .hint")
     send(deployment, "waits")
     window.click("#steer-store")
+    agree(window, "Pause store?")
     done(window, "pause: store")
     assert "paused by eva" in shown(window, "#subscriptions td:nth-of-type(4)")
     window.click(".card .steer button")
+    agree(window, "Resume queue://orders?")
     done(window, "resume: queue://orders")
     window.click("#steer-store")
+    agree(window, "Resume store?")
     done(window, "resume: store")
     assert window.find(".mark") == []
     wait_for(lambda: counts(adapter) == (0, 1), what="what has waited is published")
@@ -93,6 +102,7 @@ def test_the_configuration_is_read_again_and_a_group_replayed(world: World, wind
     )
     look(window, world, "")
     window.click("#reload")
+    agree(window, "Reload?")
     done(window, "reload: ")
     look(window, world, "/errors")
     assert shown(window, ".count") == "2", "the groups of the errors"
@@ -147,6 +157,7 @@ def test_a_message_is_corrected_by_typing(world: World, window: Browser) -> None
     look(window, world, message_page(world, "error"))
     window.write("#body", '{"Id": "good"}')
     window.click("[action='/console/correct'] button")
+    agree(window, "Correct?")
     done(window, "the corrected message is in queue://orders")
     wait_for(lambda: counts(adapter) == (1, 1), what="it is published")
 
@@ -158,6 +169,7 @@ def test_a_test_message_is_sent(world: World, window: Browser) -> None:
     window.write("#type", "T1")
     window.write("#body", "héllo <b>")
     window.click(".trial button")
+    agree(window, "Send?")
     done(window, "was sent")
     assert [one.body.decode() for one in world[0].messages("notes")] == ["x", "héllo <b>"]
     assert "T1" in shown(window, "tbody")

@@ -87,6 +87,8 @@ def test_a_message_is_explained_and_corrected(world: World, window: Browser) -> 
     before = counts(adapter)[1]
     window.run("document.querySelector('textarea').value = '{\"Id\": \"good3\"}'")
     window.run("document.querySelector('form[action=\"/console/correct\"]').requestSubmit()")
+    wait_for(lambda: "Correct?" in shown(window, "h1"))
+    window.click("main form button")
     wait_for(lambda: "the corrected message is in" in shown(window, "main"))
     wait_for(lambda: counts(adapter)[1] == before + 1, what="the corrected message is published")
     assert len(deployment.messages("error")) == 1

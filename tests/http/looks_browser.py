@@ -84,6 +84,7 @@ def test_axe_finds_nothing_serious(world: World, window: Browser, width: int, sc
     trial = urlencode({"destination": "queue://orders", "body": '{"Id": "7"}'})
     pages: dict[str, Callable[[Browser], None] | None] = {
         "": None,
+        "?": press_submit(".card .steer button", "a.button"),
         "/queues": None,
         "/messages?queue=queue://notes": None,
         "/messages?queue=queue://error&selector=JMSPriority+%3E+1": None,
@@ -163,6 +164,8 @@ def test_an_input_is_paused_by_keyboard(world: World, window: Browser) -> None:
     assert before[:3] == ["Skip to the content", "shop", "Overview"]
     assert {"Queues", "Errors", "History", "Configuration", "Requests", "Sign out"} < set(before)
     window.press(ENTER)
+    wait_for(lambda: "Pause queue://orders?" in shown(window, "h1"))
+    window.press(ENTER)  # the button has the focus
     wait_for(lambda: "pause: queue://orders" in shown(window, ".said"))
     assert shown(window, ".card .mark") == "paused"
     window.open(f"{world[2].url}/console")
@@ -170,6 +173,8 @@ def test_an_input_is_paused_by_keyboard(world: World, window: Browser) -> None:
     window.press(ENTER)
     tab_to(window, "queue://orders")
     tab_to(window, "Resume queue://orders")
+    window.press(ENTER)
+    wait_for(lambda: "Resume queue://orders?" in shown(window, "h1"))
     window.press(ENTER)
     wait_for(lambda: "resume: queue://orders" in shown(window, ".said"))
 

@@ -1,4 +1,4 @@
-"""Makes the pictures of the console in ``docs/images``: the real pages of a small shop. ``script/screenshots``."""
+"""Makes the pictures of the console in ``docs/images``, of the real pages of a small shop."""
 
 from __future__ import annotations
 
