@@ -1,4 +1,4 @@
-"""Makes the pictures of the console in ``docs/images``: the real pages of a small shop. ``script/screenshots``."""
+"""Makes the pictures of the console in ``docs/images``: the pages of a small shop. ``script/screenshots``."""
 
 from __future__ import annotations
 
