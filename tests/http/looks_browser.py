@@ -74,7 +74,10 @@ def press_submit(selector: str, then: str) -> Callable[[Browser], None]:
 
 
 def wait_until(selector: str, words: str) -> Callable[[Browser], None]:
-    return lambda window: wait_for(lambda: words in shown(window, selector), what=words) and None
+    return lambda window: (
+        wait_for(lambda: words in shown(window, selector), what=lambda: f"{words}: {shown(window, selector)}")
+        and None
+    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
