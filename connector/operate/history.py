@@ -159,8 +159,8 @@ def read_last(history: History, since: float, most: int) -> list[LifeEvent]:
     Raises:
         ProviderError: the history cannot be read.
     """
-    rows = _events(history.find(None, since))
-    return _in_order(heapq.nlargest(most, rows, key=lambda one: one.row.time))
+    rows = heapq.nlargest(most, history.find(None, since), key=lambda one: one.time)
+    return _in_order(_events(rows))[-most:]
 
 
 def note_action(
