@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import logging
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -439,14 +440,21 @@ def test_nothing_leads_to_another_server(
         assert READER.casefold() not in cookie
 
 
-def test_nobody_reads_without_a_session(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+def test_nobody_reads_without_a_session(
+    world: tuple[Deployment, InProcessAdapter, Server], caplog: pytest.LogCaptureFixture
+) -> None:
     _, _, server = world
     with client(server, None) as http:
         for page in PAGES:
             answer = http.get(f"/console{page}")
             assert answer.status_code == HTTPStatus.SEE_OTHER
             assert answer.headers["location"].startswith("/console/sign-in?next=%2Fconsole")
-        assert http.post("/console/sign-in", data={"token": "wrong"}).status_code == HTTPStatus.UNAUTHORIZED
+        with caplog.at_level(logging.INFO, "connector.http"):
+            for _ in range(3):
+                refused = http.post("/console/sign-in", data={"token": "wrong-0123456789"})
+                assert refused.status_code == HTTPStatus.UNAUTHORIZED
+        assert caplog.messages.count("sign-ins to the console are refused") == 1
+        assert "wrong-0123456789" not in caplog.text + refused.text
         for forged in ("", "0", "0.99999999999.x.y", "a.b.c.d", "." * 9):
             answer = http.get("/console", headers={"Cookie": f"{COOKIE}={forged}"})
             assert answer.status_code == HTTPStatus.SEE_OTHER

@@ -28,6 +28,7 @@ from connector.http.console.session import COOKIE, SECONDS, Sessions
 from connector.http.control import Action, ControlCall, do, log_action
 from connector.http.guard import POLICY
 from connector.http.problems import HttpProblem
+from connector.http.throttled_log import ThrottledLog
 from connector.http.tokens import Caller, Tokens
 from connector.service.observer import Observer
 from connector.status import VERSION
@@ -113,6 +114,7 @@ class Console:
         self._tokens = tokens
         self._sessions = Sessions(tokens)
         self._places = asyncio.Semaphore(_MOST_LOOKS)
+        self._refused = ThrottledLog("sign-ins to the console are refused", {})
         self._actions = {one.path.rpartition("/")[2]: one for one in ACTIONS if one.method == "POST"}
         self._templates = Environment(
             loader=PackageLoader("connector.http.console"),
@@ -209,6 +211,7 @@ class Console:
                     COOKIE, cookie, max_age=SECONDS, path=_HOME, httponly=True, samesite="strict"
                 )
                 return response
+            self._refused.add()
             mistake = "This token is not one of this server's. The section http of adapter.yaml has them."
         view = {"next": there, "mistake": mistake}
         status = HTTPStatus.UNAUTHORIZED if mistake else HTTPStatus.OK
