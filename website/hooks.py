@@ -161,7 +161,8 @@ def _link(link: re.Match[str], place: str, page: str) -> str:
         if link.re is _RAW:  # MkDocs leaves HTML as it is
             found = re.sub(r"\.md$", ".html", found)
         relative = posixpath.relpath(found, posixpath.dirname(page) or ".")
-        return f"{link['before']}{relative}{hash_}{anchor}{link.group()[-1]}"
+        before = _LINK.sub(lambda inner: _link(inner, place, page), link["before"])  # a picture
+        return f"{before}{relative}{hash_}{anchor}{link.group()[-1]}"
     shown = link.groupdict().get("text")
     if shown is None or link["before"].startswith("!") or not (REPOSITORY / target).exists():
         log.warning("%s: the link %s leads to no page and no file that can be named", place, link["target"])
