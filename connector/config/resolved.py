@@ -5,6 +5,7 @@ Values of keys with a secret name are masked, from the file or the environment. 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,7 +70,7 @@ class ExplainedKey(NamedTuple):
 
 
 def explained(configuration: Configuration) -> dict[str, list[ExplainedKey]]:
-    """Returns the keys of :func:`as_document` by section, with what they mean."""
+    """Returns the keys of :func:`as_document` by section. Each key has its meaning."""
     found: dict[str, list[ExplainedKey]] = {}
     for name, value in as_document(configuration).items():
         section = getattr(configuration, name, None)
@@ -91,11 +92,13 @@ def _explained(key: str, value: Any, model: Any, text: str | None) -> Iterator[E
     if isinstance(value, dict) and isinstance(model, BaseModel):
         names = {field.alias or name: name for name, field in type(model).model_fields.items()}
         for inner, one in value.items():
-            name = names[inner]
-            field = type(model).model_fields[name]
-            yield from _explained(f"{key}.{inner}", one, getattr(model, name), field.description)
+            name = names.get(inner, "")  # a provider of another package may write keys that are no fields
+            field = type(model).model_fields.get(name)
+            below = getattr(model, name, None)
+            yield from _explained(f"{key}.{inner}", one, below, None if field is None else field.description)
     elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        for number, (one, each) in enumerate(zip(value, model, strict=True), 1):
+        models = model if isinstance(model, list | tuple) else ()
+        for number, (one, each) in enumerate(itertools.zip_longest(value, models), 1):
             yield from _explained(f"{key}[{number}]", one, each, text)
     else:
         shown = yaml.safe_dump(

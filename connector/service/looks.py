@@ -16,10 +16,10 @@ _MOST: Final = 50
 
 
 class Looks:
-    """Keeps what looks have found, by what was looked at. For any thread.
+    """Keeps the results of looks. For any thread.
 
-    The first reader waits for a look. Later readers get what the last look has found, at once. If that is
-    old, the next look begins meanwhile.
+    The first reader waits for a look. Later readers get the result of the last look at once. If that result
+    is old, the next look begins meanwhile.
 
     Args:
         clock: returns monotonic seconds.
@@ -31,10 +31,14 @@ class Looks:
         self._seen: dict[Hashable, _Seen] = {}
 
     def get(self, what: Hashable, look: Callable[[], Any]) -> Any:
-        """Returns what a look at ``what`` has found.
+        """Returns the result of a look.
+
+        Args:
+            what: names the thing that is looked at.
+            look: looks, and returns the result. Called in a thread of its own.
 
         Raises:
-            Exception: as the look has raised it.
+            Exception: the look has raised it.
         """
         with self._changed:
             seen = self._seen.pop(what, None) or _Seen()

@@ -349,7 +349,7 @@ def _can_correct(observer: Observer, queue: Destination, one: Message) -> bool:
 
 
 def _rate(hour: list[tuple[int, int]]) -> float:
-    """Returns the events a second in the last minutes: of the last whole step, and of the one that runs."""
+    """Returns the mean number of events per second since the start of the last whole step."""
     return sum(map(sum, hour[-2:])) / (STEP + time.time() % STEP)
 
 
