@@ -336,7 +336,7 @@ class Connection(Protocol):
         """Yields the messages of :meth:`browse` that have one of some ids, or were sent for such a message.
 
         A message that was sent for others names them in ``connector_event_id``. Where many messages wait,
-        this is quicker than :meth:`browse`.
+        this is quicker than :meth:`browse`. The messages come in any order.
 
         Args:
             ids: JMSMessageIDs, with or without ``ID:``.
