@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from connector.errors import MalformedData
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.history import plain_text
 from connector.messaging.message import Message
 from connector.messaging.retention import Retention
 from connector.messaging.settlement import Settlement
@@ -102,6 +103,9 @@ def go_round(connection: LocalConnection, other: LocalConnection, name: str) -> 
     put(target, name)
     connection.send(ORDERS, [Message(b"good")])
     assert look(connection, ORDERS) == [b"bad", b"good"]
+    for seen in connection.browse(ORDERS, lambda message, reason: None):
+        if (shown := plain_text(seen.message_id or "")).removeprefix("ID:"):
+            assert seen.body in [one.body for one in connection.find(ORDERS, [shown])]
     claims = poller.claim(1, range(9))
     expired = poller.expired  # a name may say that it has expired
     assert len(claims) + expired == 2

@@ -461,3 +461,10 @@ def test_tasks_of_one_client_prepare_long_headers_without_meeting(connection: Lo
     sends = [access.prepare(NOTES, long_message(p=key), key) for key, access in (("a", first), ("b", second))]
     connection.settle([], sends=sends)
     assert sorted(str(seen.properties["p"]) for seen in connection.browse(NOTES)) == ["a", "b"]
+
+
+def test_a_message_is_found_by_what_only_its_sidecar_says(connection: LocalConnection) -> None:
+    (identity,) = connection.send(ORDERS, [long_message(connector_event_id="ID:first")])
+    connection.send(ORDERS, [Message(b"other")])
+    for one in ("ID:first", identity):
+        assert [seen.message_id for seen in connection.find(ORDERS, [one])] == [identity]
