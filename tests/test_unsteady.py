@@ -21,6 +21,12 @@ def test_once_{0}():
         raise OSError("the machine was busy")
 """
 TWICE = "def test_twice():\n    assert 1 == 2\n"
+STAYS = """
+import threading, tests.unsteady
+tests.unsteady._EXIT_SECONDS = 0.5
+def test_that_leaves_a_thread():
+    threading.Thread(target=threading.Event().wait, name="left").start()
+"""
 DIES_ONCE = """
 import os, pathlib
 def test_dies():
@@ -58,7 +64,9 @@ def run(tmp_path: Path):
         for number, text in enumerate(texts):
             path = tmp_path / f"test_{number}.py"
             path.write_text(text)
-            status = execute(["pytest", "-p", "tests.unsteady", path.name]).returncode or status
+            done = execute(["pytest", "-p", "tests.unsteady", path.name])
+            (records / "errors").write_text(done.stderr)
+            status = done.returncode or status
         decided = execute(["tests.unsteady", str(records), str(status)])
         return decided.returncode, decided.stdout.splitlines()
 
@@ -110,6 +118,13 @@ def test_a_file_that_cannot_be_collected_makes_the_run_fail(run) -> None:
     status, lines = run("import there_is_no_such_module\n", ONCE.format(1))
     assert status == 1
     assert any(line.startswith("BROKEN") and "there_is_no_such_module" in line for line in lines)
+
+
+def test_a_process_that_does_not_end_is_ended_and_shows_its_threads(run, tmp_path: Path) -> None:
+    assert run(STAYS) == (0, [])
+    errors = (tmp_path / "records" / "errors").read_text()
+    assert errors.startswith("The tests have ended, and their process goes on:\n")
+    assert "threading.py" in errors
 
 
 def test_a_status_that_no_test_explains_makes_the_run_fail(run) -> None:

@@ -7,14 +7,19 @@ program (``python -m tests.unsteady DIRECTORY STATUS``) it reads the records of 
 * Each failed test is run again in a process of its own. A test in which its run died has failed.
 * If each of them passes, the result is 0. The last lines name them: ``UNSTEADY TEST FIRST FAILURE``.
 * If one fails again, or more than :data:`MOST` have failed, the result is 1.
+
+The time of a test has a limit of its own. What hangs before, between or after the tests is ended by the
+plug-in, which shows what each thread does.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,8 +29,14 @@ import pytest
 MOST: Final = 3
 """Number of unsteady tests that a run may have."""
 
+_RUN_SECONDS: Final = 2100
+"""Of a whole run, at most. The longest takes some 1,400 on two cores."""
+_EXIT_SECONDS: Final = 60.0
+"""From the end of the last test to the end of the process, at most."""
 _FOLDER: Final = "TEST_RECORDS"
 _LONGEST: Final = 500
+_ERRORS: Final = os.dup(2)
+"""Standard error before pytest captures it."""
 
 
 def _record(what: str, value: object) -> None:
@@ -62,8 +73,22 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
     _record("end", nodeid)
 
 
+def pytest_configure() -> None:
+    faulthandler.dump_traceback_later(_RUN_SECONDS, exit=True, file=_ERRORS)
+
+
 def pytest_sessionfinish(exitstatus: int) -> None:
     _record("finished", int(exitstatus))
+    leaving = threading.Timer(_EXIT_SECONDS, _leave, (int(exitstatus),))
+    leaving.daemon = True
+    leaving.start()
+
+
+def _leave(status: int) -> None:
+    """Ends a process that does not end, perhaps because of a thread of Python or Java."""
+    os.write(_ERRORS, b"The tests have ended, and their process goes on:\n")
+    faulthandler.dump_traceback(_ERRORS)
+    os._exit(status)
 
 
 def _first_failure(report: pytest.TestReport | pytest.CollectReport) -> str:
