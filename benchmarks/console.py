@@ -1,8 +1,9 @@
 """The pages of the console beside 100,000 waiting and 10,000 failed messages, while two instances work.
 
 How long each page takes, idle and under load, the processor time of a page, and what three open pages cost:
-events a second in windows with readers beside windows without, in turn.
-``python -m benchmarks.console [--waiting N] [--failed N] [--windows N]``
+the processor time of an event in windows with readers beside windows without, in turn. That is the time of
+all processes of the instances, so other programs of the machine disturb little.
+``python -m benchmarks.console [--waiting N] [--failed N] [--windows N] [--instances 1]``
 """
 
 from __future__ import annotations
@@ -141,6 +142,23 @@ def cpu(process: subprocess.Popen[bytes]) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_of_trees(roots: list[int]) -> float:
+    """Seconds of processor time of processes and all their descendants, also those that have ended."""
+    parents, times = {}, {}
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            parents[int(directory.name)] = int(fields[1])
+            times[int(directory.name)] = sum(map(int, fields[11:15]))
+    total = 0
+    for pid, ticks in times.items():
+        ancestor = pid
+        while ancestor not in roots and ancestor in parents:
+            ancestor = parents[ancestor]
+        total += ticks * (ancestor in roots)
+    return total / os.sysconf("SC_CLK_TCK")
+
+
 def show_pages(url: str, pages: dict[str, str], process: subprocess.Popen[bytes], times: int) -> None:
     for name, path in pages.items():
         before, took = cpu(process), [get(url + path) for _ in range(times)]
@@ -148,8 +166,8 @@ def show_pages(url: str, pages: dict[str, str], process: subprocess.Popen[bytes]
         print(f"  {name:<20} {spread(took):>24} ms, {used:6.1f} ms of the processor")
 
 
-def rate(feeder: Feeder, url: str, pages: dict[str, str], *, read: bool) -> float:
-    """Events a second in a window."""
+def cost(feeder: Feeder, roots: list[int], url: str, pages: dict[str, str], *, read: bool) -> float:
+    """Microseconds of processor time of an event, in a window."""
     ends = threading.Event()
 
     def load_again(path: str) -> None:
@@ -159,9 +177,9 @@ def rate(feeder: Feeder, url: str, pages: dict[str, str], *, read: bool) -> floa
     readers = [threading.Thread(target=load_again, args=(pages[one],)) for one in OPEN if read]
     for one in readers:
         one.start()
-    began, done = time.monotonic(), feeder.done()
+    began, done = cpu_of_trees(roots), feeder.done()
     time.sleep(SECONDS)
-    result = (feeder.done() - done) / (time.monotonic() - began)
+    result = (cpu_of_trees(roots) - began) / (feeder.done() - done) * 1e6
     ends.set()
     for one in readers:
         one.join()
@@ -172,6 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--waiting", type=int, default=100_000)
     parser.add_argument("--failed", type=int, default=10_000)
+    parser.add_argument("--instances", type=int, default=2, help="that work: 1 or 2")
     parser.add_argument("--windows", type=int, default=6, help="with readers, and as many without")
     options = parser.parse_args()
     print(machine())
@@ -190,7 +209,11 @@ def main() -> None:
             "one that failed": f"/message?queue={ERROR}&id={quote(failed)}",
             "history of one": f"/history?id={quote(failed)}",
         }
-        with service(directory, first, "first") as process, service(directory, second, "second"):
+        with contextlib.ExitStack() as running:
+            process = running.enter_context(service(directory, first, "first"))
+            roots = [process.pid]
+            if options.instances > 1:
+                roots.append(running.enter_context(service(directory, second, "second")).pid)
             until = time.monotonic() + 120
             while time.monotonic() < until:
                 with contextlib.suppress(OSError):
@@ -205,17 +228,17 @@ def main() -> None:
             feeder = Feeder(root)
             feeder.start()
             time.sleep(10)
-            print("while both instances work")
+            print(f"while {len(roots)} work")
             show_pages(url, pages, process, 10)
             with_readers, without = [], []
             for _ in range(options.windows):
-                without.append(rate(feeder, url, pages, read=False))
-                with_readers.append(rate(feeder, url, pages, read=True))
+                without.append(cost(feeder, roots, url, pages, read=False))
+                with_readers.append(cost(feeder, roots, url, pages, read=True))
             feeder.ends.set()
             feeder.join()
         ratios = [one / other for one, other in zip(with_readers, without, strict=True)]
-        print(f"events a second: {spread(without)} without readers")
-        print(f"                 {spread(with_readers)} with three open pages")
+        print(f"us of an event: {spread(without)} without readers")
+        print(f"                {spread(with_readers)} with three open pages")
         print(f"ratio: {statistics.median(ratios):.3f}  {json.dumps([round(one, 3) for one in ratios])}")
 
 

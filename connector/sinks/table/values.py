@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import types
 from sqlalchemy.types import TypeEngine
 
+from connector.businessobjects.dates import Unkeepable, read_time
 from connector.businessobjects.types import DECIMAL, TEXTS, describe, text_of
 from connector.text.decimals import size
 
@@ -32,9 +33,6 @@ _ANY: Final = "any value"
 _MOST_DIGITS: Final = 6
 """The digits after the second that Python and databases keep."""
 _FRACTION: Final = re.compile(r"[.,]([0-9]+)")
-_ZONED_DATE: Final = re.compile(r"([0-9]{4}-?[0-9]{2}-?[0-9]{2})(Z|[+-][0-9]{2}:[0-9]{2})")
-_END_OF_DAY: Final = re.compile(r"T24(?=[:0Z+-]|$)")
-_LEAP_SECOND: Final = re.compile(r"T[0-9]{2}:?[0-9]{2}:?60")
 _SQLITE_DIGITS: Final = 15
 """SQLite keeps numbers as floats of 64 bits, which have so many decimal digits at least."""
 
@@ -47,10 +45,6 @@ _FITS: Final = {
     DECIMAL: ("a number", "a text", "JSON"),
     "Date": ("a date", "a date and time", "a text", "JSON"),
 }
-
-
-class _Unkeepable(ValueError):
-    """No column of the type can hold the value. The text is what is expected."""
 
 
 def family_of(kind: TypeEngine[Any]) -> str:
@@ -83,7 +77,7 @@ def converter(kind: TypeEngine[Any], dialect: str = "") -> Callable[[Any], Any]:
             return _decimal(value, kind, family, dialect)
         try:
             converted = convert(value)
-        except _Unkeepable as error:
+        except Unkeepable as error:
             raise ValueError(f"found {describe(value)}, expected {error}") from None
         except (TypeError, ValueError):
             raise ValueError(f"found {describe(value)}, expected {family}") from None
@@ -183,39 +177,13 @@ def _only(*kinds: type) -> Callable[[Any], Any]:
     return check
 
 
-def _date(value: Any) -> datetime.date:
-    return datetime.date.fromisoformat(value)
-
-
-def _date_and_time(value: Any) -> datetime.datetime:
-    """Reads a Date as :mod:`connector.businessobjects.types` accepts it, which Python does not quite.
-
-    A date with a zone is midnight in that zone. 24:00 is midnight of the next day.
-
-    Raises:
-        ValueError: no column can hold the time.
-    """
-    zoned = _ZONED_DATE.fullmatch(value)
-    if zoned is not None:
-        return datetime.datetime.fromisoformat(f"{zoned[1]}T00:00{zoned[2]}")
-    if _LEAP_SECOND.search(value):
-        raise _Unkeepable("a date and time without a leap second, or a text column to keep it")
-    time = datetime.datetime.fromisoformat(_END_OF_DAY.sub("T00", value))
-    if _END_OF_DAY.search(value) is None:
-        return time
-    try:
-        return time + datetime.timedelta(days=1)
-    except OverflowError:
-        raise _Unkeepable("a time before the year 10000") from None
-
-
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "a boolean": _only(bool),
     "a whole number": _only(int),
     "a number": _only(int, float),
     "a number of 64 bits": _only(int, float),
-    "a date and time": _date_and_time,
-    "a date": _date,
+    "a date and time": read_time,
+    "a date": datetime.date.fromisoformat,
     "a UUID": lambda value: uuid.UUID(_only(str)(value)),
     "a text": _only(str),
 }
