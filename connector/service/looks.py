@@ -9,7 +9,7 @@ from typing import Any, Final
 
 _PAUSE: Final = 2.0
 """Seconds between two looks at one thing, at least."""
-_SHARE: Final = 0.02
+_SHARE: Final = 0.01
 """Of the time that looks at one thing may take."""
 _MOST: Final = 50
 """Things that are remembered."""

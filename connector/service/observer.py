@@ -22,7 +22,7 @@ _log = logging.getLogger("connector.adapter")
 
 _PAUSE: Final = 2.0
 """Seconds between two looks at the provider, at least."""
-_LOOK_SHARE: Final = 0.05
+_LOOK_SHARE: Final = 0.01
 """Share of the time that looks at the provider may take."""
 _PATIENCE: Final = 5.0
 """Seconds until a provider that does not answer counts as failed."""
