@@ -31,6 +31,19 @@ class LotInfo:
     owner: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LotPosition:
+    """The place of a name in its sequence of lots.
+
+    Args:
+        sequence_id: of the sequence, as in :class:`Lot`.
+        settled: the number that was settled last. 0 = none was. There may be gaps.
+    """
+
+    sequence_id: str
+    settled: int
+
+
 class Lot(Protocol):
     """A durable claim of many messages. It outlives its process and never changes its composition.
 

@@ -37,7 +37,7 @@ from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.history import about
-from connector.messaging.lot import Lot, LotInfo
+from connector.messaging.lot import Lot, LotInfo, LotPosition
 from connector.messaging.message import Message
 from connector.messaging.polling import Arrivals, Poller, Waiter
 from connector.messaging.retention import Pruned, Retention
@@ -258,7 +258,13 @@ class Connection(Protocol):
     # -- lots ----------------------------------------------------------------------------------------
 
     def claim_lot(
-        self, destination: Destination, name: str, limit: int, *, number: int | None = None
+        self,
+        destination: Destination,
+        name: str,
+        limit: int,
+        *,
+        number: int | None = None,
+        selector: str = "",
     ) -> Lot | None:
         """Returns the lot of a name that is not settled, or makes a new lot of waiting messages.
 
@@ -272,6 +278,7 @@ class Connection(Protocol):
             limit: the largest number of messages of a new lot, from 1. At a broker a lot also has no more
                 messages than a transaction.
             number: return the lot of this number, and make no new one. None = any.
+            selector: of the messages of a new lot. Empty = all messages.
 
         Returns:
             the lot. None = no message waits.
@@ -281,7 +288,18 @@ class Connection(Protocol):
                 the lot is gone. Or the lot ``number`` is settled or does not exist.
             CapabilityError: the provider has no lots, or the destination is a topic, virtual or temporary.
             ValueError: the name is empty, or the limit is less than 1.
+            SelectorError: the selector is wrong.
             ProviderError: the provider failed. A message that it has taken is in the next lot.
+        """
+        raise CapabilityError("the provider has no lots: use a poller")
+
+    def lot_position(self, destination: Destination, name: str) -> LotPosition:
+        """Returns the place of a name in its sequence, and begins the sequence if there is none.
+
+        The connection becomes the owner of the name, as by :meth:`claim_lot`.
+
+        Raises:
+            LotError, CapabilityError, ProviderError: as :meth:`claim_lot`.
         """
         raise CapabilityError("the provider has no lots: use a poller")
 

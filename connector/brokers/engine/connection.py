@@ -48,7 +48,7 @@ from connector.errors import (
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.lot import LotInfo
+from connector.messaging.lot import LotInfo, LotPosition
 from connector.messaging.message import Message
 from connector.messaging.provider import Leftover, TransactionalConnection
 from connector.messaging.retention import Pruned, Retention
@@ -349,12 +349,22 @@ class RemoteConnection(BrokerClientConnection, TransactionalConnection):
     # -- lots ----------------------------------------------------------------------------------------
 
     def claim_lot(
-        self, destination: Destination, name: str, limit: int, *, number: int | None = None
+        self,
+        destination: Destination,
+        name: str,
+        limit: int,
+        *,
+        number: int | None = None,
+        selector: str = "",
     ) -> RemoteLot | None:
         self.check()
         if destination in self.temporaries:
             raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
-        return self.lots.claim(destination, name, limit, number)
+        return self.lots.claim(destination, name, limit, number, selector)
+
+    def lot_position(self, destination: Destination, name: str) -> LotPosition:
+        self.check()
+        return self.lots.position(destination, name)
 
     def give_back_lot(self, name: str) -> LotInfo:
         self.check()

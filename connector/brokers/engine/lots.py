@@ -54,7 +54,7 @@ from connector.errors import (
     UnknownDestination,
 )
 from connector.messaging.destination import Destination
-from connector.messaging.lot import Lot, LotInfo
+from connector.messaging.lot import Lot, LotInfo, LotPosition
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.settlement import GroupSettlement, Settlement, one_by_one
 
@@ -139,24 +139,36 @@ class RemoteLots:
 
     # -- making --------------------------------------------------------------------------------------
 
-    def claim(self, destination: Destination, name: str, limit: int, number: int | None) -> RemoteLot | None:
+    def claim(
+        self, destination: Destination, name: str, limit: int, number: int | None, selector: str
+    ) -> RemoteLot | None:
         """As :meth:`connector.messaging.provider.Connection.claim_lot`."""
         if not name or limit < 1:
             raise ValueError(f"a lot needs a name and a limit from 1, found {name!r} and {limit}")
-        if not destination.is_queue or destination.view:
-            raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
-        owned = self.names.own(name)
-        if not owned.record.sequence_id:
-            self._begin(owned, destination)
+        owned = self._own(destination, name)
         mark, lot = self._look(owned)
         if number is not None and (lot is None or number != lot.number):
             what = "is settled" if number <= mark.number else "does not exist"
             raise LotError(f"the lot {number} of {name!r} {what}")
         if lot is None:
-            return self._make(owned, mark, destination, limit)
+            return self._make(owned, mark, destination, limit, selector)
         if lot.destination != destination:
             raise LotError(f"{name!r} has the lot {lot.number} of {lot.destination}: settle it first")
         return lot
+
+    def position(self, destination: Destination, name: str) -> LotPosition:
+        """As :meth:`connector.messaging.provider.Connection.lot_position`."""
+        owned = self._own(destination, name)
+        mark, lot = self._look(owned)
+        return LotPosition(owned.record.sequence_id, mark.number - (lot is not None))
+
+    def _own(self, destination: Destination, name: str) -> OwnedName:
+        if not destination.is_queue or destination.view:
+            raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
+        owned = self.names.own(name)
+        if not owned.record.sequence_id:
+            self._begin(owned, destination)
+        return owned
 
     def _begin(self, owned: OwnedName, destination: Destination) -> None:
         """Begins a sequence. Its first mark is there before anybody knows the sequence."""
@@ -168,23 +180,27 @@ class RemoteLots:
         owned.write(record, sync=True)
         owned.mark = mark
 
-    def _make(self, owned: OwnedName, last: Mark, destination: Destination, limit: int) -> RemoteLot | None:
+    def _make(
+        self, owned: OwnedName, last: Mark, destination: Destination, limit: int, selector: str
+    ) -> RemoteLot | None:
         """Makes the next lot. Returns None if no message waits."""
         allowed = self._allowed.get(destination, self._most)
         most = min(limit, allowed)
         try:
-            lot = self._move(owned, last, destination, most)
+            lot = self._move(owned, last, destination, most, selector)
         except UnreadableMessage:
             self._allowed[destination] = 1  # the messages before that one have lots of their own
             if most == 1:
                 raise
-            return self._make(owned, last, destination, 1)
+            return self._make(owned, last, destination, 1, selector)
         self._allowed[destination] = min(self._most, allowed * 2)
         return lot
 
-    def _move(self, owned: OwnedName, last: Mark, destination: Destination, most: int) -> RemoteLot | None:
+    def _move(
+        self, owned: OwnedName, last: Mark, destination: Destination, most: int, selector: str
+    ) -> RemoteLot | None:
         with contextlib.closing(self._connection.session()) as session:
-            found = self._receive(session, destination, most)
+            found = self._receive(session, destination, most, selector)
             if not found:
                 return None
             number = max(last.number, owned.record.number) + 1
@@ -206,8 +222,10 @@ class RemoteLots:
         faults.point("lot.claimed")
         return self._keep(owned, mark, claims)
 
-    def _receive(self, session: BrokerSession, destination: Destination, most: int) -> list[Received]:
-        receiver = session.receiver(destination, "", self._limit)
+    def _receive(
+        self, session: BrokerSession, destination: Destination, most: int, selector: str
+    ) -> list[Received]:
+        receiver = session.receiver(destination, selector, self._limit)
         found: list[Received] = []
         room = self._most_bytes
         while len(found) < most and room > 0:

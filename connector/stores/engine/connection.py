@@ -13,7 +13,7 @@ from connector.errors import CapabilityError, ProviderError, SettlementError, Un
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.history import about
-from connector.messaging.lot import LotInfo
+from connector.messaging.lot import LotInfo, LotPosition
 from connector.messaging.message import Message
 from connector.messaging.polling import Waiter
 from connector.messaging.provider import Connection
@@ -248,10 +248,20 @@ class LocalConnection(Connection):
     # -- lots --------------------------------------------------------------------------------------
 
     def claim_lot(
-        self, destination: Destination, name: str, limit: int, *, number: int | None = None
+        self,
+        destination: Destination,
+        name: str,
+        limit: int,
+        *,
+        number: int | None = None,
+        selector: str = "",
     ) -> LocalLot | None:
         self._check_open()
-        return self._kept_lots().claim(destination, name, limit, number)
+        return self._kept_lots().claim(destination, name, limit, number, selector)
+
+    def lot_position(self, destination: Destination, name: str) -> LotPosition:
+        self._check_open()
+        return self._kept_lots().position(destination, name)
 
     def give_back_lot(self, name: str) -> LotInfo:
         self._check_open()

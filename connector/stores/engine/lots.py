@@ -22,8 +22,9 @@ from connector import faults
 from connector.errors import CapabilityError, LotError, ProviderError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.lot import Lot, LotInfo
+from connector.messaging.lot import Lot, LotInfo, LotPosition
 from connector.messaging.message import Message
+from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.stores.engine.access import LocalAccessSpec
 from connector.stores.engine.changes import Edit, GivenBack
@@ -102,26 +103,24 @@ class Lots:
     def __init__(self, client: Client, settler: LocalSettler) -> None:
         self._client = client
         self._settler = settler
-        self._readers: dict[tuple[Destination, str], Reader] = {}
-        """By queue and owner of the claims. A reader that is kept knows whether messages have come."""
+        self._readers: dict[tuple[Destination, str, str], Reader] = {}
+        """By queue, owner of the claims and selector. A kept reader knows whether messages have come."""
 
-    def claim(self, destination: Destination, name: str, limit: int, number: int | None) -> LocalLot | None:
+    def claim(
+        self, destination: Destination, name: str, limit: int, number: int | None, selector: str
+    ) -> LocalLot | None:
         """As :meth:`connector.messaging.provider.Connection.claim_lot`."""
         if not name or limit < 1:
             raise ValueError(f"a lot needs a name and a limit from 1, found {name!r} and {limit}")
-        if not destination.is_queue or destination.view or Channel(destination).can_end:
-            raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
+        wanted = compile_selector(selector) if selector else None
         with self._client.registry.lock():
-            self._own(name)
-            state = self._state(name)
-            if state is None:
-                state = self._write(_State(name, 0, secrets.token_hex(8), destination, 0))
+            state = self._begin(destination, name)
             claims = self._claims(state)
             if number is not None and (not claims or number != state.number):
                 what = "is settled" if number <= state.number else "does not exist"
                 raise LotError(f"the lot {number} of {name!r} {what}")
             if not claims:
-                return self._make(state, destination, limit)
+                return self._make(state, destination, limit, wanted)
             if state.destination != destination:
                 raise LotError(f"{name!r} has the lot {state.number} of {state.destination}: settle it first")
             if state.messages == _CLAIMING:
@@ -133,9 +132,28 @@ class Lots:
                 )
             return LocalLot(self, state, claims)
 
-    def _make(self, last: _State, destination: Destination, limit: int) -> LocalLot | None:
+    def position(self, destination: Destination, name: str) -> LotPosition:
+        """As :meth:`connector.messaging.provider.Connection.lot_position`."""
+        with self._client.registry.lock():
+            state = self._begin(destination, name)
+            is_open = bool(self._claims(state))
+        return LotPosition(state.sequence_id, state.number - is_open)
+
+    def _begin(self, destination: Destination, name: str) -> _State:
+        """Makes this client the owner of a name. Returns the last lot of the name."""
+        if not destination.is_queue or destination.view or Channel(destination).can_end:
+            raise CapabilityError(f"no lots are taken from {destination}: name a queue that lasts")
+        self._own(name)
+        state = self._state(name)
+        if state is None:
+            state = self._write(_State(name, 0, secrets.token_hex(8), destination, 0))
+        return state
+
+    def _make(
+        self, last: _State, destination: Destination, limit: int, selector: Selector | None
+    ) -> LocalLot | None:
         """Makes the next lot. Returns None, and mostly uses no number, if no message waits."""
-        reader = self._reader(destination, last.owner)
+        reader = self._reader(destination, last.owner, selector)
         if not reader.has_news():
             return None
         state = replace(last, number=last.number + 1, destination=destination, messages=_CLAIMING)
@@ -147,13 +165,14 @@ class Lots:
         faults.point("lot.list")
         return LocalLot(self, state, claims) if claims else None
 
-    def _reader(self, destination: Destination, owner: str) -> Reader:
-        reader = self._readers.get((destination, owner))
+    def _reader(self, destination: Destination, owner: str, selector: Selector | None) -> Reader:
+        key = destination, owner, "" if selector is None else selector.text
+        reader = self._readers.get(key)
         if reader is None:
             self._client.store.create(Channel(destination))
-            judge = DeliveryRules(self._client.limit, None, is_view=False, by_group=False)
+            judge = DeliveryRules(self._client.limit, selector, is_view=False, by_group=False)
             reader = self._client.store.lot_reader(Channel(destination), judge, owner)
-            self._readers[destination, owner] = reader
+            self._readers[key] = reader
         return reader
 
     # -- settling ------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ class LotsRefusedTests(SuiteBase):
             connection.claim_lot(ORDERS, NAME, 1)
         with pytest.raises(CapabilityError, match="lots"):
             connection.give_back_lot(NAME)
+        with pytest.raises(CapabilityError, match="lots"):
+            connection.lot_position(ORDERS, NAME)
 
     @needs("lots", has=False)
     def test_a_program_is_refused(self, provider: Provider) -> None:
@@ -75,6 +77,31 @@ class LotTests(SuiteBase):
         assert lot.claims[0].message_id == ids[0]
         (first, *_) = lot.read()
         assert (first.message_id, first.priority, first.destination) == (ids[0], 9, str(ORDERS))
+
+    def test_a_selector_picks_the_messages_of_a_new_lot(self, connection: Connection) -> None:
+        for body, kind in (("a", "T"), ("b", "U"), ("c", "T")):
+            self.send(connection, ORDERS, body, type=kind)
+        lot = connection.claim_lot(ORDERS, NAME, 10, selector="JMSType = 'T'")
+        assert lot is not None
+        assert self.read(lot) == ["a", "c"]
+        again = connection.claim_lot(ORDERS, NAME, 10, selector="JMSType = 'U'")
+        assert again is not None
+        assert (again.number, self.read(again)) == (lot.number, ["a", "c"])
+        lot.settle([GroupSettlement(lot.claims)])
+        assert connection.claim_lot(ORDERS, NAME, 10, selector="JMSType = 'T'") is None
+        assert self.read(self.lot(connection)) == ["b"]
+
+    def test_a_position_is_what_was_settled_last(self, connection: Connection) -> None:
+        begun = connection.lot_position(ORDERS, NAME)
+        lot = self.filled(connection, "a", "b", limit=1)
+        assert begun.settled < lot.number
+        assert connection.lot_position(ORDERS, NAME).settled == lot.number - 1
+        assert connection.lot_position(ORDERS, NAME).sequence_id == begun.sequence_id == lot.sequence_id
+        lot.settle([GroupSettlement(lot.claims)])
+        assert connection.lot_position(ORDERS, NAME).settled == lot.number
+        assert self.lot(connection).number > lot.number
+        with pytest.raises(CapabilityError):
+            connection.lot_position(PRICES, NAME)
 
     def test_the_same_lot_comes_until_it_is_settled(self, connection: Connection) -> None:
         first = self.filled(connection, "a", "b", limit=2)
