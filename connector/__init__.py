@@ -18,6 +18,7 @@ from connector.status import VERSION as __version__
 
 __all__ = [
     "Adapter",
+    "EventsDataSource",
     "Failed",
     "MalformedData",
     "NotActive",
@@ -31,7 +32,11 @@ __all__ = [
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 """Keeps Python from printing warnings of a program that has set up no logging."""
 
-_LAZY: Final = {"Adapter": "connector.service.adapter", "Reply": "connector.sinks.replying"}
+_LAZY: Final = {
+    "Adapter": "connector.service.adapter",
+    "EventsDataSource": "connector.service.events_source",
+    "Reply": "connector.sinks.replying",
+}
 """Modules of the names that are loaded on first use, so that a command without them starts faster."""
 
 

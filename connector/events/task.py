@@ -305,7 +305,7 @@ class Task:
                 attempts=attempts,
                 delivered=delivered,
                 not_read=message is None,
-                reason_kind=_kind_of(error),
+                reason_kind=kind_of_mistake(error),
                 place=place[2:-1],
             )
             if message is not None and self._notes is not None:
@@ -504,7 +504,8 @@ def _unsubscribed(object_name: str, verb: str | None, reason: str, attempts: int
     return Outcome(OutcomeKind.UNSUBSCRIBED, object_name, verb, reason, attempts, reason_kind=kind)
 
 
-def _kind_of(error: MalformedData) -> ReasonKind:
+def kind_of_mistake(error: MalformedData) -> ReasonKind:
+    """Returns the kind of the reason for which a message is no object."""
     if isinstance(error, UnknownBusinessObject):
         return ReasonKind.UNSUBSCRIBED
     if isinstance(error, BodyTooLarge) or isinstance(error.__cause__, MemoryError):

@@ -38,10 +38,12 @@ class LotPosition:
     Args:
         sequence_id: of the sequence, as in :class:`Lot`.
         settled: the number that was settled last. 0 = none was. There may be gaps.
+        open: the number of the lot that is not settled. None = there is none.
     """
 
     sequence_id: str
     settled: int
+    open: int | None
 
 
 class Lot(Protocol):

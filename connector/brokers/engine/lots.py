@@ -160,7 +160,8 @@ class RemoteLots:
         """As :meth:`connector.messaging.provider.Connection.lot_position`."""
         owned = self._own(destination, name)
         mark, lot = self._look(owned)
-        return LotPosition(owned.record.sequence_id, mark.number - (lot is not None))
+        number = None if lot is None else lot.number
+        return LotPosition(owned.record.sequence_id, mark.number - (lot is not None), number)
 
     def _own(self, destination: Destination, name: str) -> OwnedName:
         if not destination.is_queue or destination.view:

@@ -137,7 +137,7 @@ class Lots:
         with self._client.registry.lock():
             state = self._begin(destination, name)
             is_open = bool(self._claims(state))
-        return LotPosition(state.sequence_id, state.number - is_open)
+        return LotPosition(state.sequence_id, state.number - is_open, state.number if is_open else None)
 
     def _begin(self, destination: Destination, name: str) -> _State:
         """Makes this client the owner of a name. Returns the last lot of the name."""

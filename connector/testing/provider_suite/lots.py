@@ -6,7 +6,7 @@ import pytest
 
 from connector.errors import CapabilityError, ConnectorError, LotError, SessionStateError
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.lot import Lot, LotInfo
+from connector.messaging.lot import Lot, LotInfo, LotPosition
 from connector.messaging.provider import Connection, Provider
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.testing.provider_suite.base import (
@@ -95,10 +95,12 @@ class LotTests(SuiteBase):
         begun = connection.lot_position(ORDERS, NAME)
         lot = self.filled(connection, "a", "b", limit=1)
         assert begun.settled < lot.number
-        assert connection.lot_position(ORDERS, NAME).settled == lot.number - 1
-        assert connection.lot_position(ORDERS, NAME).sequence_id == begun.sequence_id == lot.sequence_id
+        assert begun == LotPosition(lot.sequence_id, begun.settled, None)
+        assert connection.lot_position(ORDERS, NAME) == LotPosition(
+            lot.sequence_id, lot.number - 1, lot.number
+        )
         lot.settle([GroupSettlement(lot.claims)])
-        assert connection.lot_position(ORDERS, NAME).settled == lot.number
+        assert connection.lot_position(ORDERS, NAME) == LotPosition(lot.sequence_id, lot.number, None)
         assert self.lot(connection).number > lot.number
         with pytest.raises(CapabilityError):
             connection.lot_position(PRICES, NAME)
