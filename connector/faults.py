@@ -42,10 +42,13 @@ PLACES: Final = (
     # a message of a topic on its way to the subscriptions. A message of another program is claimed first
     "fanout.claim",
     "fanout.link",
-    # a lot: its number is written, its messages are claimed, their number is written, they are settled
+    # a lot: its number is written, its messages are claimed, their number is written, a task of Spark has
+    # read a message, they are about to be settled, they are settled
     "lot.number",
     "lot.claimed",
     "lot.list",
+    "lot.row",
+    "lot.settling",
     "lot.settled",
     # a delayed file that is due is where messages wait
     "delayed.move",

@@ -37,7 +37,7 @@ _EVERYTHING: Final = 1 << 31
 _LEAST: Final = 100
 """Messages of a slice, at least. Reading them takes longer than starting a task."""
 _SLICES: Final = 32
-_OWNER_SECONDS: Final = 15.0
+_OWNER_SECONDS: Final = 5.0
 """A query that has ended holds its name for a moment, so the same query waits for it when it starts again."""
 _CLIENT: Final = "source"
 _PUBLISHED: Final = Outcome(OutcomeKind.PUBLISHED, attempts=1)
@@ -120,6 +120,7 @@ class Slice(InputPartition):  # type: ignore[misc]  # mypy does not read PySpark
                     ) from None
                 else:
                     found = rows.rows(message, self.destination)
+                faults.point("lot.row")
                 if not isinstance(found, Outcome):
                     yield from found
                     continue
@@ -164,7 +165,8 @@ class LotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
 
     def initialOffset(self) -> Offset:
         position = self._lots.position()
-        return {"sequence": position.sequence_id, "number": position.settled}
+        # Spark asks again when it repeats its first batch. That batch must not look empty, if it is settled
+        return {"sequence": position.sequence_id, "number": position.settled, "begins": True}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._most)

@@ -36,7 +36,9 @@ def read_lots(layout: RootLayout) -> list[Record]:
         try:
             with open(path, "rb") as file:
                 data = json.loads(file.read())
-            found.append(Record(LOT, "", data["name"], {key: data[key] for key in _KEYS}, durable=True))
+            known = {key: data[key] for key in _KEYS}
+            known["client_id"] = str(data.get("client_id", ""))  # an earlier version writes none
+            found.append(Record(LOT, "", data["name"], known, durable=True))
         except (FileNotFoundError, NotADirectoryError):
             continue  # the name has an owner, and no lot yet
         except OSError as error:

@@ -47,6 +47,7 @@ class _State:
     Args:
         name, number, sequence_id, destination: of the lot.
         messages: number of messages. 0 = the lot is settled. -1 = the messages are being claimed.
+        client_id: of the last owner of the name. Empty = written by an earlier version.
     """
 
     name: str
@@ -54,12 +55,14 @@ class _State:
     sequence_id: str
     destination: Destination
     messages: int
+    client_id: str
 
     @classmethod
     def of(cls, record: Record) -> _State:
         data: Any = record.data
         queue = parse_destination(data["destination"])
-        return cls(record.key, data["number"], data["sequence_id"], queue, data["messages"])
+        number, messages, client_id = data["number"], data["messages"], data.get("client_id", "")
+        return cls(record.key, number, data["sequence_id"], queue, messages, client_id)
 
     @property
     def owner(self) -> str:
@@ -71,6 +74,7 @@ class _State:
             "sequence_id": self.sequence_id,
             "destination": str(self.destination),
             "messages": self.messages,
+            "client_id": self.client_id,
         }
         return Record(LOT, "", self.name, data, durable=True)
 
@@ -146,7 +150,8 @@ class Lots:
         self._own(name)
         state = self._state(name)
         if state is None:
-            state = self._write(_State(name, 0, secrets.token_hex(8), destination, 0))
+            state = _State(name, 0, secrets.token_hex(8), destination, 0, self._client.info.client_id)
+            self._write(state)
         return state
 
     def _make(
@@ -289,8 +294,11 @@ class Lots:
             return
         info = self._client.info
         self._client.registry.write(Record(LOT_OWNER, name, info.client_id, owner=info))
-        if (state := self._state(name)) is not None:  # the owner before may be late, and settles nothing
-            self._client.store.finish(state.owner)
+        if (state := self._state(name)) is not None:
+            self._client.store.finish(state.owner)  # the owner before may be late, and settles nothing
+            if state.client_id not in ("", info.client_id):
+                self._client.store.finish(state.client_id)  # a settlement that it could not finish
+            self._write(replace(state, client_id=info.client_id))
 
     def _check_owner(self, name: str) -> bool:
         """Whether this client is the owner of a name. Raises LotError if another client is."""

@@ -1,0 +1,64 @@
+"""A query of the source ``events`` dies at each step. Each message is one row, and is archived once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.spark.events_query import run, start
+from tests.spark.test_events_source import browse, count, fill, names, place, task
+
+__all__ = ["place"]
+
+EACH = 30
+
+STEPS = (
+    "lot.number=kill",
+    "lot.claimed=kill",
+    "lot.list=kill",
+    "lot.row:5=kill",
+    "lot.settling=kill",
+    "settle.committing=kill",
+    "lot.settled=kill",
+    "settle.finished:2=kill",
+)
+
+
+def test_a_query_that_is_killed_at_each_step_loses_and_doubles_nothing(place: Path) -> None:
+    """The process that claims and settles dies, or a task."""
+    killed = 0
+    for number, fault in enumerate(STEPS):
+        fill(place, number * EACH, EACH)
+        status, _, _ = run(place, task(place, ("query", {}), maxMessagesPerTrigger="10"), fault=fault)
+        killed += status != 0
+    assert killed == len(STEPS)
+    status, said, errors = run(place, task(place, ("query", {}), ("rows", {}), maxMessagesPerTrigger="10"))
+    assert status == 0, errors
+    assert said["1 rows"] == names(0, len(STEPS) * EACH)
+    assert count(place, "in") == 0
+    assert len({one.message_id for one in browse(place, "archive")}) == len(STEPS) * EACH
+    assert count(place, "archive") == len(STEPS) * EACH
+
+
+@pytest.mark.parametrize("fault", ["lot.row:15", "lot.settling:2"])
+def test_a_whole_program_that_is_killed_loses_and_doubles_nothing(place: Path, fault: str) -> None:
+    fill(place, 0, 40)
+    pause = {"CONNECTOR_FAULT_DIRECTORY": str(place)}
+    process = start(
+        place, task(place, ("query", {}), maxMessagesPerTrigger="10"), fault=f"{fault}=pause", **pause
+    )
+    while not list(place.glob("lot.*")):
+        assert process.poll() is None
+        os.sched_yield()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    (mark,) = place.glob("lot.*")
+    paused = int(mark.name.rpartition(".")[2])
+    os.kill(paused, signal.SIGKILL)
+    status, said, errors = run(place, task(place, ("query", {}), ("rows", {}), maxMessagesPerTrigger="10"))
+    assert status == 0, errors
+    assert said["1 rows"] == names(0, 40)
+    assert [count(place, one) for one in ("in", "archive")] == [0, 40]
