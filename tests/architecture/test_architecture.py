@@ -38,7 +38,7 @@ FOUND_BY_ENTRY_POINT = (
 )
 """Folders that nobody imports."""
 
-JVM_USERS = ("connector.spark",)
+JVM_USERS = ("connector.spark", "connector.service.source")
 
 
 def _modules() -> dict[str, Path]:

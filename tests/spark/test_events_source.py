@@ -13,7 +13,7 @@ import pytest
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.service.events_source import EventsDataSource, SourceError, SourceOptions
+from connector.service.source.data_source import EventsDataSource, SourceError, SourceOptions
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.spark.events_query import run
 

@@ -1,4 +1,4 @@
-"""The lots of a queue as micro-batches of a query of Spark (see :mod:`connector.service.events_source`)."""
+"""The lots of a queue as micro-batches of a query of Spark (see :mod:`connector.service.source.data_source`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from connector.messaging.lot import Lot
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.messaging.state_store import ClientJournals, TaskJournal
 from connector.service.assembly import make_event_settings, make_provider
-from connector.service.source_rows import SourceRows, refused
+from connector.service.source.rows import SourceRows, refused
 from connector.status import OutcomeKind, timestamp
 
 _EVERYTHING: Final = 1 << 31

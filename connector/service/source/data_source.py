@@ -24,6 +24,7 @@ another, and the messages are read in tasks. What tasks find wrong comes back in
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -37,9 +38,12 @@ from connector.errors import ConnectorError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.selector import compile_selector
 from connector.service.assembly import make_provider
-from connector.service.lot_stream import LotStream, Reading
-from connector.service.source_rows import SourceRows, columns_of
+from connector.service.source.lot_stream import LotStream, Reading
+from connector.service.source.rows import SourceRows, columns_of
 from connector.text.names import did_you_mean, shown
+
+if importlib.util.find_spec("pyarrow") is None:
+    raise ImportError("the source events needs pyarrow: pip install 'event-connector[spark-tables]'")
 
 _MOST_MESSAGES: Final = 10_000
 _OPTIONS: Final = ("config", "destination", "name", "object", "selector", "maxMessagesPerTrigger")

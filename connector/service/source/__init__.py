@@ -1,0 +1,1 @@
+"""The source ``events`` of Spark: messages of a queue as a table."""
