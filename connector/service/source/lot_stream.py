@@ -1,4 +1,4 @@
-"""The lots of a queue as micro-batches of a query of Spark (see :mod:`connector.service.source.data_source`)."""
+"""The lots of a queue as micro-batches of a query of Spark (see :mod:`.data_source`)."""
 
 from __future__ import annotations
 
