@@ -228,6 +228,7 @@ class _Lots:
             self._rules.copies,
             comes_first=provider.capabilities.takeover,
         )
+        self._tells = provider.capabilities.shows_all
         self._connection = provider.connect()
         rows = SourceRows.make(configuration, provider, self._connection.access(), reading.object)
         self._context = pickle.dumps(rows)
@@ -250,11 +251,11 @@ class _Lots:
         return self._connection.lot_position(self._reading.destination, self._reading.name)
 
     def waiting(self) -> int:
-        """Returns the number of waiting messages."""
-        for one in self._connection.destinations():
-            if one.destination == self._reading.destination:
-                return one.waiting
-        return 0
+        """Returns the number of waiting messages. A broker does not tell, so they are counted there."""
+        queue = self._reading.destination
+        if not self._tells:
+            return sum(1 for _ in self._connection.browse(queue))
+        return sum(one.waiting for one in self._connection.destinations() if one.destination == queue)
 
     def next(self, most: int) -> Lot | None:
         """Returns the lot that is not settled, or a new one. None = no message waits."""
