@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.events_query import run, start
+from tests.spark.events_query import ROOT, run, start
+from tests.spark.standalone import StandaloneCluster, executor_options
 from tests.spark.test_events_source import browse, count, fill, names, place, task
 
 __all__ = ["place"]
@@ -62,3 +63,31 @@ def test_a_whole_program_that_is_killed_loses_and_doubles_nothing(place: Path, f
     assert status == 0, errors
     assert said["1 rows"] == names(0, 40)
     assert [count(place, one) for one in ("in", "archive")] == [0, 40]
+
+
+@pytest.mark.cluster
+def test_tasks_of_two_workers_read_a_lot_and_one_that_dies_loses_nothing(place: Path) -> None:
+    """Each Python of the first query dies at its 25th message, so its last try fails, too."""
+    cluster = StandaloneCluster(place / "cluster")
+    executor = {
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": executor_options(),
+        "spark.executorEnv.PYTHONPATH": str(ROOT),
+        "spark.cores.max": "2",
+    }
+    fill(place, 0, 400)
+    try:
+        cluster.start()
+        session = {**executor, "spark.master": cluster.url}
+        dies = {**session, "spark.executorEnv.CONNECTOR_FAULT": "lot.row:25=kill"}
+        status, _, _ = run(place, {**task(place, ("query", {})), "session": dies})
+        assert status != 0
+        status, said, errors = run(
+            place, {**task(place, ("query", {}), ("rows", {}), ("partitions", {})), "session": session}
+        )
+    finally:
+        cluster.stop()
+    assert status == 0, errors
+    assert said["1 rows"] == names(0, 400)
+    assert said["2 partitions"] == 4, "each slice of 100 is a partition"
+    assert [count(place, one) for one in ("in", "archive")] == [0, 400]
