@@ -47,6 +47,9 @@ PLACES: Final = (
     "lot.claimed",
     "lot.list",
     "lot.settled",
+    # a load: its lot is claimed, the lot is in its table
+    "load.claimed",
+    "load.written",
     # a delayed file that is due is where messages wait
     "delayed.move",
     # what only a database has: a transaction before its commit, and a message that is prepared

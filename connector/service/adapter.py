@@ -393,7 +393,8 @@ class Adapter:
         if request is None:
             return CycleReport(more=is_resumed)
         inbound.pausing = True
-        if inbound.has_events:
+        loads = self._connection.loads
+        if (loads is not None and loads.hold()) or inbound.has_events:
             return CycleReport()
         faults.point("reload.begin")
         answer = self._reload(inbound, request)
@@ -491,9 +492,16 @@ class Adapter:
                 after_batch(report)
 
         report = self._note(drain(inbound, after))
+        self._flush_loads(report)
         while not inbound.prune() and not self.stopping:
             pass
         return report
+
+    def _flush_loads(self, report: CycleReport) -> None:
+        """Loads everything that waits. The report tells a load that cannot go on."""
+        loads = self._connection.loads
+        if loads is not None and report.code is ReturnCode.SUCCEED and (reason := loads.flush()):
+            report.fail(reason, provider_failed=False)
 
     def _recover_and_poll(self, inbound: Inbound, *, polls: bool, ahead: bool) -> CycleReport:
         recovered = self._recover_if_due(inbound)
