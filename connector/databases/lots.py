@@ -102,7 +102,8 @@ class LotRows:
     def _read_table(self, connection: Connection) -> Table:
         if not inspect(connection).has_table(self._name, schema=self._schema or None):
             raise DatabaseProblem(
-                f"the database {self._database.name} ({self._database.title}) has no table {self._name}: make it"
+                f"the database {self._database.name} ({self._database.title}) has no table {self._name}: "
+                "make it"
             )
         return Table(self._name, MetaData(), schema=self._schema or None, autoload_with=connection)
 

@@ -107,7 +107,7 @@ class Adapter:
         )
         self._restarts = self._make_restarts()
         self.notes: Final = InstanceNotes(
-            self._connection.note, activity, lambda: self.resting, self._count_errors
+            self._connection.note, activity, lambda: self.resting, self._count_errors, lambda: self.loads
         )
         self._is_ready = False
         self._failure = ""
@@ -233,6 +233,12 @@ class Adapter:
     def resting(self) -> list[dict[str, Any]]:
         """The subscriptions that rest: ``subscription``, ``since`` (seconds since 1970), ``reason``."""
         return self._connection.working.rests.rows()
+
+    @property
+    def loads(self) -> list[dict[str, Any]]:
+        """The loads that have stopped, or that wait for another attempt. For any thread."""
+        loads = self._connection.loads
+        return [] if loads is None else loads.rows()
 
     @property
     def working_for(self) -> float:
@@ -419,6 +425,8 @@ class Adapter:
         except ConnectorError as error:
             self._provider = provider
             _log.error("a reload was refused", extra={"by": request.by, "reason": str(error)})
+            if self._connection.loads is not None:
+                self._connection.loads.resume()
             if self._connection.inbound is None:
                 raise
             self._connection.inbound.pausing = False

@@ -9,7 +9,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from connector import faults
 from connector.config.loading import Configuration
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from connector.service.loads import Loads
 
 _log = logging.getLogger("connector.adapter")
+
+_LOADS_SECONDS: Final = 5.0
+"""Seconds in which the loads of an earlier configuration end, which have no lot at work."""
 
 
 class LaunchedWorkers(Workers, Protocol):
@@ -232,11 +235,9 @@ class InboundConnection:
                 self._recover_after_connecting(at_start=False)
             assert self.inbound is not None
             self._check_workers(self.inbound, self.inbound.jobs.plan_bytes)
-            if self.loads is not None:
-                self.loads.resume()
             raise ReloadRefused(str(error)) from error
         if self.loads is not None:
-            self.loads.stop(0.0)
+            self.loads.stop(_LOADS_SECONDS)
         self.loads = loads
         if loads is not None:
             loads.start()

@@ -180,7 +180,7 @@ class Loader:
             self._changed.notify_all()
 
     def stop(self, seconds: float) -> None:
-        """Ends the loader. A lot that is being loaded has ``seconds``. Then it is cancelled, and stays a lot."""
+        """Ends the loader. A lot that is being loaded has ``seconds``. Then its load is cancelled."""
         self.request_stop()
         if not self._thread.ident:
             return
@@ -203,11 +203,13 @@ class Loader:
             wanted = self._flush_number
             self._changed.notify_all()
             self._changed.wait_for(
-                lambda: self._flushed >= wanted
-                or self._state in (_STOPPED, _REPEATS)
-                or self._failures >= _MOST_FAILURES
-                or self._is_ended
-                or not self._thread.is_alive()
+                lambda: (
+                    self._flushed >= wanted
+                    or self._state in (_STOPPED, _REPEATS)
+                    or self._failures >= _MOST_FAILURES
+                    or self._is_ended
+                    or not self._thread.is_alive()
+                )
             )
             return self._reason if self._flushed < wanted else ""
 
@@ -376,8 +378,7 @@ class Loader:
             self._settle_failure(session, lot, told, bad, error)
             return
         faults.point("load.written")
-        good = [claim for claim in lot.claims if id(claim) not in {id(one) for one, _ in bad}]
-        self._settle(lot, good, bad)
+        self._settle(lot, _others(lot, bad), bad)
         self._suspects = max(0, self._suspects - len(lot.claims))
         fields = {"subscription": load.subscription, "lot": lot.number, "rows": len(rows)}
         _log.info("a lot was loaded", extra={**fields, "attempt": told.attempt})
@@ -410,7 +411,7 @@ class Loader:
         )
 
     def _check_number(self, session: Any, lot: LoadLot) -> None:
-        """Checks once for each sequence that the table holds no later lot of it.
+        """Checks once for each sequence that the table holds no later lot of it, nor a new one.
 
         Raises:
             LoadStopped: the table holds one.
@@ -418,11 +419,11 @@ class Loader:
         if self._checked == lot.app_id:
             return
         last = self.load.writer.last_number(session, lot.app_id)
-        if last > lot.number:
+        if last > lot.number or (last == lot.number and lot.attempt == 1):
             raise LoadStopped(
-                f"the table holds the lot {last} of {lot.app_id}, and the next one here is {lot.number}: the "
-                "messages were restored from an earlier time than the table. Remove the rows of the later lots "
-                "from the table, or give the subscription another name"
+                f"the table holds the lot {last} of {lot.app_id}, and the number of the lot here is "
+                f"{lot.number}: the messages are of an earlier time than the table, so the same objects may "
+                "come again. Remove the rows of those lots, or give the subscription another name"
             )
         self._checked = lot.app_id
 
@@ -463,13 +464,14 @@ class Loader:
         else:
             _log.error("a load has failed", extra={**fields, "reason": reason})
         is_lost = isinstance(error, SparkLost | NotActive) or is_temporary(error) or is_away(error)
-        if is_lost or not self._suspects:
-            if load.retry.allows(error, tries) or (is_lost and tries < load.retry.attempts):
-                seconds = load.retry.seconds(tries)
-                self._again_at = time.monotonic() + seconds
-                self._note(_REPEATS, f"lot {lot.number}: {reason}")
-                _log.warning("a lot is loaded again later", extra={**fields, "seconds": round(seconds, 3)})
-                return
+        if (is_lost and tries < load.retry.attempts) or (
+            not self._suspects and load.retry.allows(error, tries)
+        ):
+            seconds = load.retry.seconds(tries)
+            self._again_at = time.monotonic() + seconds
+            self._note(_REPEATS, f"lot {lot.number}: {reason}")
+            _log.warning("a lot is loaded again later", extra={**fields, "seconds": round(seconds, 3)})
+            return
         again = _AGAIN.format(name=lot.name)
         where = f"the lot {lot.number} of {told.app_id} cannot be loaded: {reason}"
         if is_lost:
@@ -485,8 +487,7 @@ class Loader:
         if len(lot.claims) - len(bad) > 1:
             self._halve(lot, reason)
             return
-        known = {id(claim) for claim, _ in bad}
-        alone = [(claim, self._failed(reason, ReasonKind.REFUSED)) for claim in lot.claims if id(claim) not in known]
+        alone = [(claim, self._failed(reason, ReasonKind.REFUSED)) for claim in _others(lot, bad)]
         number = len(lot.claims)
         self._settle(lot, [], [*bad, *alone])
         self._suspects = max(0, self._suspects - number)
@@ -501,6 +502,12 @@ class Loader:
         )
         self._forget_lot()
         self._suspects = number
+
+
+def _others(lot: Lot, bad: Sequence[tuple[Claim, Outcome]]) -> list[Claim]:
+    """Returns the claims that have become rows."""
+    known = {id(claim) for claim, _ in bad}
+    return [claim for claim in lot.claims if id(claim) not in known]
 
 
 _AGAIN: Final = (

@@ -60,7 +60,8 @@ class Loads:
 
     def hold(self) -> bool:
         """Lets no lot begin until :meth:`resume`. Returns whether a lot is being loaded."""
-        return any([loader.hold() for loader in self._loaders])
+        held = [loader.hold() for loader in self._loaders]  # all of them, also behind one that loads
+        return any(held)
 
     def resume(self) -> None:
         """Undoes :meth:`hold`."""

@@ -131,7 +131,11 @@ class FilesWriter(LotWriter):
     is_exact = True
 
     def __init__(
-        self, format: str, path: str, partition_by: Sequence[str] = (), options: Mapping[str, str] | None = None
+        self,
+        format: str,
+        path: str,
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self._format = format
         self._directory = "" if "://" in path else path
@@ -142,8 +146,8 @@ class FilesWriter(LotWriter):
     def check(self, session: SparkSession, schema: StructType) -> None:
         if "lot" in (one.name.casefold() for one in schema.fields):
             raise CapabilityError(
-                "the object has an attribute 'lot', and each lot is a directory lot=...: use format: delta or "
-                "a function"
+                "the object has an attribute 'lot', and each lot is a directory lot=...: use format: delta, "
+                "or a function"
             )
         left = [one.name for one in schema.fields if one.name not in self._partition_by]
         if not left:
@@ -208,7 +212,7 @@ class DeltaWriter(LotWriter):
             import pyarrow  # noqa: F401
         except ImportError as error:
             raise CapabilityError(
-                f"format: delta needs the packages deltalake and pyarrow ({error}): pip install deltalake pyarrow"
+                f"format: delta needs two packages ({error}): pip install deltalake pyarrow"
             ) from None
 
     def last_number(self, session: SparkSession, app_id: str) -> int:
@@ -263,7 +267,8 @@ class DatabaseWriter(LotWriter):
         nested = [one.name for one in schema.fields if isinstance(one.dataType, ArrayType | StructType)]
         if nested:
             raise CapabilityError(
-                f"a table of a database has no column for {', '.join(nested)}: use a function, or another format"
+                f"a table of a database has no column for {', '.join(nested)}: use another format, or a "
+                "function"
             )
 
     def last_number(self, session: SparkSession, app_id: str) -> int:
@@ -278,7 +283,7 @@ class DatabaseWriter(LotWriter):
 
 def make_frame(session: SparkSession, schema: StructType, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
     """Returns the DataFrame of rows that fit a schema. Few rows get few partitions, and so few files."""
-    frame = session.createDataFrame(rows, schema, verifySchema=False)  # type: ignore[arg-type]
+    frame = session.createDataFrame(rows, schema, verifySchema=False)
     return frame.coalesce(1 + len(rows) // _ROWS_OF_A_FILE)
 
 
@@ -293,7 +298,7 @@ def describing(session: SparkSession, tags: Sequence[str], description: str) -> 
         yield
     finally:
         with contextlib.suppress(Exception):  # Java may have ended
-            context.setJobDescription(None)  # type: ignore[arg-type]
+            context.setJobDescription(None)
             for tag in tags:
                 context.removeJobTag(tag)
 

@@ -145,7 +145,9 @@ class DataframeEntry(LotsEntry):
         here = "dataframe."
         if found.format == "table":
             if found.table is None or found.table.count(".") not in (1, 2):
-                check.add(f"{here}table", found.table or "no table", "DATABASE.TABLE or DATABASE.SCHEMA.TABLE")
+                check.add(
+                    f"{here}table", found.table or "no table", "DATABASE.TABLE or DATABASE.SCHEMA.TABLE"
+                )
             for key in ("path", "partition_by", "options"):
                 if check.is_written(here + key):
                     check.add(here + key, f"{key} with format: table", "it with a format that has files")
