@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from connector.databases.settings import DatabaseSettings
 from connector.errors import CapabilityError
@@ -173,7 +173,7 @@ class FilesWriter(LotWriter):
                 raise
             return
         for (path,) in found:
-            yield from _parts(path)
+            yield from path.split("/")
 
     def write(self, frame: DataFrame, lot: LoadLot) -> None:
         writer = frame.write.mode("overwrite").format(self._format).options(**self._options)
@@ -185,11 +185,6 @@ class FilesWriter(LotWriter):
     def withdraw(self, empty: DataFrame, lot: LoadLot) -> bool:
         self.write(empty, lot)
         return True
-
-
-def _parts(url: str) -> list[str]:
-    """Returns the parts of a path as a directory shows them. Spark escapes each ``%`` once more in a URL."""
-    return urlsplit(url).path.replace("%25", "%").split("/")
 
 
 class DeltaWriter(LotWriter):
