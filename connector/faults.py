@@ -47,8 +47,9 @@ PLACES: Final = (
     "lot.claimed",
     "lot.list",
     "lot.settled",
-    # a load: its lot is claimed, the lot is in its table
+    # a load: its lot is claimed, its files are complete and not in the table yet, the lot is in its table
     "load.claimed",
+    "load.saved",
     "load.written",
     # a delayed file that is due is where messages wait
     "delayed.move",

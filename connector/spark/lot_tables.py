@@ -13,11 +13,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
+from connector import faults
 from connector.databases.settings import DatabaseSettings
 from connector.errors import CapabilityError
 from connector.spark.reasons import java_reason
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 _ROWS_OF_A_FILE: Final = 10_000
 """Rows for which another file is worth its while."""
 _LONGEST_REASON: Final = 2000
+_CAUSE: Final = re.compile(r"^Caused by: (.*)$", re.MULTILINE)
 _AWAY: Final = re.compile(
     r"java\.net\.\w+Exception|java\.nio\.channels\.\w*Closed\w*Exception|java\.sql\.SQL(Transient|Recoverable"
     r"|NonTransientConnection)\w*|TimeoutException|Connection (refused|reset)|SafeModeException"
@@ -176,15 +181,56 @@ class FilesWriter(LotWriter):
             yield from path.split("/")
 
     def write(self, frame: DataFrame, lot: LoadLot) -> None:
+        """Writes a lot. On this machine its directory appears as a whole, and stays after a power cut.
+
+        The last step is one of this process. So the Java of a dead process cannot add to the directory.
+        """
+        name = f"lot={quote(lot.app_id, safe='')}-{lot.number}"
+        if not self._directory:
+            self._save(frame, f"{self._url}/{name}")
+            return
+        target, new = Path(self._directory, name), Path(self._directory, f".{name}.new")
+        old = target.with_name(f".{name}.old")
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
+        part = new / secrets.token_hex(4)  # a dead process may still write to another one
+        self._save(frame, f"file://{part}")
+        _sync(part)
+        faults.point("load.saved")
+        if target.exists():
+            target.rename(old)
+        part.rename(target)
+        _sync_directory(self._directory)
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _save(self, frame: DataFrame, url: str) -> None:
         writer = frame.write.mode("overwrite").format(self._format).options(**self._options)
         writer = writer.option("partitionOverwriteMode", "static")
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
-        writer.save(f"{self._url}/lot={quote(lot.app_id, safe='')}-{lot.number}")
+        writer.save(url)
 
     def withdraw(self, empty: DataFrame, lot: LoadLot) -> bool:
         self.write(empty, lot)
         return True
+
+
+def _sync(directory: Path) -> None:
+    """Brings all files below a directory to the disk."""
+    for path, _, names in os.walk(directory):
+        for name in names:
+            with open(os.path.join(path, name), "rb") as file:
+                os.fsync(file.fileno())
+        _sync_directory(path)
+
+
+def _sync_directory(path: str | os.PathLike[str]) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class DeltaWriter(LotWriter):
@@ -299,11 +345,14 @@ def describing(session: SparkSession, tags: Sequence[str], description: str) -> 
 
 
 def load_reason(error: BaseException) -> str:
-    """Returns type and text of an exception, without the stack trace of Java."""
+    """Returns type and text of an exception, without the stack trace of Java, and its first cause."""
     from py4j.protocol import Py4JJavaError
 
-    reason = java_reason(error) if isinstance(error, Py4JJavaError) else None
-    return cut(reason or error_text(error), _LONGEST_REASON)
+    if not isinstance(error, Py4JJavaError):
+        return cut(error_text(error), _LONGEST_REASON)
+    causes = _CAUSE.findall(str(error))
+    reason = java_reason(error) or type(error).__name__
+    return cut(f"{reason} ({causes[-1]})" if causes else reason, _LONGEST_REASON)
 
 
 def is_away(error: BaseException) -> bool:

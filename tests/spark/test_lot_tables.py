@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +24,12 @@ from connector.spark.lot_tables import (
     LoadLot,
     LotWriter,
     describing,
+    is_away,
+    load_reason,
     make_frame,
 )
 from connector.spark.pipeline import SparkPipeline
+from tests.waiting import wait_for
 
 SCHEMA = StructType([StructField("id", IntegerType()), StructField("day", StringType())])
 FILES = ("parquet", "orc", "json", "csv")
@@ -165,17 +172,57 @@ def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None
 
 def test_jobs_carry_the_description_and_the_tags(session: SparkSession) -> None:
     context = session.sparkContext
-    with describing(session, ("connector-shop", "connector-load-1"), "shop: load orders, lot 7, 2 rows"):
-        assert set(context.getJobTags()) == {"connector-shop", "connector-load-1"}
-        assert context.getLocalProperty("spark.job.description") == "shop: load orders, lot 7, 2 rows"
-        session.range(2).collect()
-        number = max(context.statusTracker().getJobIdsForTag("connector-load-1"))
-    assert context.statusTracker().getJobInfo(number) is not None
+    description = "shop: load orders, lot 7, 2 rows, attempt 1"
+    tags = ("connector-shop", "connector-load-1")
+    began = threading.Event()
+
+    def work() -> None:
+        with describing(session, tags, description):
+            began.set()
+            context.parallelize(range(1000), 1).map(_wait).count()
+
+    def jobs() -> list[tuple[str, set[str]]]:
+        store = context._jsc.sc().statusStore().jobsList(None)  # as Spark's UI reads it
+        found = [store.apply(number) for number in range(store.size())]
+        return [
+            (one.description().get(), set(one.jobTags().mkString("|").split("|")))
+            for one in found
+            if one.description().isDefined()
+        ]
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(work)
+        assert began.wait(30)
+        wait_for(lambda: description in dict(jobs()), 30)
+        assert set(tags) <= dict(jobs())[description]
+        context.cancelJobsWithTag(tags[1])
+        with pytest.raises(Exception, match="cancelled"):
+            running.result(60)
     assert set(context.getJobTags()) == set()
     assert context.getLocalProperty("spark.job.description") is None
+
+
+def _wait(number: int) -> int:
+    time.sleep(0.1)
+    return number
 
 
 def test_few_rows_are_few_files(session: SparkSession, tmp_path: Path) -> None:
     bench = Bench(session, tmp_path, "parquet", [])
     bench.write(1, [(number, "mo") for number in range(100)])
     assert len(list(bench.path.glob("*/part-*"))) == 1
+
+
+def test_a_lot_of_files_appears_as_a_whole(session: SparkSession, tmp_path: Path) -> None:
+    bench = Bench(session, tmp_path, "parquet", ["day"])
+    bench.write(1, [(1, "mo")])
+    (lot,) = bench.path.iterdir()
+    left = lot.with_name(f".{lot.name}.new") / "0a1b" / "_temporary"
+    left.mkdir(parents=True)  # as a dead process leaves it
+    with pytest.raises(Exception, match="TASK_WRITE_FAILED") as failed:
+        bench.write(1, [(1, "mo"), (2, "x" * 300)])
+    assert re.search(r"failed while writing.*\(java.io.IOException: ", load_reason(failed.value), re.DOTALL)
+    assert not is_away(failed.value)
+    assert bench.rows() == [(1, "mo")]
+    bench.write(1, [(1, "mo")])
+    assert [one.name for one in bench.path.iterdir()] == [lot.name]

@@ -1,0 +1,177 @@
+"""A driver that is killed at each step of a load: every object is in its table, and there once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from sqlalchemy import create_engine, text
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import CrashDeployment
+from tests.runs import Run
+
+FILES = ("parquet", "orc", "json", "csv")
+FUNCTION = """
+import pathlib
+
+def numbered(dataframe, lot):
+    # exactly once, because a lot that comes again replaces what it has written
+    place = pathlib.Path(__file__).parent / "by-number" / f"{lot.number}"
+    dataframe.coalesce(1).write.mode("overwrite").json(str(place))
+"""
+STEPS = (
+    *("lot.number:2", "lot.claimed:3", "lot.list:4", "load.claimed:1", "load.claimed:5"),
+    *("load.saved:1", "load.saved:3", "load.written:1", "load.written:6", "lot.settled:2"),
+    *("settle.record:1", "settle.committing:2"),
+)
+
+
+def make(deploy: Deploy, directory: Path, **keys: Any) -> CrashDeployment:
+    """Returns a deployment with a load for each format, and a function."""
+    shop = f"sqlite:///{directory / 'shop.db'}"
+    with create_engine(shop).begin() as connection:
+        connection.execute(text('CREATE TABLE customer ("CustomerId" TEXT, "Name" TEXT, "Second" TEXT)'))
+    formats = [{"format": one, "path": f"./lake/{one}"} for one in (*FILES, "delta")]
+    formats.append({"format": "table", "table": "shop.customer"})
+    loads = [{"object": "Customer", "name": one["format"], "dataframe": one, **keys} for one in formats]
+    loads.append({"object": "Customer", "name": "numbered", "load": "loads:numbered", **keys})
+    made = deploy(only=loads, shop=shop, connector={"instance": "one"})
+    made.write("loads.py", FUNCTION)
+    return made
+
+
+def parquet_ids(place: Path) -> Iterable[str]:
+    import pyarrow.dataset
+
+    found = pyarrow.dataset.dataset(place, format="parquet", exclude_invalid_files=False)
+    return [row["CustomerId"] for row in found.to_table(["CustomerId"]).to_pylist()]
+
+
+def orc_ids(place: Path) -> Iterable[str]:
+    import pyarrow.dataset
+
+    found = pyarrow.dataset.dataset(place, format="orc")
+    return [row["CustomerId"] for row in found.to_table(["CustomerId"]).to_pylist()]
+
+
+def _lines(place: Path) -> Iterable[str]:
+    hidden = (".", "_")
+    for file in place.rglob("part-*"):
+        if not any(part.startswith(hidden) for part in file.relative_to(place).parts):
+            yield from file.read_text().splitlines()
+
+
+def json_ids(place: Path) -> Iterable[str]:
+    return [json.loads(line)["CustomerId"] for line in _lines(place)]
+
+
+def csv_ids(place: Path) -> Iterable[str]:
+    return [line.partition(",")[0] for line in _lines(place)]
+
+
+def tables(deployment: CrashDeployment) -> dict[str, Counter[str]]:
+    """What each table holds, read without the connector: how often each id is there."""
+    lake = deployment.directory / "lake"
+    with create_engine(deployment.shop).connect() as connection:
+        rows = connection.execute(text('SELECT "CustomerId" FROM customer')).scalars().all()
+    readers: dict[str, Callable[[Path], Iterable[str]]] = {
+        "parquet": parquet_ids,
+        "orc": orc_ids,
+        "json": json_ids,
+        "csv": csv_ids,
+    }
+    delta = DeltaTable(str(lake / "delta")).to_pyarrow_table(columns=["CustomerId"]).to_pylist()
+    return {
+        **{name: Counter(read(lake / name)) for name, read in readers.items()},
+        "delta": Counter(row["CustomerId"] for row in delta),
+        "table": Counter(rows),
+        "numbered": Counter(json_ids(deployment.directory / "by-number")),
+    }
+
+
+def sent(deployment: CrashDeployment) -> Counter[str]:
+    """What every table has to hold."""
+    return Counter(str(number) for number in range(1, deployment.sent + 1))
+
+
+def kill(deployment: CrashDeployment, fault: str) -> None:
+    run = deployment.start("--drain", fault=f"{fault}=kill")
+    assert run.wait() == -signal.SIGKILL, f"{fault} was not reached\n{run.errors}"
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    deployment = make(deploy, tmp_path, size=25)
+    for step in STEPS:
+        deployment.fill("in", [""] * 30)
+        kill(deployment, step)
+    deployment.drain()
+    expected = sent(deployment)
+    assert {name: (expected - found, found - expected) for name, found in tables(deployment).items()} == (
+        dict.fromkeys(tables(deployment), (Counter(), Counter()))
+    )
+    assert deployment.count("error") == 0
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_while_spark_writes_leaves_no_part(deploy: Deploy, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    table = {"format": "parquet", "path": str(lake), "partition_by": ["Name"]}
+    deployment = deploy(only=[{"object": "Customer", "name": "lake", "dataframe": table}])
+    deployment.fill("in", [f"n{number}" for number in range(300)])  # as many directories take a while
+    for _ in range(2):
+        run = deployment.start("--drain")
+        await_parts(run, lake)
+        run.signal_driver()
+        run.wait()
+        assert list(lake.glob("lot=*")) == []
+    deployment.drain()
+    assert Counter(parquet_ids(lake)) == sent(deployment)
+    assert len(list(lake.iterdir())) == 1, "a part of a dead process is left"
+
+
+def await_parts(run: Run, lake: Path) -> None:
+    """Waits until Spark has begun to write a lot."""
+    deadline = time.monotonic() + 60
+    while not any(lake.glob(".lot=*.new/*/_temporary/0/*/*/*")):
+        assert time.monotonic() < deadline, run.state()
+        assert run.process.poll() is None, run.errors
+        time.sleep(0.002)
+
+
+@pytest.mark.slow
+def test_a_sequence_that_is_made_anew_and_a_load_that_stops_show_in_a_service(
+    deploy: Deploy, tmp_path: Path
+) -> None:
+    deployment = make(deploy, tmp_path, every="500ms")
+    deployment.fill("in", [""] * 5)
+    deployment.drain()
+    shutil.rmtree(deployment.root)  # all messages and all numbers are lost
+    (record,) = (deployment.directory / ".connector").iterdir()
+    record.unlink()
+    deployment.fill("in", [""] * 5)
+    run = deployment.start()
+    wait_until_equal(deployment, run)
+    before = {path.name for path in (deployment.directory / "lake" / "csv").iterdir()}
+    assert len(before) == 2
+    assert len({name.rpartition("-")[0] for name in before}) == 2, "two sequences"
+    run.stop()
+
+
+def wait_until_equal(deployment: CrashDeployment, run: Run) -> None:
+    expected = sent(deployment)
+    deadline = time.monotonic() + 60
+    while any(found != expected for found in tables(deployment).values()):
+        assert time.monotonic() < deadline, (tables(deployment), run.errors)
+        time.sleep(0.1)
