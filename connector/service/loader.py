@@ -145,7 +145,8 @@ class Loader:
         """Failures in a row of the provider or of Spark."""
         self._said = ""
         self._lot: Lot | None = None
-        self._attempt = 0
+        self._number = self._attempt = 0
+        """Of the lot that is loaded, or whose load has failed."""
         self._suspects = 0
         """Messages at the front of the queue among which is one that cannot be loaded. 0 = none is known."""
         self._checked: str = ""
@@ -221,7 +222,7 @@ class Loader:
             return {
                 "subscription": self.load.subscription,
                 "state": self._state,
-                "lot": self._lot.number if self._lot is not None else None,
+                "lot": self._number or None,
                 "attempt": self._attempt,
                 "since": self._since,
                 "reason": self._reason,
@@ -344,6 +345,7 @@ class Loader:
                 self._suspects = 0
                 self._note("", "")
                 return False
+            self._number = self._lot.number
             self._attempt += 1
             self._load(connection, self._lot)
             return True
@@ -440,7 +442,8 @@ class Loader:
         self._forget_lot()
 
     def _forget_lot(self) -> None:
-        self._lot, self._attempt, self._again_at = None, 0, 0.0
+        self._lot, self._again_at = None, 0.0
+        self._number = self._attempt = 0
         self._note("", "")
 
     def _settle_failure(

@@ -18,6 +18,7 @@ from sqlalchemy import create_engine, text
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment
 from tests.runs import Run
+from tests.waiting import wait_for
 
 FILES = ("parquet", "orc", "json", "csv")
 FUNCTION = """
@@ -25,13 +26,22 @@ import pathlib
 
 def numbered(dataframe, lot):
     # exactly once, because a lot that comes again replaces what it has written
-    place = pathlib.Path(__file__).parent / "by-number" / f"{lot.number}"
+    place = pathlib.Path(__file__).parent / "by-number" / f"{lot.app_id.replace('/', '-')}-{lot.number}"
     dataframe.coalesce(1).write.mode("overwrite").json(str(place))
 """
+BROKEN = """
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+
+def broken(dataframe, lot):
+    if (HERE / "broken").exists():
+        raise ValueError("the lake is dry")
+    (HERE / "loaded").write_text(f"{lot.number} {lot.attempt} {dataframe.count()}")
+"""
 STEPS = (
-    *("lot.number:2", "lot.claimed:3", "lot.list:4", "load.claimed:1", "load.claimed:5"),
-    *("load.saved:1", "load.saved:3", "load.written:1", "load.written:6", "lot.settled:2"),
-    *("settle.record:1", "settle.committing:2"),
+    *("lot.number:2", "lot.claimed:3", "lot.list:4", "load.claimed:5"),
+    *("load.saved:3", "load.written:6", "lot.settled:2", "settle.committing:2"),
 )
 
 
@@ -151,15 +161,14 @@ def await_parts(run: Run, lake: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_sequence_that_is_made_anew_and_a_load_that_stops_show_in_a_service(
+def test_a_service_loads_by_age_and_a_sequence_that_is_made_anew_replaces_nothing(
     deploy: Deploy, tmp_path: Path
 ) -> None:
     deployment = make(deploy, tmp_path, every="500ms")
     deployment.fill("in", [""] * 5)
     deployment.drain()
     shutil.rmtree(deployment.root)  # all messages and all numbers are lost
-    (record,) = (deployment.directory / ".connector").iterdir()
-    record.unlink()
+    shutil.rmtree(deployment.directory / ".connector")
     deployment.fill("in", [""] * 5)
     run = deployment.start()
     wait_until_equal(deployment, run)
@@ -175,3 +184,32 @@ def wait_until_equal(deployment: CrashDeployment, run: Run) -> None:
     while any(found != expected for found in tables(deployment).values()):
         assert time.monotonic() < deadline, (tables(deployment), run.errors)
         time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_load_that_has_stopped_shows_in_the_status_until_a_reload(deploy: Deploy) -> None:
+    load = {"object": "Customer", "name": "broken", "load": "loads:broken", "every": "100ms"}
+    deployment = deploy(only=[load])
+    deployment.write("loads.py", BROKEN)
+    (deployment.directory / "broken").touch()
+    deployment.fill("in", [""] * 3)
+    run = deployment.start()
+    document = wait_for(lambda: (found := status(deployment))["loads"] and found, 60)
+    (row,) = document["loads"]
+    assert (row["subscription"], row["state"], row["lot"], row["attempt"]) == ("broken", "stopped", 1, 1)
+    assert "ValueError: the lake is dry" in row["reason"]
+    assert document["well"] is False
+    assert any("the load of broken has stopped" in reason for reason in document["reasons"])
+    (deployment.directory / "broken").unlink()
+    assert deployment.start(verb="reload").wait() == 0
+    wait_for((deployment.directory / "loaded").exists, 60)
+    assert (deployment.directory / "loaded").read_text() == "1 2 3"
+    wait_for(lambda: status(deployment)["well"], 60)
+    assert status(deployment)["loads"] == []
+    run.stop()
+
+
+def status(deployment: CrashDeployment) -> dict[str, Any]:
+    run = deployment.start("--json", verb="status", java=False)
+    run.wait()
+    return json.loads(run.output)  # type: ignore[no-any-return]
