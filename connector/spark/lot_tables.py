@@ -356,8 +356,10 @@ def load_reason(error: BaseException) -> str:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether an exception of Spark says that a server could not be reached, or did not answer."""
-    from py4j.protocol import Py4JError
+    """Whether an exception of Spark says that a server could not be reached, or that Java has ended."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
+    if isinstance(error, Py4JNetworkError):
+        return True
     return isinstance(error, Py4JError | PySparkException) and _AWAY.search(str(error)) is not None

@@ -239,7 +239,10 @@ class SparkPipeline:
         """
         from pyspark.sql import SparkSession
 
-        return self._session or sessions.present_session() or SparkSession(self._context)
+        if not self.alive:  # another one may start at this moment
+            raise PipelineError("Spark is not running")
+        with self._explain("no session"):
+            return self._session or sessions.present_session() or SparkSession(self._context)
 
     @property
     def parallelism(self) -> int:
