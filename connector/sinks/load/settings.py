@@ -79,7 +79,7 @@ class LoadEntry(LotsEntry):
         """Reports a missing function, without running its module."""
         super().check(check)
         try:
-            check_process(self.load, check.directory)
+            check_process(self.load, check.directory, "dataframe, lot")
         except LookupProblem as error:
             check.add("load", error.found, error.expected, error.near)
             return
@@ -135,8 +135,8 @@ class DataframeEntry(LotsEntry):
 
     @property
     def database(self) -> str | None:
-        table = self.dataframe.table
-        return None if table is None else table.partition(".")[0]
+        name, dot, _ = (self.dataframe.table or "").partition(".")
+        return name if dot and self.dataframe.format == "table" else None
 
     def check(self, check: EntryCheck) -> None:
         """Reports keys that the format lacks or does not have."""
@@ -149,7 +149,7 @@ class DataframeEntry(LotsEntry):
                     f"{here}table", found.table or "no table", "DATABASE.TABLE or DATABASE.SCHEMA.TABLE"
                 )
             for key in ("path", "partition_by", "options"):
-                if check.is_written(here + key):
+                if getattr(found, key):
                     check.add(here + key, f"{key} with format: table", "it with a format that has files")
             return
         if found.path is None:
@@ -161,9 +161,9 @@ class DataframeEntry(LotsEntry):
                 "a path with a scheme, such as hdfs://, or a directory that all machines share",
                 warning=True,
             )
-        if check.is_written(f"{here}table"):
+        if found.table is not None:
             check.add(f"{here}table", f"table with format: {found.format}", "it with format: table")
-        if found.format == "delta" and check.is_written(f"{here}options"):
+        if found.format == "delta" and found.options:
             check.add(f"{here}options", "options with format: delta", "none")
         for option in found.options:
             if option.casefold() in _OPTIONS_OF_OURS:

@@ -35,7 +35,7 @@ def load_queue(application: str, instance: str, subscription: str) -> Destinatio
         instance: that the adapter runs as. Empty = not known.
         subscription: its name.
     """
-    parts = ["connector", _escape(application), "load", _escape(instance) or "-", _escape(subscription)]
+    parts = ["connector", _escape(application), "load", _escape(instance), _escape(subscription)]
     name = ".".join(parts)
     if len(name) > _LONGEST:
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
@@ -44,7 +44,7 @@ def load_queue(application: str, instance: str, subscription: str) -> Destinatio
 
 
 def _escape(text: str) -> str:
-    return quote(text, safe="").replace(".", "%2E").replace("~", "%7E")
+    return quote(text, safe="").replace(".", "%2E").replace("~", "%7E") or "-"
 
 
 @dataclass(frozen=True, slots=True)
