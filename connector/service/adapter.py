@@ -489,6 +489,8 @@ class Adapter:
     def _poll_and_finish(self, inbound: Inbound) -> CycleReport:
         report = inbound.poll()
         report.add(inbound.finish())
+        if self._connection.loads is not None:
+            self._connection.loads.flush(only_due=True)  # a load that fails is no failure of the poll
         return self._note(report)
 
     def _drain_and_prune(
@@ -508,7 +510,11 @@ class Adapter:
     def _flush_loads(self, report: CycleReport) -> None:
         """Loads everything that waits. The report tells a load that cannot go on."""
         loads = self._connection.loads
-        if loads is not None and report.code is ReturnCode.SUCCEED and (reason := loads.flush()):
+        if (
+            loads is not None
+            and report.code is ReturnCode.SUCCEED
+            and (reason := loads.flush(only_due=False))
+        ):
             report.fail(reason, provider_failed=False)
 
     def _recover_and_poll(self, inbound: Inbound, *, polls: bool, ahead: bool) -> CycleReport:

@@ -138,6 +138,8 @@ class Loader:
         self._changed = threading.Condition()
         self._is_ended = self._holds = self._is_loading = False
         self._flush_number = self._flushed = 0
+        self._takes_all = False
+        """Whether a flush is for objects that are not due, too."""
         self._reason = ""
         self._state = ""
         self._since = 0.0
@@ -193,14 +195,18 @@ class Loader:
                 _log.debug("a load cannot be cancelled", extra={"reason": error_text(error)})
             self._thread.join(_CANCEL_SECONDS)
 
-    def flush(self) -> str:
+    def flush(self, *, only_due: bool) -> str:
         """Loads everything that waits, and waits for the end.
+
+        Args:
+            only_due: whether objects go on waiting whose lot is not due by its size or its age.
 
         Returns:
             why something is not loaded. Empty = everything is loaded, or the subscription is paused.
         """
         with self._changed:
             self._flush_number += 1
+            self._takes_all, self._look_at = not only_due, 0.0
             wanted = self._flush_number
             self._changed.notify_all()
             self._changed.wait_for(
@@ -310,7 +316,7 @@ class Loader:
     def _is_wanted(self, flush_number: int) -> bool:
         if self._lot is not None or self._is_open:
             return time.monotonic() >= self._again_at
-        return flush_number > self._flushed or self._is_due()
+        return (self._takes_all and flush_number > self._flushed) or self._is_due()
 
     def _is_due(self) -> bool:
         """Whether enough objects wait, or one of them has waited long enough."""

@@ -68,9 +68,9 @@ class Loads:
         for loader in self._loaders:
             loader.resume()
 
-    def flush(self) -> str:
-        """Loads everything that waits. Returns why something is not loaded. Empty = everything is."""
-        found = [(loader.load.subscription, loader.flush()) for loader in self._loaders]
+    def flush(self, *, only_due: bool) -> str:
+        """Loads everything that waits, or that is due. Returns why something is not loaded, or nothing."""
+        found = [(one.load.subscription, one.flush(only_due=only_due)) for one in self._loaders]
         return "; ".join(f"{name}: {reason}" for name, reason in found if reason)
 
     def request_stop(self) -> None:

@@ -253,7 +253,7 @@ class DeltaWriter(LotWriter):
             import pyarrow  # noqa: F401
         except ImportError as error:
             raise CapabilityError(
-                f"format: delta needs two packages ({error}): pip install deltalake pyarrow"
+                f"format: delta needs two packages ({error}): pip install 'event-connector[delta]'"
             ) from None
 
     def last_number(self, session: SparkSession, app_id: str) -> int:

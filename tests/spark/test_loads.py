@@ -170,6 +170,15 @@ def test_a_lot_waits_for_its_size_or_for_its_age(bench: Bench) -> None:
     assert called[-1] == [1, 2, 3]
 
 
+def test_a_poll_ends_when_what_is_due_is_loaded(bench: Bench) -> None:
+    bench.configure({**FUNCTION, "size": 2})
+    bench.fill(1, 2, 3)
+    with bench.adapter() as adapter:
+        adapter.poll()
+        assert [call[-1] for call in bench.calls()] == [[1, 2]]
+        assert bench.waiting("calls") == 1
+
+
 def test_a_lot_that_failed_for_a_while_is_loaded_again_as_it_was(bench: Bench) -> None:
     bench.configure({**FUNCTION, "load": "loads:away", "retry_later": {"first": "100ms", "factor": 1}})
     (bench.directory / "away").touch()
