@@ -59,6 +59,20 @@ class LotRows:
             self._make(connection)
             return self._number(connection, app_id)
 
+    def is_missing(self, app_id: str, number: int) -> bool:
+        """Returns whether the database does not hold a lot, and could take it. Changes nothing.
+
+        Raises:
+            DatabaseUnreachable, DatabaseProblem: as :meth:`write`.
+            Exception: nothing can be written.
+        """
+        with self._database.connect() as connection:
+            self._table = self._read_table(connection)
+            last = self._number(connection, app_id)
+            self._insert(connection, (), app_id, max(number, last + 1))
+            connection.rollback()
+        return last < number
+
     def write(self, rows: Iterable[Mapping[str, Any]], app_id: str, number: int) -> None:
         """Inserts the rows of a lot, unless the database holds the lot.
 

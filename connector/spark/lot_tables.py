@@ -23,7 +23,6 @@ from urllib.parse import quote
 
 from connector import faults
 from connector.databases.settings import DatabaseSettings
-from connector.errors import CapabilityError
 from connector.spark.reasons import java_reason
 from connector.text.names import cut
 from connector.tracebacks import error_text
@@ -65,16 +64,6 @@ class LoadLot:
 class LotWriter(Protocol):
     """Writes lots to one table. For one thread."""
 
-    is_exact: bool
-    """Whether a lot that is written again is in the table once."""
-
-    def check(self, session: SparkSession, schema: StructType) -> None:
-        """Checks what can be checked without the table.
-
-        Raises:
-            CapabilityError: the table cannot be written. The text says why, and what to do.
-        """
-
     def last_number(self, session: SparkSession, app_id: str) -> int:
         """Returns the highest number that the table holds of a sequence. 0 = it holds none."""
 
@@ -103,13 +92,8 @@ class FunctionWriter(LotWriter):
         function: gets the DataFrame and the lot.
     """
 
-    is_exact = False
-
     def __init__(self, function: Callable[[Any, LoadLot], object]) -> None:
         self.function = function
-
-    def check(self, session: SparkSession, schema: StructType) -> None:
-        """Does nothing."""
 
     def last_number(self, session: SparkSession, app_id: str) -> int:
         return 0
@@ -133,8 +117,6 @@ class FilesWriter(LotWriter):
         options: of Spark's writer.
     """
 
-    is_exact = True
-
     def __init__(
         self,
         format: str,
@@ -147,16 +129,6 @@ class FilesWriter(LotWriter):
         self._url = f"file://{path}" if self._directory else path.rstrip("/")
         self._partition_by = tuple(partition_by)
         self._options = dict(options or {})
-
-    def check(self, session: SparkSession, schema: StructType) -> None:
-        if "lot" in (one.name.casefold() for one in schema.fields):
-            raise CapabilityError(
-                "the object has an attribute 'lot', and each lot is a directory lot=...: use format: delta, "
-                "or a function"
-            )
-        left = [one.name for one in schema.fields if one.name not in self._partition_by]
-        if not left:
-            raise CapabilityError("every attribute is in partition_by: leave out one of them")
 
     def last_number(self, session: SparkSession, app_id: str) -> int:
         start = f"lot={quote(app_id, safe='')}-"
@@ -241,20 +213,9 @@ class DeltaWriter(LotWriter):
         partition_by: columns whose values are directories.
     """
 
-    is_exact = True
-
     def __init__(self, path: str, partition_by: Sequence[str] = ()) -> None:
         self._path = path
         self._partition_by = list(partition_by) or None
-
-    def check(self, session: SparkSession, schema: StructType) -> None:
-        try:
-            import deltalake  # noqa: F401
-            import pyarrow  # noqa: F401
-        except ImportError as error:
-            raise CapabilityError(
-                f"format: delta needs two packages ({error}): pip install 'event-connector[delta]'"
-            ) from None
 
     def last_number(self, session: SparkSession, app_id: str) -> int:
         from deltalake import DeltaTable
@@ -295,22 +256,10 @@ class DatabaseWriter(LotWriter):
         table: TABLE or SCHEMA.TABLE. Its columns have the names of the attributes.
     """
 
-    is_exact = True
-
     def __init__(self, settings: DatabaseSettings, table: str) -> None:
         from connector.databases.lots import LotRows  # SQLAlchemy, which most adapters never need
 
         self._rows = LotRows(settings, table)
-
-    def check(self, session: SparkSession, schema: StructType) -> None:
-        from pyspark.sql.types import ArrayType, StructType
-
-        nested = [one.name for one in schema.fields if isinstance(one.dataType, ArrayType | StructType)]
-        if nested:
-            raise CapabilityError(
-                f"a table of a database has no column for {', '.join(nested)}: use another format, or a "
-                "function"
-            )
 
     def last_number(self, session: SparkSession, app_id: str) -> int:
         return self._rows.last_number(app_id)
@@ -319,7 +268,7 @@ class DatabaseWriter(LotWriter):
         self._rows.write((row.asDict() for row in frame.toLocalIterator()), lot.app_id, lot.number)
 
     def withdraw(self, empty: DataFrame, lot: LoadLot) -> bool:
-        return self._rows.last_number(lot.app_id) < lot.number
+        return self._rows.is_missing(lot.app_id, lot.number)
 
 
 def make_frame(session: SparkSession, schema: StructType, rows: Sequence[tuple[Any, ...]]) -> DataFrame:

@@ -58,13 +58,15 @@ def test_a_function_with_all_keys(deployment: Sample) -> None:
         (f"dataframe: {{{FILES}, partition_by: [Address]}}", "dataframe.partition_by", "'Address'"),
         (f"dataframe: {{{FILES}, options: {{txnVersion: 1}}}}", "dataframe.options.txnVersion", "sets"),
         ("dataframe: {format: delta, path: x, options: {a: b}}", "dataframe.options", "with format: delta"),
+        ("dataframe: {format: table, table: shop.c}", "dataframe.format", "without a column for Address"),
         ("dataframe: {format: table}", "dataframe.table", "no table"),
         ("dataframe: {format: table, table: orders}", "dataframe.table", "DATABASE.TABLE"),
         ("dataframe: {format: table, table: shp.orders}", "dataframe", "did you mean 'shop'?"),
     ],
 )
 def test_each_mistake_has_its_place(deployment: Sample, entry: str, path: str, text: str) -> None:
-    put(deployment, entry)
+    is_flat = "format: table" in entry and "shop.c" not in entry
+    put(deployment, entry, name="Order" if is_flat else "Customer")
     (problem,) = deployment.check()
     assert problem.path == f"subscriptions[0].{path}"
     assert text in str(problem)

@@ -126,7 +126,14 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(reader: Termina
     for name in ("py.typed", "datahandlers/xml_handler.py", "template/adapter.yaml", "http/static/docs.html"):
         assert f"connector/{name}" in found
     assert (metadata["Name"], metadata["Version"]) == ("event-connector", VERSION)
-    assert set(metadata.get_all("Provides-Extra", ())) == {"dev", "jms", "otel", "postgresql", "webhook"}
+    assert set(metadata.get_all("Provides-Extra", ())) == {
+        "delta",
+        "dev",
+        "jms",
+        "otel",
+        "postgresql",
+        "webhook",
+    }
 
 
 def test_the_front_page_tells_how_to_begin_without_a_clone(reader: Terminal, clone: Path) -> None:

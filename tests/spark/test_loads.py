@@ -260,6 +260,18 @@ def test_a_table_that_fails_as_a_whole_fails_no_object(bench: Bench) -> None:
     assert bench.lake() == [1, 2, 3]
 
 
+def test_a_database_without_the_table_fails_no_object(bench: Bench) -> None:
+    bench.configure(TABLE)
+    bench.fill(1, 2, 3)
+    reason = bench.drain(ReturnCode.APPRESPONSETIMEOUT)
+    assert "The table itself fails: DatabaseProblem: the database shop" in reason
+    assert "has no table orders" in reason
+    assert bench.errors() == []
+    bench.make_table()
+    bench.drain()
+    assert bench.table() == [1, 2, 3]
+
+
 def test_a_lost_database_stops_the_load_and_fails_no_object(bench: Bench) -> None:
     bench.make_table()
     bench.configure({**TABLE, "retry_later": {"attempts": 2, "first": "50ms"}})

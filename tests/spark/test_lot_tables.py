@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from sqlalchemy import create_engine, text
 
 from connector.databases.settings import DatabaseSettings
-from connector.errors import CapabilityError, DatabaseProblem
+from connector.errors import DatabaseProblem
 from connector.spark.lot_tables import (
     DatabaseWriter,
     DeltaWriter,
@@ -54,7 +54,6 @@ class Bench:
         self.path = directory / "lake" / "orders"
         self.engine = create_engine(f"sqlite:///{directory / 'shop.db'}")
         self.writer = self._make(partitions)
-        self.writer.check(session, SCHEMA)
 
     def _make(self, partitions: Sequence[str]) -> LotWriter:
         if self.kind == "delta":
@@ -148,20 +147,6 @@ def test_the_rows_of_a_lot_can_be_told_from_others(session: SparkSession, tmp_pa
     bench.write(2, [(2, "mo"), (3, "tu")], app)
     found = session.read.parquet(str(bench.path)).where(f"lot = '{app}-2'").select("id", "day").collect()
     assert sorted(found) == [Row(id=2, day="mo"), Row(id=3, day="tu")]
-
-
-def test_what_a_table_cannot_hold_is_an_error_before_the_first_lot(
-    session: SparkSession, tmp_path: Path
-) -> None:
-    nested = StructType([StructField("lines", ArrayType(StringType())), StructField("Lot", StringType())])
-    files = FilesWriter("parquet", str(tmp_path))
-    with pytest.raises(CapabilityError, match="attribute 'lot'"):
-        files.check(session, nested)
-    with pytest.raises(CapabilityError, match="every attribute is in partition_by"):
-        FilesWriter("parquet", str(tmp_path), ["id", "day"]).check(session, SCHEMA)
-    database = Bench(session, tmp_path, "table", []).writer
-    with pytest.raises(CapabilityError, match="no column for lines"):
-        database.check(session, nested)
 
 
 def test_a_missing_table_is_named(session: SparkSession, tmp_path: Path) -> None:

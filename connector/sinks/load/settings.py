@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from importlib.util import find_spec
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from connector.businessobjects.definition import Definition
+from connector.businessobjects.columns import column_mistake
+from connector.businessobjects.definition import Schema
 from connector.declare.python_names import LookupProblem, check_process, missing_imports
 from connector.declare.section import Section
 from connector.declare.value_types import Text, choice, duration, integer, one_or_list
@@ -57,10 +59,12 @@ class LotsEntry(PreparedEntry):
         if any(letter in self.object for letter in "*?"):
             check.add("object", f"the pattern {self.object} with a {check.key}", "the name of one object")
         elif check.definitions is not None and self.object in check.definitions:
-            self.check_columns(check.definitions[self.object], check)
+            if mistake := column_mistake(check.definitions, self.object):
+                check.add("object", mistake, "an object that has columns")
+            self.check_columns(check.definitions.schema(self.object), check)
 
     @abstractmethod
-    def check_columns(self, definition: Definition, check: EntryCheck) -> None:
+    def check_columns(self, schema: Schema, check: EntryCheck) -> None:
         """Reports columns that are no attributes of the object."""
 
 
@@ -91,7 +95,7 @@ class LoadEntry(LotsEntry):
                 warning=True,
             )
 
-    def check_columns(self, definition: Definition, check: EntryCheck) -> None:
+    def check_columns(self, schema: Schema, check: EntryCheck) -> None:
         """Reports nothing: the function chooses its columns."""
 
 
@@ -163,19 +167,34 @@ class DataframeEntry(LotsEntry):
             )
         if found.table is not None:
             check.add(f"{here}table", f"table with format: {found.format}", "it with format: table")
+        if found.format == "delta" and not (find_spec("deltalake") and find_spec("pyarrow")):
+            install = "pip install 'event-connector[delta]'"
+            check.add(f"{here}format", "delta without the packages deltalake and pyarrow", install)
         if found.format == "delta" and found.options:
             check.add(f"{here}options", "options with format: delta", "none")
         for option in found.options:
             if option.casefold() in _OPTIONS_OF_OURS:
                 check.add(f"{here}options.{option}", f"{option}, which the connector sets", "no such option")
 
-    def check_columns(self, definition: Definition, check: EntryCheck) -> None:
-        names = [name for name, one in definition.attributes.items() if not one.is_child]
+    def check_columns(self, schema: Schema, check: EntryCheck) -> None:
+        attributes = schema.body_names
+        fields = [schema.fields[name] for name in attributes]
+        names = [one.name for one in fields if one.child is None and not one.many]
+        nested = [name for name in attributes if name not in names]
+        found = self.dataframe
+        if found.format == "table" and nested:
+            check.add(
+                "dataframe.format", f"a table without a column for {', '.join(nested)}", "another format"
+            )
+        if found.is_files and "lot" in map(str.casefold, attributes):
+            check.add("dataframe.format", "an attribute 'lot', and each lot is a directory lot=...", "delta")
+        if found.partition_by and set(attributes) <= set(found.partition_by):
+            check.add("dataframe.partition_by", "every attribute", "some of them")
         for name in self.dataframe.partition_by:
             if name not in names:
                 check.add(
                     "dataframe.partition_by",
-                    f"{definition.name} has no simple attribute {name!r}",
+                    f"{schema.name} has no simple attribute {name!r}",
                     f"one of {', '.join(names)}",
                     nearest(name, names),
                 )
