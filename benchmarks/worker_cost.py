@@ -22,7 +22,7 @@ from connector.config.loading import load
 from connector.events.task import Task
 from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider, make_task_settings
-from connector.sinks.process.sink import load_process
+from connector.sinks.functions import load_process
 from connector.state.journal import JournalFile
 
 EVENTS = 1000

@@ -50,6 +50,10 @@ PLACES: Final = (
     "lot.row",
     "lot.settling",
     "lot.settled",
+    # a load: its lot is claimed, its files are complete and not in the table yet, the lot is in its table
+    "load.claimed",
+    "load.saved",
+    "load.written",
     # a delayed file that is due is where messages wait
     "delayed.move",
     # what only a database has: a transaction before its commit, and a message that is prepared

@@ -20,7 +20,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.lot import LotInfo
 from connector.messaging.subscription import DestinationInfo
 from connector.service.assembly import make_provider
-from connector.service.queues import find_destinations, roles
+from connector.service.queues import find_destinations, role_of
 
 _NOT_POLLED: Final = "not polled"
 _NUMBERS: Final = ("waiting", "delayed", "in_progress", "processed", "expired", "error")
@@ -39,9 +39,9 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
     """
     configuration = load(config)
     provider = make_provider(configuration)
-    has = roles(configuration)
     known = _NUMBERS if provider.capabilities.shows_all else ("waiting",)
     infos = find_destinations(configuration, provider)
+    has = {one.destination: role_of(one.destination, configuration) for one in infos}
     if json:
         for info in infos:
             answer_json(_as_document(info, has.get(info.destination), known))
@@ -75,7 +75,7 @@ def _lot_document(lot: LotInfo) -> dict[str, Any]:
 
 
 def _table(
-    infos: Sequence[DestinationInfo], has: Mapping[Destination, str], known: Sequence[str]
+    infos: Sequence[DestinationInfo], has: Mapping[Destination, str | None], known: Sequence[str]
 ) -> list[str]:
     """Returns a line for each destination, and below it a line for each subscription or lot.
 
@@ -87,7 +87,7 @@ def _table(
     for info in infos:
         ours = _counted(info, known)
         cells = [f"{getattr(info, name):,}" if name in ours else "-" for name in _NUMBERS]
-        role = has.get(info.destination, _NOT_POLLED if info.destination.is_queue else "")
+        role = has.get(info.destination) or (_NOT_POLLED if info.destination.is_queue else "")
         rows.append((printable(str(info.destination)), cells, role))
         for one in info.subscriptions:
             numbers = (one.waiting, one.delayed, one.in_progress, one.expired, one.error)

@@ -99,6 +99,24 @@ def _text(document: Mapping[str, Any], now: float) -> Iterable[str]:
             for row in document["resting"]
         ],
     )
+    if document["loads"]:  # most applications have none
+        yield from _part(
+            "loads that are not well",
+            "none",
+            ("subscription", "instance", "state", "lot", "attempt", "since", "reason"),
+            [
+                (
+                    row["subscription"],
+                    row["instance"],
+                    row["state"],
+                    _cell(row["lot"]),
+                    str(row["attempt"]),
+                    ago(row["since"], now),
+                    row["reason"],
+                )
+                for row in document["loads"]
+            ],
+        )
     yield from _part(
         "paused by operators",
         "nothing",

@@ -252,7 +252,7 @@ class Lint:
         if name is None or name in self.file.databases or name in known:
             return
         self.reporter.add(
-            (*here, "table" if one.key == "table" else "transaction"),
+            (*here, one.key if one.key in ("table", "dataframe") else "transaction"),
             f"there is no database {shown(name)}",
             f"one of databases: {', '.join(known)}" if known else "databases: with its name and its url",
             nearest(name, known),

@@ -425,7 +425,7 @@ class HistorySection(Section):
 
 
 class DatabaseSection(Section):
-    """A database with business data, for subscriptions with `transaction` or `table`.
+    """A database with business data, for subscriptions with `transaction`, `table` or `dataframe`.
 
     Tested with SQLite and PostgreSQL. Any dialect of SQLAlchemy may work.
     """

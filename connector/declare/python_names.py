@@ -49,12 +49,13 @@ class ModuleNames:
         return [*self.functions, *self.classes, *sorted(self.others)]
 
 
-def check_process(reference: str, directory: Path) -> None:
+def check_process(reference: str, directory: Path, arguments: str = "business_object, event") -> None:
     """Checks that ``module:function`` names a function that takes a business object and an event.
 
     Args:
         reference: as written under ``process``.
         directory: of ``adapter.yaml``.
+        arguments: the names of its two arguments, for the error.
 
     Raises:
         LookupProblem: there is no such function, or the arguments do not fit.
@@ -66,15 +67,15 @@ def check_process(reference: str, directory: Path) -> None:
         raise LookupProblem(f"{reference!r} is a coroutine function", "a plain function (def, not async def)")
     if function.decorator_list:
         return
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    required = len(positional) - len(arguments.defaults)
-    needed_by_name = sum(default is None for default in arguments.kw_defaults)
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    required = len(positional) - len(given.defaults)
+    needed_by_name = sum(default is None for default in given.kw_defaults)
     most = len(positional)
-    if required > 2 or needed_by_name or (most < 2 and arguments.vararg is None):
+    if required > 2 or needed_by_name or (most < 2 and given.vararg is None):
         raise LookupProblem(
             f"{reference!r} cannot be called with two arguments",
-            f"def {name}(business_object, event)",
+            f"def {name}({arguments})",
         )
 
 

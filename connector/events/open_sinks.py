@@ -85,6 +85,8 @@ class OpenSinks:
                 persistent=task_settings.persistent,
                 definitions=task_settings.definitions,
                 mime_type=None if ":" in task_settings.default_handler else task_settings.default_handler,
+                application=task_settings.application,
+                instance=task_settings.instance,
             )
         )
         if sink.kind == "prepared":

@@ -57,6 +57,7 @@ class TaskSettings:
         has_history: whether tasks note what the history needs of each event.
         history_keys: whether notes have the keys of objects.
         reloads: number of the last reload. Other settings get other runners, which load all modules anew.
+        instance: of the adapter. Empty = not known.
         sample: the share of the new traces whose spans are measured. None = there is no tracing.
     """
 
@@ -90,6 +91,7 @@ class TaskSettings:
     history_keys: bool = True
     reloads: int = 0
     sample: float | None = None
+    instance: str = ""
 
     @property
     def answers_requests(self) -> bool:

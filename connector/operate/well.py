@@ -50,6 +50,7 @@ class Facts:
         error_growth: messages that the ErrorDestination has gained in 5 minutes. None = unknown.
         ages: seconds that the oldest message of an input has waited, by input. Without paused inputs.
         resting: the last failure of each subscription that rests, by name.
+        stopped: why the load of a subscription has stopped, by name.
     """
 
     provider: str = ""
@@ -61,6 +62,7 @@ class Facts:
     error_growth: int | None = None
     ages: Mapping[str, float] = field(default_factory=dict)
     resting: Mapping[str, str] = field(default_factory=dict)
+    stopped: Mapping[str, str] = field(default_factory=dict)
 
 
 def well(facts: Facts, limits: Health) -> list[str]:
@@ -91,6 +93,10 @@ def well(facts: Facts, limits: Health) -> list[str]:
         if number is not None and limit is not None and number > limit:
             reasons.append(f"{what} {_count(number, 'message')}, more than {limit:,} (health.{key})")
     reasons += [f"{name} rests: {_short(mask(reason))}" for name, reason in sorted(facts.resting.items())]
+    reasons += [
+        f"the load of {name} has stopped: {_short(mask(reason))}"
+        for name, reason in sorted(facts.stopped.items())
+    ]
     return reasons
 
 

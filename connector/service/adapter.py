@@ -107,7 +107,7 @@ class Adapter:
         )
         self._restarts = self._make_restarts()
         self.notes: Final = InstanceNotes(
-            self._connection.note, activity, lambda: self.resting, self._count_errors
+            self._connection.note, activity, lambda: self.resting, self._count_errors, lambda: self.loads
         )
         self._is_ready = False
         self._failure = ""
@@ -233,6 +233,12 @@ class Adapter:
     def resting(self) -> list[dict[str, Any]]:
         """The subscriptions that rest: ``subscription``, ``since`` (seconds since 1970), ``reason``."""
         return self._connection.working.rests.rows()
+
+    @property
+    def loads(self) -> list[dict[str, Any]]:
+        """The loads that have stopped, or that wait for another attempt. For any thread."""
+        loads = self._connection.loads
+        return [] if loads is None else loads.rows()
 
     @property
     def working_for(self) -> float:
@@ -393,7 +399,8 @@ class Adapter:
         if request is None:
             return CycleReport(more=is_resumed)
         inbound.pausing = True
-        if inbound.has_events:
+        loads = self._connection.loads
+        if (loads is not None and loads.hold()) or inbound.has_events:
             return CycleReport()
         faults.point("reload.begin")
         answer = self._reload(inbound, request)
@@ -418,6 +425,8 @@ class Adapter:
         except ConnectorError as error:
             self._provider = provider
             _log.error("a reload was refused", extra={"by": request.by, "reason": str(error)})
+            if self._connection.loads is not None:
+                self._connection.loads.resume()
             if self._connection.inbound is None:
                 raise
             self._connection.inbound.pausing = False
@@ -480,6 +489,8 @@ class Adapter:
     def _poll_and_finish(self, inbound: Inbound) -> CycleReport:
         report = inbound.poll()
         report.add(inbound.finish())
+        if self._connection.loads is not None:
+            self._connection.loads.flush(only_due=True)  # a load that fails is no failure of the poll
         return self._note(report)
 
     def _drain_and_prune(
@@ -491,9 +502,20 @@ class Adapter:
                 after_batch(report)
 
         report = self._note(drain(inbound, after))
+        self._flush_loads(report)
         while not inbound.prune() and not self.stopping:
             pass
         return report
+
+    def _flush_loads(self, report: CycleReport) -> None:
+        """Loads everything that waits. The report tells a load that cannot go on."""
+        loads = self._connection.loads
+        if (
+            loads is not None
+            and report.code is ReturnCode.SUCCEED
+            and (reason := loads.flush(only_due=False))
+        ):
+            report.fail(reason, provider_failed=False)
 
     def _recover_and_poll(self, inbound: Inbound, *, polls: bool, ahead: bool) -> CycleReport:
         recovered = self._recover_if_due(inbound)

@@ -74,6 +74,7 @@ def make_task_settings(
     requests: RequestClientSpec | None = None,
     *,
     client_id: str = "",
+    instance: str = "",
     debug: bool = False,
 ) -> TaskSettings:
     """Returns the settings of the tasks of a deployment.
@@ -81,6 +82,7 @@ def make_task_settings(
     Args:
         requests: lets business processes make requests. None = they cannot.
         client_id: of the adapter's connection.
+        instance: of the adapter. Empty = the configured one, if any.
         debug: whether the tracebacks that workers log have all frames.
 
     Raises:
@@ -116,6 +118,7 @@ def make_task_settings(
         trace=Trace(settings.agent_trace_level),
         databases=configuration.databases,
         client_id=client_id,
+        instance=instance or settings.instance or "",
         has_history=configuration.history.keep > 0,
         history_keys=configuration.history.keys,
         sample=None if configuration.tracing is None else configuration.tracing.sample,

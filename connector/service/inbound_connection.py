@@ -9,7 +9,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from connector import faults
 from connector.config.loading import Configuration
@@ -40,13 +40,18 @@ from connector.service.assembly import (
 )
 from connector.service.reload import ReloadRefused, check_inputs
 from connector.service.stopping import StopRequest
+from connector.sinks.load.settings import LotsEntry
 from connector.status import VERSION
 from connector.trace import DETAILS
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec
+    from connector.service.loads import Loads
 
 _log = logging.getLogger("connector.adapter")
+
+_LOADS_SECONDS: Final = 5.0
+"""Seconds in which the loads of an earlier configuration end, which have no lot at work."""
 
 
 class LaunchedWorkers(Workers, Protocol):
@@ -54,6 +59,13 @@ class LaunchedWorkers(Workers, Protocol):
 
     def launch(self) -> None:
         """Begins the start and returns at once. ``start`` goes on with it. Raises nothing."""
+
+    def session(self) -> Any:
+        """Returns the SparkSession. None = the tasks run without Spark, and nothing can be loaded.
+
+        Raises:
+            PipelineError: Spark is not running.
+        """
 
 
 class InboundConnection:
@@ -90,6 +102,8 @@ class InboundConnection:
         """End of the last recovery by the monotonic clock."""
         self.state: StateStore | None = None
         self.pipeline = make_pipeline()
+        self.loads: Loads | None = None
+        """None before the start, and without Spark."""
         self._configuration = configuration
         self._provider = provider
         self._make_pipeline = make_pipeline
@@ -157,6 +171,8 @@ class InboundConnection:
                 _close(inbound)
         finally:
             self.working.lines.flush(all_groups=True)
+            if self.loads is not None:
+                self.loads.stop(self._stop.time_left)
             self.pipeline.stop()
             self._stop.cancel_timer()
             if self._instance is not None:
@@ -164,10 +180,12 @@ class InboundConnection:
 
     def request_stop(self) -> None:
         """Stops claiming, and ends the wait of other threads."""
-        inbound = self.inbound
+        inbound, loads = self.inbound, self.loads
         if inbound is not None:
             inbound.stopping = True
             inbound.wake()
+        if loads is not None:
+            loads.request_stop()
 
     def abort(self) -> None:
         """Ends the running tasks."""
@@ -204,6 +222,7 @@ class InboundConnection:
         self.working = self._make_working(old.summary, old.numbers, old.lines, old.control, old.tracer)
         try:
             self._check_databases()
+            loads = self._make_loads()
             self._check_workers(inbound, pickle.dumps(self._task_settings(inbound.connection), protocol=5))
             self.inbound = None
             _close(inbound)
@@ -217,6 +236,11 @@ class InboundConnection:
             assert self.inbound is not None
             self._check_workers(self.inbound, self.inbound.jobs.plan_bytes)
             raise ReloadRefused(str(error)) from error
+        if self.loads is not None:
+            self.loads.stop(_LOADS_SECONDS)
+        self.loads = loads
+        if loads is not None:
+            loads.start()
         self._recover_after_connecting(at_start=False)
 
     def _connect_and_start(self, *, at_start: bool) -> None:
@@ -234,7 +258,24 @@ class InboundConnection:
             assert self._began is not None
             self.inbound.connection.check()  # Spark has taken a while
             self._log_ready(seconds=time.monotonic() - self._began, tasks=self.pipeline.parallelism)
+            self.loads = self._make_loads()
+            if self.loads is not None:
+                self.loads.start()
         self._recover_after_connecting(at_start=at_start)
+
+    def _make_loads(self) -> Loads | None:
+        """Returns the loads of the configuration. None without Spark.
+
+        Raises:
+            ConnectorError: a load cannot work.
+        """
+        entries = self._configuration.subscriptions
+        if not any(isinstance(one, LotsEntry) for one in entries) or self.pipeline.session() is None:
+            return None
+        from connector.service.loads import Loads  # PySpark's types, which most adapters never need
+
+        control = self.working.control
+        return Loads(self._configuration, self._settings.instance, _Spark(self), control.waits)
 
     def _start_pipeline(self) -> None:
         try:
@@ -314,6 +355,7 @@ class InboundConnection:
             connection.access(),
             self._requests(self._configuration),
             client_id=connection.client_id,
+            instance=self._settings.instance,
             debug=self._debug,
         )
         return replace(settings, reloads=self._reloads)
@@ -383,6 +425,24 @@ class InboundConnection:
     def _log_ready(self, *, seconds: float, tasks: int | None = None) -> None:
         if not self._stop.is_made:
             _log.info("ready", extra={"tasks": tasks, "seconds": round(seconds, 3)})
+
+
+class _Spark:
+    """The Spark of a connection, for loads.
+
+    Args:
+        connection: whose pipeline may be another one after a failure.
+    """
+
+    def __init__(self, connection: InboundConnection) -> None:
+        self._connection = connection
+
+    @property
+    def alive(self) -> bool:
+        return self._connection.pipeline.alive
+
+    def session(self) -> Any:
+        return self._connection.pipeline.session()
 
 
 def _close(inbound: Inbound) -> None:

@@ -24,6 +24,7 @@ class InstanceNotes:
         activity: of the instance.
         resting: returns the subscriptions that rest.
         count_errors: returns the number of messages in the ErrorDestination. None = unknown.
+        loads: returns the loads that are not well.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class InstanceNotes:
         activity: Activity,
         resting: Callable[[], list[dict[str, Any]]],
         count_errors: Callable[[], int | None],
+        loads: Callable[[], list[dict[str, Any]]],
     ) -> None:
         self._publish = publish
         self._activity = activity
         self._resting = resting
         self._count_errors = count_errors
+        self._loads = loads
         self.last_good_poll: float | None = None
         """Seconds since 1970."""
         self._samples: list[tuple[float, int]] = []
@@ -61,6 +64,7 @@ class InstanceNotes:
         facts = {
             "last_good_poll": self.last_good_poll,
             "resting": self._resting(),
+            "loads": self._loads(),
             "minutes": [list(one) for one in self._activity.minutes()],
             "steps": self._activity.steps(),
             "last_failure": self._activity.last_failure,

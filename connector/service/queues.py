@@ -13,6 +13,7 @@ from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 from connector.service.assembly import make_event_settings
+from connector.sinks.load.sink import load_queue
 
 INPUT: Final = "input"
 
@@ -47,6 +48,14 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
                 if text := properties.get(key, "").strip():  # a blank value is undefined
                     found.setdefault(parse_destination(text), _ROLES[key])
     return found
+
+
+def role_of(destination: Destination, configuration: Configuration) -> str | None:
+    """Returns the role of a destination, of :func:`roles` or ``load`` (a loader takes lots from there)."""
+    loads = load_queue(configuration.connector.application_name, "", "").name.partition(".load.")[0]
+    if destination.is_queue and destination.name.startswith(f"{loads}.load."):
+        return "load"
+    return roles(configuration).get(destination)
 
 
 def find_destinations(configuration: Configuration, provider: AdapterProvider) -> list[DestinationInfo]:

@@ -81,6 +81,7 @@ class StatusReader:
             error_growth=found.error_growth,
             ages=found.ages(),
             resting={row["subscription"]: row["reason"] for row in found.resting},
+            stopped={row["subscription"]: row["reason"] for row in found.loads if row["state"] == "stopped"},
         )
         reasons = well(facts, self.configuration.health)
         failures = [one.note["last_failure"] for one in found.notes if one.note.get("last_failure")]
@@ -102,6 +103,7 @@ class StatusReader:
             "batches": found.batches,
             "workers": found.workers,
             "resting": found.resting,
+            "loads": found.loads,
             "paused": found.paused,
             "inputs": [
                 {**row, "hour": last_hour(found.steps(row["destination"]), now)} for row in found.inputs
@@ -129,7 +131,8 @@ class StatusReader:
         found.workers = list(_workers(clients, batches, state))
         found.instances = _instances(clients, found.notes)
         found.batches = [_batch(one, names[one.client_id]) for one in _running(batches, found.workers)]
-        found.resting = list(_resting(found.notes))
+        found.resting = list(_rows_of(found.notes, "resting"))
+        found.loads = list(_rows_of(found.notes, "loads"))
         found.paused = [asdict(one) for one in state.control().read().paused]
         error = settings.error_destination
         if error is not None and error.is_queue and not provider.capabilities.transactions:
@@ -182,6 +185,7 @@ class _Found:
         self.batches: list[StatusRow] = []
         self.workers: list[StatusRow] = []
         self.resting: list[StatusRow] = []
+        self.loads: list[StatusRow] = []
         self.paused: list[StatusRow] = []
         self.inputs: list[StatusRow] = []
         self.error_waiting: int | None = None
@@ -288,10 +292,10 @@ def _workers(
             }
 
 
-def _resting(notes: Sequence[InstanceNote]) -> Iterable[StatusRow]:
-    """Yields the subscriptions that rest in a running instance."""
+def _rows_of(notes: Sequence[InstanceNote], key: str) -> Iterable[StatusRow]:
+    """Yields what the running instances say of subscriptions: those that rest, or loads that are not well."""
     for note in notes:
-        for row in note.note.get("resting", []) if note.runs else []:
+        for row in note.note.get(key, []) if note.runs else []:
             yield {"instance": note.name, **row}
 
 

@@ -129,6 +129,8 @@ class SinkContext:
         persistent: whether messages are persistent by default. True when the provider keeps such messages.
         definitions: the business objects.
         mime_type: of the connector's default data handler. None = that handler is named by its class.
+        application: ApplicationName.
+        instance: of the adapter. Empty = not known, because no adapter runs.
     """
 
     subscription: str
@@ -139,6 +141,8 @@ class SinkContext:
     persistent: bool
     definitions: Definitions = field(default_factory=Definitions, repr=False)
     mime_type: str | None = None
+    application: str = ""
+    instance: str = ""
 
 
 class Sink(Protocol):

@@ -321,5 +321,5 @@ class PreparedEntry(SinkEntry):
 
     @property
     @abstractmethod
-    def sends_to(self) -> Destination:
-        """The sink's ``destination``."""
+    def sends_to(self) -> Destination | None:
+        """The sink's ``destination``. None = a queue of the adapter's own."""

@@ -231,6 +231,19 @@ class SparkPipeline:
         """Whether jobs can be run."""
         return not self._stopping and self._spark is not None and self._spark.alive
 
+    def session(self) -> sessions.SparkSession:
+        """Returns the SparkSession of the application, for further jobs of this process.
+
+        Raises:
+            PipelineError: Spark is not running.
+        """
+        from pyspark.sql import SparkSession
+
+        if not self.alive:  # another one may start at this moment
+            raise PipelineError("Spark is not running")
+        with self._explain("no session"):
+            return self._session or sessions.present_session() or SparkSession(self._context)
+
     @property
     def parallelism(self) -> int:
         """Number of assignments that can run at the same time now, at least 1."""

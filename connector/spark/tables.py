@@ -17,6 +17,7 @@ from typing import Any, Final
 from pyspark.sql import types as spark
 
 from connector.businessobjects.app_specific_info import tags
+from connector.businessobjects.columns import DATES, TAG, column_mistake
 from connector.businessobjects.dates import Unkeepable, read_time
 from connector.businessobjects.definition import Attribute, Definitions, Field, Schema
 from connector.businessobjects.instance import BusinessObject
@@ -24,8 +25,6 @@ from connector.businessobjects.types import DECIMAL, TEXTS, describe
 from connector.errors import CapabilityError, MalformedData
 from connector.text.decimals import size
 
-_TAG: Final = "spark"
-_DATES: Final = ("timestamp", "date", "string")
 _MOST_DIGITS: Final = 38
 _SCALE: Final = 18
 """Places after the point, where the definition gives no scale."""
@@ -46,7 +45,9 @@ class Table:
     """
 
     def __init__(self, definitions: Definitions, name: str) -> None:
-        self._rows = _Rows(definitions.schema(name), ())
+        if mistake := column_mistake(definitions, name):
+            raise CapabilityError(mistake)
+        self._rows = _Rows(definitions.schema(name))
         self.schema: Final = self._rows.type
         """The columns."""
 
@@ -62,13 +63,10 @@ class Table:
 class _Rows:
     """The struct of a definition."""
 
-    def __init__(self, schema: Schema, parents: tuple[str, ...]) -> None:
-        if schema.name in parents:
-            path = " > ".join((*parents, schema.name))
-            raise CapabilityError(f"columns cannot hold an object that contains itself: {path}")
+    def __init__(self, schema: Schema) -> None:
         self._object = schema.name
         self._names = schema.body_names
-        made = [_column(schema.fields[name], (*parents, schema.name)) for name in self._names]
+        made = [_column(schema.fields[name]) for name in self._names]
         self._converts = [convert for _, convert in made]
         self.type = spark.StructType(
             [spark.StructField(name, kind) for name, (kind, _) in zip(self._names, made, strict=True)]
@@ -101,32 +99,28 @@ class _Rows:
         raise AssertionError("each value fits now")
 
 
-def _column(field: Field, parents: tuple[str, ...]) -> tuple[spark.DataType, Convert | None]:
+def _column(field: Field) -> tuple[spark.DataType, Convert | None]:
     """Returns the type of a column, and what converts a value for it. None = nothing has to be converted."""
     kind: spark.DataType
     convert: Convert | None
     if field.child is not None:
-        rows = _Rows(field.child, parents)
+        rows = _Rows(field.child)
         kind, convert = rows.type, rows.make
     else:
-        kind, convert = _simple(field.attribute, parents[-1])
+        kind, convert = _simple(field.attribute)
     if not field.many:
         return kind, convert
     one = convert
     return spark.ArrayType(kind), None if one is None else lambda values: [one(value) for value in values]
 
 
-def _simple(attribute: Attribute, owner: str) -> tuple[spark.DataType, Convert | None]:
+def _simple(attribute: Attribute) -> tuple[spark.DataType, Convert | None]:
     if attribute.type in TEXTS:
         return spark.StringType(), None
     if attribute.type == DECIMAL:
         return _decimal(attribute)
     if attribute.type == "Date":
-        said = tags(attribute.app_specific_info).get(_TAG, _DATES[0])
-        if said not in _DATES:
-            raise CapabilityError(
-                f"{owner}.{attribute.name}: found {_TAG}={said}, expected one of {', '.join(_DATES)}"
-            )
+        said = tags(attribute.app_specific_info).get(TAG, DATES[0])
         return {
             "timestamp": (spark.TimestampType(), _unless_blank(read_time)),
             "date": (spark.DateType(), _unless_blank(_date)),
@@ -148,7 +142,7 @@ def _date(text: str) -> datetime.date:
         return datetime.date.fromisoformat(text)
     except ValueError:
         raise Unkeepable(
-            f"a date without time and zone; {_TAG}=timestamp in the definition keeps them"
+            f"a date without time and zone; {TAG}=timestamp in the definition keeps them"
         ) from None
 
 

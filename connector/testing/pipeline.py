@@ -79,6 +79,9 @@ class InProcessPipeline:
     def launch(self) -> None:
         """Does nothing."""
 
+    def session(self) -> None:
+        """Returns None: there is no Spark, so what is to be loaded waits."""
+
     def start(self) -> None:
         """Makes the pipeline usable again after :meth:`stop`."""
         self._alive = True

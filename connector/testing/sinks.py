@@ -230,6 +230,11 @@ class PreparedSinkSuite(_SinkSuite):
 
     base = PreparedEntry
 
+    def queue(self, deployment: Deployment) -> str:
+        """Returns the destination of the messages. Override it for a queue of the adapter's own."""
+        (entry,) = deployment.configuration.subscriptions
+        return str(entry.sends_to)
+
     @pytest.fixture
     def open_sink(self, deployment: Deployment) -> Callable[[], PreparedSink]:
         """Opens a sink as a worker does, from a pickled spec."""
@@ -244,15 +249,14 @@ class PreparedSinkSuite(_SinkSuite):
         return open_sink
 
     def test_each_event_that_is_published_is_one_message(self, deployment: Deployment) -> None:
-        (entry,) = deployment.configuration.subscriptions
         self.publish(deployment, "one", "two", "three")
-        assert len(deployment.messages(str(entry.sends_to))) == 3
+        assert len(deployment.messages(self.queue(deployment))) == 3
 
     def test_the_destination_is_the_one_that_the_entry_sends_to(
         self, deployment: Deployment, open_sink: Callable[[], PreparedSink]
     ) -> None:
         (entry,) = deployment.configuration.subscriptions
-        assert open_sink().destination == entry.sends_to
+        assert entry.sends_to in (None, open_sink().destination)
 
     def test_a_message_is_one_that_a_provider_takes(self, open_sink: Callable[[], PreparedSink]) -> None:
         open_sink().prepare(sample_object(), sample_event()).check()

@@ -168,6 +168,8 @@ class Explainer:
             format_property=settings.format_property,
             persistent=settings.persistent,
             definitions=settings.definitions,
+            application=settings.application,
+            instance=settings.instance,
         )
         return cast(PreparedSink, subscription.sink.open(context))
 

@@ -85,6 +85,7 @@ KNOWN = {
     "stores/engine/connection.py LocalConnection.poller": ("topic in progress",),
     "spark/launcher.py Launcher._properties": ("owned setting",),
     "spark/launcher.py _java_options": ("quotes of Java",),
+    "spark/tables.py Table.__init__": ("object within itself", "unknown column of a date"),
     "spark/shipping.py _add": ("shipped file that is missing", "two files in one place"),
     # not found by check
     "workbench/metaobject_files.py surroundings": COMMAND,
@@ -123,6 +124,7 @@ KNOWN = {
     "spark/pipeline.py SparkPipeline._context": LATER,
     "spark/pipeline.py SparkPipeline._explain": LATER,
     "spark/pipeline.py SparkPipeline._running": LATER,
+    "spark/pipeline.py SparkPipeline.session": LATER,
     "spark/session.py context_of": PROGRAM,
     "spark/session.py driver_address": CONNECTS,
     "spark/staying_tasks.py StayingTasks._call": LATER,
@@ -172,7 +174,7 @@ class Case:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-A, R = "adapter.yaml", "metaobjects/rules.yaml"
+A, R, M = "adapter.yaml", "metaobjects/rules.yaml", "metaobjects/objects.yaml"
 OPTIONS = '  text/xml: {BOPrefix: "", IgnoreUndefinedAttributes: false}'
 MIME = "DataHandlerMimeType: application/json\n  DefaultVerb"
 INPUTS = "InputDestination:\n    - queue://orders\n    - queue://customers"
@@ -235,6 +237,8 @@ CASES = [
     Case("state in the place of a file", "state.directory", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./m.db"), (A, "spark:\n", "state: {directory: adapter.yaml/state}\nspark:\n")]),
     Case("root in the place of a file", "provider.root", "is not a directory", [(A, "root: ./data", "root: ./adapter.yaml/data\n  create: true")]),
     Case("messages in the place of a file", "provider.url", "is not a directory", [(A, "type: dropbox\n  root: ./data", "type: sql\n  url: sqlite:///./adapter.yaml/m.db")]),
+    Case("object within itself", "subscriptions[0].object", "contains itself: Customer > Address > Customer", [(A, "process: processes:store_customer", "dataframe: {format: json, path: l}"), (M, "City: {type: String, key: true}", "City: {type: String, key: true}\n  Owner: Customer")]),
+    Case("unknown column of a date", "subscriptions[0].object", "found spark=time", [(A, "process: processes:store_customer", "dataframe: {format: json, path: l}"), (M, "  Name: String", "  Name: {type: Date, app_specific_info: spark=time}")]),
     # inputs
     Case("view at a broker", "connector.InputDestination[0]", "has no views of queues", [(A, "type: dropbox\n  root: ./data", JMS), ("client.jar", "", ""), (A, "- queue://orders", "- orders~EXPIRED")]),
     Case("topic in progress", "connector.InputDestination[0]", "a topic", [(A, "- queue://orders", "- {destination: topic://t, subscription: s}"), (A, "PollQuantity", "InProgressDestination: p\n  PollQuantity")]),

@@ -218,7 +218,7 @@ CASES = [
     case("module of a package", A, "process: processes:store_customer", "process: §json.nothing:load", "subscriptions[0].process", "no module 'json.nothing'"),
     case("function of the library", A, "process: processes:store_customer", "process: §json:laods", "subscriptions[0].process", nearest="json:loads"),
     case("process and destination", A, "    process: processes:store_customer", "    process: processes:store_customer\n    destination: §queue://x", "subscriptions[0].destination", "a process and a destination", "a subscription for each"),
-    case("no sink", A, "    process: processes:store_customer\n", "", "subscriptions[0]", "neither destination nor process"),
+    case("no sink", A, "    process: processes:store_customer\n", "", "subscriptions[0]", "neither dataframe nor destination nor load nor process"),
     case("format of a process", A, "    process: processes:store_customer", "    process: processes:store_customer\n    mime_type: §text/xml", "subscriptions[0].mime_type", "expected it with reply: true"),
     case("timeout of a destination", A, "    mime_type: text/xml", "    timeout: §5s", "subscriptions[1].timeout", "with a process, a table or a webhook only"),
     case("handler of a subscription", A, "mime_type: text/xml", "mime_type: §text/html", "subscriptions[1].mime_type", "no data handler", nearest="text/xml"),

@@ -105,8 +105,10 @@ def test_the_shipped_sinks_are_announced_like_any_other() -> None:
         "destination",
         "table",
         "webhook",
+        "load",
+        "dataframe",
     }
-    assert set(SINKS.names) == {"process", "destination", "table", "webhook"}
+    assert set(SINKS.names) == {"process", "destination", "table", "webhook", "load", "dataframe"}
 
 
 def test_a_subscription_names_an_installed_sink_by_its_key(deployment: Sample, installed: Install) -> None:
@@ -169,7 +171,7 @@ def test_a_misspelt_key_that_no_sink_resembles_leaves_the_sink_missing(deploymen
     assert (unknown.path, unknown.nearest) == ("subscriptions[0].timeuot", "timeout")
     assert (missing.path, missing.found) == (
         "subscriptions[0]",
-        "neither destination nor process nor table nor webhook",
+        "neither dataframe nor destination nor load nor process nor table nor webhook",
     )
 
 
@@ -181,7 +183,7 @@ def test_a_subscription_without_a_sink_is_told_which_there_are(
     problem = the_only(deployment.check())
     assert (problem.path, problem.found) == (
         "subscriptions[0]",
-        "neither destination nor process nor store nor table nor webhook",
+        "neither dataframe nor destination nor load nor process nor store nor table nor webhook",
     )
 
 
@@ -317,7 +319,10 @@ def test_a_variable_that_is_not_set_is_the_only_problem(deployment: Sample) -> N
 
 def test_a_variable_that_says_nothing_is_no_sink(deployment: Sample) -> None:
     deployment.replace(A, P, "    process: ${NOWHERE:}")
-    assert the_only(deployment.check()).found == "neither destination nor process nor table nor webhook"
+    assert (
+        the_only(deployment.check()).found
+        == "neither dataframe nor destination nor load nor process nor table nor webhook"
+    )
 
 
 def test_a_key_with_nothing_behind_it_is_no_second_sink(deployment: Sample) -> None:

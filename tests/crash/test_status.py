@@ -40,7 +40,7 @@ def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> No
     run = deployment.start()
     (worker,) = wait_for(lambda: deployment.reached("hold"), 120, "an event at work")
     document = status(deployment)
-    lists = ["instances", "batches", "workers", "resting", "paused", "inputs"]
+    lists = ["instances", "batches", "workers", "resting", "loads", "paused", "inputs"]
     health = ["well", "reasons", "published_5m", "failed_5m", "last_failure", "workers_died_5m"]
     health += [
         "error_waiting",

@@ -127,6 +127,7 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(reader: Termina
         assert f"connector/{name}" in found
     assert (metadata["Name"], metadata["Version"]) == ("event-connector", VERSION)
     assert set(metadata.get_all("Provides-Extra", ())) == {
+        "delta",
         "dev",
         "jms",
         "otel",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.sinks.process.sink import ProcessNotFound, load_process
+from connector.sinks.functions import ProcessNotFound, load_process
 
 
 def write(directory: Path, name: str, text: str) -> None:

@@ -27,7 +27,7 @@ from connector.operate.history import find_ids, read_last, read_life
 from connector.service.assembly import make_provider
 from connector.service.observer import Observer
 from connector.service.places import find_places
-from connector.service.queues import find_destinations, roles
+from connector.service.queues import find_destinations, role_of, roles
 from connector.service.status_document import as_json
 from connector.text.iso_time import iso_time, read_since
 
@@ -93,9 +93,12 @@ def overview(observer: Observer, _: Query) -> View:
 def queues(observer: Observer, _: Query) -> View:
     configuration = observer.configuration
     provider = make_provider(configuration)
-    has = roles(configuration)
     found = [
-        {"info": one, "name": str(one.destination), "role": has.get(one.destination, "")}
+        {
+            "info": one,
+            "name": str(one.destination),
+            "role": role_of(one.destination, configuration) or "",
+        }
         for one in observer.looks.get("queues", lambda: find_destinations(configuration, provider))
     ]
     return {"queues": found, "counts_all": provider.capabilities.shows_all}

@@ -1,0 +1,122 @@
+"""The loads of an instance: one loader for each subscription with ``load`` or ``dataframe``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from connector.config.loading import Configuration
+from connector.declare.value_types import resolve
+from connector.events.settling import CopyDestinations
+from connector.service.assembly import make_provider
+from connector.service.loader import Load, Loader, SparkSource
+from connector.sinks.functions import load_process
+from connector.sinks.load.settings import DataframeEntry, LoadEntry, LotsEntry
+from connector.sinks.load.sink import load_queue
+from connector.spark.lot_tables import (
+    DatabaseWriter,
+    DeltaWriter,
+    FilesWriter,
+    FunctionWriter,
+    LotWriter,
+)
+
+
+class Loads:
+    """Loads the objects of all such subscriptions. For one thread.
+
+    Args:
+        configuration: of the deployment.
+        instance: of the adapter.
+        spark: has the SparkSession.
+        paused: returns the paused subscriptions by name.
+
+    Raises:
+        ConnectorError: a function cannot be loaded, or an object has no columns.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        instance: str,
+        spark: SparkSource,
+        paused: Callable[[], Any],
+    ) -> None:
+        self._loaders = [
+            Loader(
+                _load(configuration, entry, instance),
+                make_provider(configuration),
+                spark,
+                lambda name=entry.name: name in paused(),  # type: ignore[misc]
+            )
+            for entry in configuration.subscriptions
+            if isinstance(entry, LotsEntry)
+        ]
+
+    def start(self) -> None:
+        """Begins to load."""
+        for loader in self._loaders:
+            loader.start()
+
+    def hold(self) -> bool:
+        """Lets no lot begin until :meth:`resume`. Returns whether a lot is being loaded."""
+        held = [loader.hold() for loader in self._loaders]  # all of them, also behind one that loads
+        return any(held)
+
+    def resume(self) -> None:
+        """Undoes :meth:`hold`."""
+        for loader in self._loaders:
+            loader.resume()
+
+    def flush(self, *, only_due: bool) -> str:
+        """Loads everything that waits, or that is due. Returns why something is not loaded, or nothing."""
+        found = [(one.load.subscription, one.flush(only_due=only_due)) for one in self._loaders]
+        return "; ".join(f"{name}: {reason}" for name, reason in found if reason)
+
+    def request_stop(self) -> None:
+        """Lets no further lot begin. For any thread."""
+        for loader in self._loaders:
+            loader.request_stop()
+
+    def stop(self, seconds: float) -> None:
+        """Ends the loaders. Lots that are being loaded have ``seconds``."""
+        self.request_stop()
+        for loader in self._loaders:
+            loader.stop(seconds)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns the loads that are not well. For any thread."""
+        return [row for loader in self._loaders if (row := loader.row()) is not None]
+
+
+def _load(configuration: Configuration, entry: LotsEntry, instance: str) -> Load:
+    settings = configuration.connector
+    return Load(
+        settings.application_name,
+        entry.name,
+        entry.object,
+        load_queue(settings.application_name, instance, entry.name),
+        entry.size,
+        entry.every,
+        entry.retry_later.rules(),
+        _writer(configuration, entry),
+        configuration.metaobjects.definitions,
+        CopyDestinations(None, settings.error_destination, None),
+        str(configuration.directory),
+    )
+
+
+def _writer(configuration: Configuration, entry: LotsEntry) -> LotWriter:
+    if isinstance(entry, LoadEntry):
+        return FunctionWriter(load_process(entry.load, str(configuration.directory)))
+    assert isinstance(entry, DataframeEntry)
+    table = entry.dataframe
+    if table.table is not None:
+        name, _, inside = table.table.partition(".")
+        database = next(one for one in configuration.databases if one.name == name)
+        return DatabaseWriter(database, inside)
+    assert table.path is not None
+    path = table.path if "://" in table.path else str(resolve(table.path, configuration.directory))
+    if table.format == "delta":
+        return DeltaWriter(path, table.partition_by)
+    return FilesWriter(table.format, path, table.partition_by, table.options)

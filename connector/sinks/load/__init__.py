@@ -1,0 +1,1 @@
+"""The sinks ``load`` and ``dataframe``: objects become rows of DataFrames, many at a time."""
