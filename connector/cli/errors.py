@@ -27,6 +27,7 @@ from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.operate.errors import ErrorGroup, error_groups
 from connector.service.assembly import make_provider
+from connector.service.status_document import stopped_loads
 
 
 def errors(
@@ -38,14 +39,16 @@ def errors(
 ) -> None:
     """Shows why messages are in the error queue. Messages with alike reasons are one group.
 
-    Takes nothing. Numbers, ids and quoted values in a reason are masked, so that alike reasons have one text.
-    The id of a group is a choice of connector replay, move and discard. With --json each group is an object
-    on a separate line. Exit status 1 when a message cannot be read.
+    Takes nothing. Loads that have stopped are named on standard error. Numbers, ids and quoted values in a
+    reason are masked, so that alike reasons have one text. The id of a group is a choice of connector replay,
+    move and discard. With --json each group is an object on a separate line. Exit status 1 when a message
+    cannot be read.
     """
     configuration = load(config)
     source = source_of(destination, configuration)
     unreadable = Unreadable(source)
-    with contextlib.closing(make_provider(configuration).existing()) as connection:
+    provider = make_provider(configuration)
+    with contextlib.closing(provider.existing()) as connection:
         groups = error_groups(look(connection, source, configuration, unreadable))
     if json:
         for group in groups:
@@ -55,6 +58,9 @@ def errors(
             answer(line)
         count = sum(group.count for group in groups)
         note(f"{count:,} message{'s' * (count != 1)} in {source}")
+    state = provider.existing_state(configuration.connector.application_name)
+    for row in stopped_loads(state.instances()):
+        note(f"the load of {printable(row['subscription'])} has stopped: {printable(row['reason'])}")
     raise typer.Exit(1 if unreadable.count else 0)
 
 

@@ -292,6 +292,11 @@ def _workers(
             }
 
 
+def stopped_loads(notes: Sequence[InstanceNote]) -> Iterable[StatusRow]:
+    """Yields the loads that have stopped in running instances."""
+    return (row for row in _rows_of(notes, "loads") if row["state"] == "stopped")
+
+
 def _rows_of(notes: Sequence[InstanceNote], key: str) -> Iterable[StatusRow]:
     """Yields what the running instances say of subscriptions: those that rest, or loads that are not well."""
     for note in notes:

@@ -209,6 +209,9 @@ def test_a_load_that_has_stopped_shows_in_the_status_until_a_reload(deploy: Depl
     assert "ValueError: the lake is dry" in row["reason"]
     assert document["well"] is False
     assert any("the load of broken has stopped" in reason for reason in document["reasons"])
+    errors = deployment.start(verb="errors", java=False)
+    assert errors.wait() == 0
+    assert "the load of broken has stopped: " in errors.errors
     (deployment.directory / "broken").unlink()
     assert deployment.start(verb="reload").wait() == 0
     wait_for((deployment.directory / "loaded").exists, 60)
