@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch
 
-WAYS = ("read.json", "stream of files", "stream of events")
+WAYS = ("read.json", "stream of files", "stream of events", "load of an adapter")
 
 
 def work(way: str, directory: Path, batch: int) -> tuple[float, int]:
@@ -65,6 +64,20 @@ def work(way: str, directory: Path, batch: int) -> tuple[float, int]:
     return took, rows
 
 
+def load_by_adapter(directory: Path, batch: int) -> tuple[float, int]:
+    """Loads the queue by an adapter. Returns the seconds of the whole command, and rows."""
+    import pyarrow.dataset
+
+    file = directory / "adapter.yaml"
+    table = f"dataframe: {{format: parquet, path: ./table}}\n    size: {batch}"
+    file.write_text(file.read_text().replace("process: processes:take", table))
+    command = [sys.executable, "-m", "connector.cli", "run", "--drain", "-c", str(file)]
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    took = time.perf_counter() - began
+    return took, pyarrow.dataset.dataset(directory / "table", partitioning="hive").count_rows()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=200_000)
@@ -82,21 +95,16 @@ def main() -> None:
             deployment(directory, ["in"])
             fill(directory / "data", "in", options.messages, json_body)
             waiting = directory / "data/in/incoming/target"
-            if way != WAYS[-1]:
+            if way in WAYS[:2]:
                 (directory / "files").mkdir()
                 for name in os.listdir(waiting):
                     os.rename(waiting / name, directory / "files" / name)
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.spark_tables",
-                "--way",
-                way,
-                "--directory",
-                str(directory),
-            ]
+            if way == WAYS[-1]:
+                show(way, *load_by_adapter(directory, options.batch), first)
+                continue
+            module = [sys.executable, "-m", "benchmarks.spark_tables", "--directory", str(directory)]
             done = subprocess.run(
-                [*command, "--batch", str(options.batch)],
+                [*module, "--way", way, "--batch", str(options.batch)],
                 env={**os.environ, "PYSPARK_PYTHON": sys.executable},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -104,10 +112,11 @@ def main() -> None:
             )
             took, rows = json.loads(done.stdout.splitlines()[-1])
             first = first or took
-            print(
-                f"{way:<18} {took:7.1f} s  {rows:,} rows  {rows / took:8,.0f} a second  {took / first:5.2f}"
-            )
-            shutil.rmtree(directory / "data", ignore_errors=True)
+            show(way, took, rows, first)
+
+
+def show(way: str, took: float, rows: int, first: float) -> None:
+    print(f"{way:<18} {took:7.1f} s  {rows:,} rows  {rows / took:8,.0f} a second  {took / first:5.2f}")
 
 
 if __name__ == "__main__":
