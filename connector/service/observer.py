@@ -22,8 +22,10 @@ _log = logging.getLogger("connector.adapter")
 
 _PAUSE: Final = 2.0
 """Seconds between two looks at the provider, at least."""
-_LOOK_SHARE: Final = 0.01
-"""Share of the time that looks at the provider may take."""
+_LOOK_SHARE: Final = 0.05
+"""Share of the time that looks at the provider may take for programs, such as those that watch the health."""
+_PAGE_SHARE: Final = 0.01
+"""Share of the time that they may take for people who look again and again."""
 _PATIENCE: Final = 5.0
 """Seconds until a provider that does not answer counts as failed."""
 
@@ -45,7 +47,7 @@ class Observer:
         self._lock = threading.Condition()
         self._document: dict[str, Any] = {}
         self._looks_since: float | None = None
-        self._look_at = float("-inf")
+        self._looked_at, self._look_seconds = float("-inf"), 0.0
         self._is_overtaken = False
         """Whether an operator has changed something since the last look began."""
 
@@ -65,8 +67,9 @@ class Observer:
                 again and again.
         """
         with self._lock:
-            if not self._has_looked() and not (at_once and self._document):
-                self._lock.wait_for(self._has_looked, _PATIENCE)
+            share = _PAGE_SHARE if at_once else _LOOK_SHARE
+            if not self._has_looked(share) and not (at_once and self._document):
+                self._lock.wait_for(lambda: self._has_looked(share), _PATIENCE)
             if self._looks_since is None:
                 return self._document
             seconds = time.monotonic() - self._looks_since
@@ -76,9 +79,14 @@ class Observer:
         failure = f"the provider has not answered for {seconds:.0f} s"
         return {**document, "well": False, "reasons": [failure], "provider_failure": failure}
 
-    def _has_looked(self) -> bool:
-        """Whether the document is new. Otherwise a look goes on, and begins here if it is due."""
-        if self._looks_since is None and time.monotonic() >= self._look_at:
+    def _has_looked(self, share: float) -> bool:
+        """Whether the document is new. Otherwise a look goes on, and begins here if it is due.
+
+        Args:
+            share: of the time that looks may take for the caller.
+        """
+        look_at = self._looked_at + max(_PAUSE, self._look_seconds / share)
+        if self._looks_since is None and time.monotonic() >= look_at:
             self._looks_since, self._is_overtaken = time.monotonic(), False
             threading.Thread(target=self._look, name="connector-observer", daemon=True).start()
         return self._looks_since is None
@@ -87,7 +95,7 @@ class Observer:
         """Lets the next :meth:`status` and all looks be new, because an operator has changed something."""
         self.looks.forget()
         with self._lock:
-            self._look_at, self._document = float("-inf"), {}
+            self._looked_at, self._document = float("-inf"), {}
             self._is_overtaken = True
 
     def _look(self) -> None:
@@ -107,7 +115,7 @@ class Observer:
                 self._looks_since = None
                 if not self._is_overtaken:  # otherwise the next look begins at once
                     self._document = document
-                    self._look_at = ended + max(_PAUSE, (ended - began) / _LOOK_SHARE)
+                    self._looked_at, self._look_seconds = ended, ended - began
                 self._lock.notify_all()
 
     def not_live(self) -> str:

@@ -237,12 +237,10 @@ class SparkPipeline:
         Raises:
             PipelineError: Spark is not running.
         """
-        from pyspark.sql import SparkSession
-
         if not self.alive:  # another one may start at this moment
             raise PipelineError("Spark is not running")
         with self._explain("no session"):
-            return self._session or sessions.present_session() or SparkSession(self._context)
+            return self._session or sessions.present_session() or sessions.own_session(self._context)
 
     @property
     def parallelism(self) -> int:

@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -116,13 +117,26 @@ def context_of(session: Any) -> SparkContext:
     return context
 
 
+_own_contexts: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+"""Those of which the adapter has made a session."""
+
+
+def own_session(context: SparkContext) -> SparkSession:
+    """Returns a new session of the adapter's own Spark."""
+    from pyspark.sql import SparkSession
+
+    _own_contexts.add(context)
+    return SparkSession(context)
+
+
 def present_session() -> Any:
-    """Returns the session that this process has made before, or None."""
+    """Returns the session that the program has made before, or None. One of the adapter does not count."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    session = SparkSession.getActiveSession()
+    return None if session is None or session.sparkContext in _own_contexts else session
 
 
 def submitted_application(application: str) -> OwnSpark:
