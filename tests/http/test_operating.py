@@ -142,7 +142,7 @@ def test_looks_leave_no_connection_behind(tmp_path: Path, database: str) -> None
         observer = Observer(adapter)
         numbers = []
         for _ in range(20):
-            observer._look_at = 0.0
+            observer._looked_at = float("-inf")
             assert observer.status()["databases"] == [{"database": "shop", "problem": None}]
             ((number,),) = connection.execute(counted).fetchall()
             numbers.append(number)
@@ -230,7 +230,7 @@ def test_a_provider_that_does_not_answer_is_a_reason_and_no_call_waits_for_it(tm
         assert observer.status()["well"] is True
         hangs, read = threading.Event(), observer._reader.read
         observer._reader.read = lambda failure="": hangs.wait() and read(failure)  # type: ignore[method-assign]
-        observer._look_at = 0.0
+        observer._looked_at = float("-inf")
         began = time.monotonic()
         document = observer.status()
         assert time.monotonic() - began < 8
@@ -247,7 +247,7 @@ def test_changed_limits_count_from_the_next_look(tmp_path: Path) -> None:
         assert observer.status()["reasons"] == []
         deployment.write("adapter.yaml", ADAPTER + "health: {instances: 2}\n")
         adapter.configuration = deployment.configuration
-        observer._look_at = 0.0
+        observer._looked_at = float("-inf")
         assert "health.instances" in observer.status()["reasons"][0]
 
 
