@@ -30,7 +30,7 @@ MOST: Final = 3
 """Number of unsteady tests that a run may have."""
 
 _RUN_SECONDS: Final = 2700
-"""Of a whole run, at most. The longest takes some 1,400 on two cores."""
+"""Of a whole run, at most. The longest takes half of it on two cores."""
 _EXIT_SECONDS: Final = 60.0
 """From the end of the last test to the end of the process, at most."""
 _FOLDER: Final = "TEST_RECORDS"
