@@ -41,3 +41,15 @@ def test_a_queue_of_a_broker_becomes_a_table(
     assert status == 0, errors
     assert sorted(map(int, said["1 rows"])) == list(range(25))
     assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(25))
+
+
+def test_all_that_waits_is_read_in_lots_of_a_transaction(
+    broker: Broker, deploy: Deploy, tmp_path: Path
+) -> None:
+    deployment = deploy(broker)
+    deployment.fill(600)
+    query = task(deployment, tmp_path, "query", "rows")
+    query["options"]["maxMessagesPerTrigger"] = "10000"
+    status, said, errors = run(tmp_path, query)
+    assert status == 0, errors
+    assert sorted(map(int, said["1 rows"])) == list(range(600))

@@ -97,7 +97,7 @@ class Slice(InputPartition):  # type: ignore[misc]  # mypy does not read PySpark
         return f"Slice(lot {self.number}, {len(self.references)} messages from {self.first})"
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yields the rows of the messages. What is no row is written to a journal.
+        """Yields the rows of the messages. A message that makes no row is written to a journal.
 
         Raises:
             LotError: a message of the lot has gone.
@@ -180,13 +180,15 @@ class LotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._most
         if isinstance(limit, ReadAllAvailable):
             most = _EVERYTHING
-        if lots.position().open is None and self._left is not None:
-            most = min(most, self._left)
-            if not most:
-                return start
-            self._left -= most
-        lot = lots.next(most)
-        return start if lot is None else {"sequence": lot.sequence_id, "number": lot.number}
+        counts = self._left is not None and lots.position().open is None
+        if counts:
+            most = min(most, self._left or 0)
+        lot = lots.next(most) if most > 0 else None
+        if lot is None:
+            return start
+        if counts:
+            self._left = (self._left or 0) - len(lot.claims)  # a broker may give fewer than were asked for
+        return {"sequence": lot.sequence_id, "number": lot.number}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         return [] if start == end else list(self._lots.slices(end))
