@@ -277,4 +277,4 @@ def _begin_immediately(connection: Connection) -> None:
     """Takes the lock for writing at once: a later upgrade may fail, and cannot wait."""
     driver: Any = connection.connection.dbapi_connection
     if not driver.in_transaction:  # a process has a further connection to the same transaction
-        driver.execute("BEGIN IMMEDIATE")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # errors of the driver itself would get past SQLAlchemy

@@ -17,6 +17,8 @@ from connector.sinks.contract import Event, TransactionalSink
 
 _CONFLICTS: Final = 10
 """Transactions that may end in a conflict before the event has a TemporaryFailure."""
+_CONFLICT_SECONDS: Final = 60.0
+"""Seconds after which no further transaction begins. One may wait as long for the lock of a file."""
 
 
 class TransactionalCalls:
@@ -41,7 +43,7 @@ class TransactionalCalls:
         """Why the event of the last call may not be delivered by this worker any more. None = it may."""
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(TransactionConflict),
-            stop=tenacity.stop_after_attempt(_CONFLICTS),
+            stop=tenacity.stop_after_attempt(_CONFLICTS) | tenacity.stop_after_delay(_CONFLICT_SECONDS),
             wait=tenacity.wait_random_exponential(multiplier=0.02, max=1.0),
             reraise=True,
         )

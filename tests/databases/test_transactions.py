@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +64,23 @@ def test_an_exception_leaves_no_row(shop: Shop) -> None:
     assert (numbers(shop), shop.outcomes()) == ([], [])
     shop.database.run(shop.row("a"), nothing, insert(shop, 1))
     assert numbers(shop) == [1]
+
+
+def test_a_file_that_another_program_keeps_locked_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another program holds for longer than a minute."""
+    monkeypatch.setattr("connector.databases.database._BUSY_SECONDS", 0.05)
+    shop = Shop(f"sqlite:///{tmp_path}/shop.db")
+    shop.execute(ORDERS)
+    shop.database.run(shop.row("a"), nothing, insert(shop, 1))
+    other = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(TransactionConflict, match="the database shop: .*locked"):
+        shop.database.run(shop.row("b"), nothing, insert(shop, 2))
+    other.execute("ROLLBACK")
+    shop.database.run(shop.row("b"), nothing, insert(shop, 2))
+    assert numbers(shop) == [1, 2]
 
 
 def test_a_worker_that_may_not_go_on_leaves_nothing(shop: Shop) -> None:
