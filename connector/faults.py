@@ -67,7 +67,8 @@ PLACES: Final = (
     "reload.begin",
     "reload.closed",
     "reload.connected",
-    # what only a broker has: claims are recorded, a transaction is about to be rolled back
+    # what only a broker has: redelivered messages are known, claims are recorded, a rollback comes next
+    "claim.known",
     "claim.noted",
     "rollback",
 )

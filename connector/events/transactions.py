@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from typing import Final, cast
 
 from connector import faults
@@ -140,6 +140,7 @@ class Transactions(NoTransactions):
         self._open[claims[0].destination] += 1
         self._last_cycle = max(self._last_cycle, claims[0].cycle)
         taken = self.redeliveries.take((_place(claim), claim.identity) for claim in ours)
+        faults.point("claim.known")
         for claim in ours:
             self._sizes[claim.cycle] = self._sizes.get(claim.cycle, 0) + 1
             notes[claim.sequence] = ClaimNote(str(claim.destination), claim.identity, claim.expiration)
@@ -159,11 +160,31 @@ class Transactions(NoTransactions):
         return running, done
 
     def _end_pending(self, transactions: Iterable[tuple[str, int]]) -> None:
-        """Ends pending commits whose messages have come again, or have expired: they have not happened."""
-        found = set(transactions)
-        for client, cycle in found.intersection(self._state.pending()) if found else ():
-            self._state.drop(client, cycle)
-            self._release(client)
+        """Ends pending commits whose messages have come again, or have expired.
+
+        Such a commit has not happened, unless the message is the copy of an event that comes again later.
+        """
+        found: dict[str, set[int]] = {}
+        for client, cycle in transactions:
+            found.setdefault(client, set()).add(cycle)
+        for client, cycles in found.items():
+            pending = cycles & self._state.pending_of(client)
+            if not pending:
+                continue
+            committed = self._end_committed(client, pending)
+            for cycle in pending - committed:
+                self._state.drop(client, cycle)
+            if client not in self._state.clients():  # or who takes over releases it
+                self._release(client)
+
+    def _end_committed(self, client: str, pending: Set[int]) -> Set[int]:
+        """Ends the pending commits that have happened, and returns their cycles."""
+        committed = pending & self._connection.committed_cycles(client)
+        for cycle in committed:
+            self.redeliveries.remove_committed(client, cycle)
+            self._state.confirm(client, cycle)
+            _log.info("a commit without an answer has happened", extra={"client": client, "cycle": cycle})
+        return committed
 
     def complete(self, ended_claims: EndedClaims) -> Sequence[EndedClaims]:
         """Adds claims that leave the schedule. Returns the whole decided transactions.
@@ -307,10 +328,7 @@ class Transactions(NoTransactions):
         for client, cycle in self._state.pending():
             cycles.setdefault(client, set()).add(cycle)
         for client, pending in cycles.items():
-            for cycle in pending & self._connection.committed_cycles(client):
-                self.redeliveries.remove_committed(client, cycle)
-                self._state.confirm(client, cycle)
-                _log.info("a commit without an answer has happened", extra={"client": client, "cycle": cycle})
+            self._end_committed(client, pending)
             self._release(client)
         self._end_pending(self.redeliveries.remove_expired())
         marked = self._connection.marked_clients()  # asked first: a new client has journals, then marks
@@ -331,13 +349,14 @@ class Transactions(NoTransactions):
     def _adopt(self, client: str, journals: BrokerJournals) -> None:
         committed = self._connection.committed_cycles(client)
         pending = self._state.pending_of(client)
-        number = self.redeliveries.adopt(client, journals.read(), committed, pending)
+        adopted = self.redeliveries.adopt(client, journals.read(), committed, pending)
         for cycle in committed:
             self._state.confirm(client, cycle)
+        self._end_pending(adopted.rolled_back)
         journals.forget()
         self._release(client)
-        if number:
-            fields = {"client": client, "number": number}
+        if adopted.number:
+            fields = {"client": client, "number": adopted.number}
             _log.warning("messages of a dead client are redelivered", extra=fields)
 
     def _release(self, client: str) -> None:

@@ -212,6 +212,8 @@ class JournalDirectory(BrokerJournals):
             if batch is not None:
                 with contextlib.suppress(FileNotFoundError):  # settled meanwhile
                     read_journal(path, result.setdefault(batch, CycleJournal()))
+            elif path.endswith(_CLAIMS):  # perhaps no task was needed
+                result.setdefault(int(os.path.basename(path).removesuffix(_CLAIMS)), CycleJournal())
         for batch, journal in result.items():
             with contextlib.suppress(FileNotFoundError), open(self._claims_file(batch), "rb") as file:
                 journal.claims = {number: ClaimNote(*note) for number, *note in orjson.loads(file.read())}

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,38 @@ def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
     assert [line.split()[0] for line in stored(deployment)] == ["0", "1", "2", "3"]
 
 
+@pytest.mark.parametrize("fault", ["claim.noted", "settle.record", "settle.committing", "settle.finished"])
+def test_a_transaction_without_a_task_leaves_nothing(
+    root: Path, tmp_path: Path, provider: LentProvider, fault: str
+) -> None:
+    """All its messages are duplicates, so no journal of a task exists."""
+    deployment = deploy(tmp_path)
+    sent = send(provider, *[""] * COUNT)
+    copies = [one.message.copy(one.message.body) for one in provider.broker.waiting("customers")]
+    with serving(provider.broker, root / "socket"):
+        assert run(root, tmp_path) == 0
+        for message in copies:
+            provider.broker.add("customers", message)
+        assert run(root, tmp_path, fault) == -9
+        assert run(root, tmp_path) == 0
+    assert len(stored(deployment)) == COUNT
+    check(provider, sent, duplicates=sent)
+
+
+def test_a_client_that_dies_when_messages_come_again_leaves_no_pending_commit(
+    root: Path, tmp_path: Path, provider: LentProvider
+) -> None:
+    deployment = deploy(tmp_path)
+    sent = send(provider, "")
+    with serving(provider.broker, root / "socket"):
+        assert run(root, tmp_path, "settle.record") == -9
+        for _ in range(2):
+            assert run(root, tmp_path, "claim.known") == -9
+        assert run(root, tmp_path) == 0
+    check(provider, sent)
+    assert len(stored(deployment)) == 1
+
+
 @pytest.mark.parametrize("fault", STEPS)
 def test_an_event_that_comes_again_later_is_neither_lost_nor_published_twice(
     root: Path, tmp_path: Path, provider: LentProvider, fault: str
@@ -110,9 +143,9 @@ def run(root: Path, directory: Path, fault: str = "") -> int:
     return subprocess.run(command, env=environment, start_new_session=True, timeout=100).returncode
 
 
-def check(provider: LentProvider, sent: list[str]) -> None:
+def check(provider: LentProvider, sent: list[str], *, duplicates: Sequence[str] = ()) -> None:
     """Checks that each message was archived once, and that nothing is left."""
-    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert sorted(map(str, ids(provider, "archive"))) == sorted([*sent, *duplicates])
     assert len(ids(provider, "crm")) == len(sent)
     assert ids(provider, "customers") == []
     names = [list(one.message.properties) for one in provider.broker.waiting("connector.lent.commits")]
