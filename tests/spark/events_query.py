@@ -59,7 +59,7 @@ def start(
 def run(directory: Path, task: Mapping[str, Any], *, fault: str = "") -> tuple[int, dict[str, Any], str]:
     """Runs the program to its end. Returns its status, what it has printed, and its errors."""
     process = start(directory, task, fault=fault)
-    output, errors = process.communicate(timeout=200)
+    output, errors = process.communicate(timeout=280)
     lines = output.strip().splitlines()
     return process.returncode, json.loads(lines[-1]) if lines else {}, errors
 

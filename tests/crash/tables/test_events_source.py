@@ -15,6 +15,8 @@ from tests.spark.test_events_source import browse, count, fill, names, place, ta
 
 __all__ = ["place"]
 
+pytestmark = pytest.mark.timeout(900)  # ten starts of Java, on a busy machine
+
 EACH = 30
 
 STEPS = (

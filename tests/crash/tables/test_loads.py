@@ -23,6 +23,8 @@ from tests.crash.harness import CrashDeployment
 from tests.runs import Run
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.timeout(900)  # many starts of Java, on a busy machine
+
 FILES = ("parquet", "orc", "json", "csv")
 FUNCTION = """
 import pathlib
@@ -203,7 +205,7 @@ def test_a_load_that_has_stopped_shows_in_the_status_until_a_reload(deploy: Depl
     (deployment.directory / "broken").touch()
     deployment.fill("in", [""] * 3)
     run = deployment.start()
-    document = wait_for(lambda: (found := status(deployment))["loads"] and found, 60)
+    document = wait_for(lambda: (found := status(deployment))["loads"] and found, 180)
     (row,) = document["loads"]
     assert (row["subscription"], row["state"], row["lot"], row["attempt"]) == ("broken", "stopped", 1, 1)
     assert "ValueError: the lake is dry" in row["reason"]
@@ -214,9 +216,9 @@ def test_a_load_that_has_stopped_shows_in_the_status_until_a_reload(deploy: Depl
     assert "the load of broken has stopped: " in errors.errors
     (deployment.directory / "broken").unlink()
     assert deployment.start(verb="reload").wait() == 0
-    wait_for((deployment.directory / "loaded").exists, 60)
+    wait_for((deployment.directory / "loaded").exists, 180)
     assert (deployment.directory / "loaded").read_text() == "1 2 3"
-    wait_for(lambda: status(deployment)["well"], 60)
+    wait_for(lambda: status(deployment)["well"], 180)
     assert status(deployment)["loads"] == []
     run.stop()
 
@@ -236,7 +238,7 @@ def test_loads_go_on_in_a_new_spark(deploy: Deploy, tmp_path: Path) -> None:
     java = run.java()
     assert java is not None
     deployment.fill("in", [""] * 50)
-    wait_for(lambda: sum(tables(deployment)["parquet"].values()) > 5, 60)
+    wait_for(lambda: sum(tables(deployment)["parquet"].values()) > 5, 180)
     run.signal_one(java, signal.SIGKILL)
     wait_until_equal(deployment, run)
     assert status(deployment)["loads"] == []
