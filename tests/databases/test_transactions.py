@@ -76,7 +76,7 @@ def test_a_file_that_another_program_keeps_locked_is_a_conflict(
     shop.database.run(shop.row("a"), nothing, insert(shop, 1))
     other = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(TransactionConflict, match="the database shop: .*locked"):
+    with pytest.raises(TransactionConflict, match=r"the database shop: .*locked"):
         shop.database.run(shop.row("b"), nothing, insert(shop, 2))
     other.execute("ROLLBACK")
     shop.database.run(shop.row("b"), nothing, insert(shop, 2))
