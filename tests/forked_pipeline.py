@@ -1,7 +1,8 @@
 """A pipeline without Spark whose workers are processes, as with Spark.
 
-A process with a Java virtual machine must not fork, because a fork gets none of its threads. So the workers
-are forked before the client of a broker starts its machine.
+A process with a Java virtual machine must not fork, because a fork gets none of its threads. Neither must a
+process in which a thread may use SQLite: a fork inherits what SQLite knows of its locks, and waits for locks
+that nobody holds. So the workers are forked before the adapter connects.
 """
 
 from __future__ import annotations

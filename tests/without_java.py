@@ -25,7 +25,9 @@ def _use_no_spark() -> None:
 
     def make_pipeline(adapter: Adapter, _output: Callable[[str], None] | None) -> InProcessPipeline:
         cores = re.search(r"\d+", spark_section(adapter.configuration).master or "")
-        make = ForkedPipeline if adapter.configuration.provider.type == "jms" else InProcessPipeline
+        # What forks while another thread uses SQLite or Java inherits locks that nobody releases
+        is_forked = adapter.configuration.provider.type != "dropbox" or adapter.configuration.databases
+        make = ForkedPipeline if is_forked else InProcessPipeline
         made = make(adapter.configuration.directory, parallelism=int(cores[0]) if cores else 2)
         made.launch()  # forks before the adapter connects
         return made

@@ -97,6 +97,15 @@ class StandaloneCluster:
         for log in self._logs:
             log.close()
 
+    def executors(self) -> list[int]:
+        """The processes of the executors: the children of the workers."""
+        found = [
+            Path(f"/proc/{one.pid}/task/{thread}/children").read_text().split()
+            for one in self._processes[1:]
+            for thread in os.listdir(f"/proc/{one.pid}/task")
+        ]
+        return [int(pid) for pids in found for pid in pids]
+
     def _run(self, name: str, home: Path, *arguments: str) -> None:
         log = (self.directory / f"{name}.log").open("wb")
         self._logs.append(log)

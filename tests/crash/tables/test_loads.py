@@ -19,8 +19,9 @@ from pyarrow import orc
 from sqlalchemy import create_engine, text
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import CrashDeployment
+from tests.crash.harness import CrashDeployment, on
 from tests.runs import Run
+from tests.spark.standalone import StandaloneCluster
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)  # many starts of Java, on a busy machine
@@ -160,6 +161,38 @@ def test_a_driver_that_is_killed_while_spark_writes_leaves_no_part(deploy: Deplo
     deployment.drain()
     assert Counter(parquet_ids(lake)) == sent(deployment)
     assert len(list(lake.iterdir())) == 1, "a part of a dead process is left"
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_executors_and_whole_trees_that_are_killed_lose_and_double_nothing(
+    deploy: Deploy, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cluster = StandaloneCluster(tmp_path_factory.mktemp("cluster"))  # short, because sockets are made there
+    lake = tmp_path / "lake"
+    table = {"format": "parquet", "path": str(lake), "partition_by": ["Name"]}
+    try:
+        cluster.start()
+        deployment = deploy(
+            only=[{"object": "Customer", "name": "lake", "dataframe": table}], spark=on(cluster)
+        )
+        deployment.fill("in", [f"n{number}" for number in range(200)])
+        run = deployment.start("--drain")
+        await_parts(run, lake)
+        executors = cluster.executors()
+        for pid in executors:
+            os.kill(pid, signal.SIGKILL)
+        assert (len(executors), run.wait(180)) == (2, 0), run.errors
+        assert Counter(parquet_ids(lake)) == sent(deployment)
+        for place in ("load.claimed", "load.saved", "load.written"):
+            deployment.fill("in", ["n"] * 20)
+            run = deployment.start("--drain", fault=f"{place}=pause")
+            run.await_pause(place)
+            run.kill_everything()
+        deployment.drain(timeout=180)
+    finally:
+        cluster.stop()
+    assert Counter(parquet_ids(lake)) == sent(deployment)
 
 
 def await_parts(run: Run, lake: Path) -> None:
