@@ -236,11 +236,7 @@ class InboundConnection:
             assert self.inbound is not None
             self._check_workers(self.inbound, self.inbound.jobs.plan_bytes)
             raise ReloadRefused(str(error)) from error
-        if self.loads is not None:
-            self.loads.stop(_LOADS_SECONDS)
-        self.loads = loads
-        if loads is not None:
-            loads.start()
+        self._use_loads(loads)
         self._recover_after_connecting(at_start=False)
 
     def _connect_and_start(self, *, at_start: bool) -> None:
@@ -258,9 +254,7 @@ class InboundConnection:
             assert self._began is not None
             self.inbound.connection.check()  # Spark has taken a while
             self._log_ready(seconds=time.monotonic() - self._began, tasks=self.pipeline.parallelism)
-            self.loads = self._make_loads()
-            if self.loads is not None:
-                self.loads.start()
+            self._use_loads(self._make_loads())
         self._recover_after_connecting(at_start=at_start)
 
     def _make_loads(self) -> Loads | None:
@@ -276,6 +270,15 @@ class InboundConnection:
 
         control = self.working.control
         return Loads(self._configuration, self._settings.instance, _Spark(self), control.waits)
+
+    def _use_loads(self, loads: Loads | None) -> None:
+        """Ends the loads of an earlier configuration, and starts others."""
+        if self.loads is not None:
+            self.loads.stop(_LOADS_SECONDS)
+        self.loads = loads
+        if loads is not None:
+            assert self.inbound is not None
+            loads.start(self.inbound.connection)
 
     def _start_pipeline(self) -> None:
         try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from connector.config.loading import Configuration
 from connector.declare.value_types import resolve
 from connector.events.settling import CopyDestinations
+from connector.messaging.provider import Connection
 from connector.service.assembly import make_provider
 from connector.service.loader import Load, Loader, SparkSource
 from connector.sinks.functions import load_process
@@ -20,6 +22,8 @@ from connector.spark.lot_tables import (
     FunctionWriter,
     LotWriter,
 )
+
+_log: Final = logging.getLogger("connector.loads")
 
 
 class Loads:
@@ -42,6 +46,8 @@ class Loads:
         spark: SparkSource,
         paused: Callable[[], Any],
     ) -> None:
+        ours = load_queue(configuration.connector.application_name, instance, "")
+        self._prefix = ours.name.removesuffix("-")
         self._loaders = [
             Loader(
                 _load(configuration, entry, instance),
@@ -53,8 +59,23 @@ class Loads:
             if isinstance(entry, LotsEntry)
         ]
 
-    def start(self) -> None:
-        """Begins to load."""
+    def start(self, connection: Connection) -> None:
+        """Begins to load. Warns of objects that an earlier subscription has left.
+
+        Args:
+            connection: of the adapter.
+
+        Raises:
+            ProviderError: the destinations cannot be listed.
+        """
+        known = {loader.load.queue for loader in self._loaders}
+        for info in connection.destinations():
+            is_ours = info.destination.name.startswith(self._prefix) and info.destination not in known
+            if is_ours and info.waiting + info.in_progress:
+                _log.warning(
+                    "no subscription loads these objects: give one its earlier name, or move them",
+                    extra={"destination": info.destination, "number": info.waiting + info.in_progress},
+                )
         for loader in self._loaders:
             loader.start()
 

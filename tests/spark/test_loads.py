@@ -170,6 +170,23 @@ def test_a_lot_waits_for_its_size_or_for_its_age(bench: Bench) -> None:
     assert called[-1] == [1, 2, 3]
 
 
+def test_what_a_renamed_subscription_has_left_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.configure(FUNCTION)
+    bench.fill(1, 2)
+    with bench.adapter() as adapter:
+        adapter.poll()
+    bench.configure({**FUNCTION, "name": "renamed"})
+    bench.drain()
+    (warning,) = [one for one in caplog.records if "no subscription loads" in one.message]
+    assert vars(warning)["destination"] == load_queue("shop", "one", "calls")
+    assert vars(warning)["number"] == 2
+    caplog.clear()
+    bench.configure(FUNCTION)
+    bench.drain()
+    assert bench.calls()[-1][-1] == [1, 2]
+    assert "no subscription loads" not in caplog.text
+
+
 def test_a_poll_ends_when_what_is_due_is_loaded(bench: Bench) -> None:
     bench.configure({**FUNCTION, "size": 2})
     bench.fill(1, 2, 3)

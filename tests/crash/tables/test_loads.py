@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyarrow import orc
-from sqlalchemy import create_engine, text
+from sqlalchemy import NullPool, create_engine, text
 
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, on
@@ -51,17 +51,21 @@ STEPS = (
 )
 
 
-def make(deploy: Deploy, directory: Path, *names: str, **keys: Any) -> CrashDeployment:
-    """Returns a deployment with a load for each format, and a function. With names: with those only."""
-    shop = f"sqlite:///{directory / 'shop.db'}"
-    with create_engine(shop).begin() as connection:
+def make(deploy: Deploy, directory: Path, *names: str, shop: str = "", **keys: Any) -> CrashDeployment:
+    """Returns a deployment with a load for each format, and a function. With names: with those only.
+
+    Args:
+        shop: the URL of the database with the table. Empty = a file of SQLite.
+    """
+    shop = shop or f"sqlite:///{directory / 'shop.db'}"
+    with create_engine(shop, poolclass=NullPool).begin() as connection:
         connection.execute(text('CREATE TABLE customer ("CustomerId" TEXT, "Name" TEXT, "Second" TEXT)'))
     formats = [{"format": one, "path": f"./lake/{one}"} for one in (*FILES, "delta")]
     formats.append({"format": "table", "table": "shop.customer"})
     loads = [{"object": "Customer", "name": one["format"], "dataframe": one, **keys} for one in formats]
     loads.append({"object": "Customer", "name": "numbered", "load": "loads:numbered", **keys})
     loads = [one for one in loads if not names or one["name"] in names]
-    made = deploy(only=loads, shop=shop, connector={"instance": "one"})
+    made = deploy(only=loads, shop=shop, connector={"instance": "one"}, java=True)
     made.write("loads.py", FUNCTION)
     return made
 
@@ -99,7 +103,7 @@ def csv_ids(place: Path) -> Iterable[str]:
 def tables(deployment: CrashDeployment) -> dict[str, Counter[str]]:
     """What each table holds, read without the connector: how often each id is there."""
     lake = deployment.directory / "lake"
-    with create_engine(deployment.shop).connect() as connection:
+    with create_engine(deployment.shop, poolclass=NullPool).connect() as connection:
         rows = connection.execute(text('SELECT "CustomerId" FROM customer')).scalars().all()
     readers: dict[str, Callable[[Path], Iterable[str]]] = {
         "parquet": parquet_ids,
@@ -144,6 +148,22 @@ def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
     expected = sent(deployment)
     for name, found in tables(deployment).items():
         assert (expected - found, found - expected) == (Counter(), Counter()), f"{name}: lost, doubled"
+    assert deployment.count("error") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider_type", ["sqlite", "postgresql"])
+def test_a_driver_whose_messages_are_in_a_database_loses_and_doubles_nothing(
+    deploy: Deploy, tmp_path: Path, provider_type: str, request: pytest.FixtureRequest
+) -> None:
+    """The table is in a database of the same kind."""
+    shop = request.getfixturevalue("database") if provider_type == "postgresql" else ""
+    deployment = make(deploy, tmp_path, "parquet", "table", shop=shop, size=20)
+    for step in ("load.claimed:2", "load.written:2", "lot.settled"):
+        deployment.fill("in", [""] * 25)
+        kill(deployment, step)
+    deployment.drain()
+    assert tables(deployment) == dict.fromkeys(("parquet", "table"), sent(deployment))
     assert deployment.count("error") == 0
 
 

@@ -1,0 +1,54 @@
+"""Loads at real brokers: every object is in its table, and there once, whatever is killed."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import BrokerDeployment
+
+pytestmark = pytest.mark.timeout(900)  # seven starts of Java, on a busy machine
+
+EACH = 15
+STEPS = ("load.claimed", "load.saved:2", "load.written", "lot.settled", "settle.committing:2")
+
+
+def rows(lake: Path) -> Counter[str]:
+    """How often each customer is in the table, read without the connector."""
+    found = (pq.ParquetFile(file).read(["CustomerId"]) for file in lake.glob("lot=*/**/*.parquet"))
+    return Counter(name for table in found for name in table["CustomerId"].to_pylist())
+
+
+def load_only(deployment: BrokerDeployment) -> Path:
+    """Replaces the subscriptions by one with a load. Returns the directory of its table."""
+    file = deployment.directory / "adapter.yaml"
+    document = yaml.safe_load(file.read_text())
+    table = {"format": "parquet", "path": "./lake"}
+    document["subscriptions"] = [{"object": "Customer", "name": "lake", "dataframe": table, "size": 10}]
+    deployment.write("adapter.yaml", yaml.safe_dump(document))
+    return deployment.directory / "lake"
+
+
+def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
+    broker: Broker, deploy: Deploy
+) -> None:
+    deployment = deploy(broker)
+    lake = load_only(deployment)
+    for number, step in enumerate(STEPS):
+        deployment.fill(EACH, first=number * EACH)
+        run = deployment.start("--drain", fault=f"{step}=kill", java=True)
+        assert run.wait(200) == -signal.SIGKILL, f"{step} was not reached\n{run.errors[-3000:]}"
+    run = deployment.start("--drain", java=True)
+    assert run.wait(200) == 0, run.errors[-3000:]
+    expected = dict.fromkeys(map(str, range(len(STEPS) * EACH)), 1)
+    assert rows(lake) == expected
+    assert Counter(deployment.customers(f"{deployment.name}.archive")) == expected
+    assert deployment.leftovers() == []
