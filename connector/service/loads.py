@@ -11,7 +11,8 @@ from connector.declare.value_types import resolve
 from connector.events.settling import CopyDestinations
 from connector.messaging.provider import Connection
 from connector.service.assembly import make_provider
-from connector.service.loader import Load, Loader, SparkSource
+from connector.service.loader import Loader
+from connector.service.lot_load import Load, SparkSource
 from connector.sinks.functions import load_process
 from connector.sinks.load.settings import DataframeEntry, LoadEntry, LotsEntry
 from connector.sinks.load.sink import load_queue
