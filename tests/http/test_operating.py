@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import shutil
 import threading
 import time
@@ -121,7 +122,7 @@ def test_a_storm_of_failures_makes_it_unwell_within_ten_seconds_and_not_unready(
         assert time.monotonic() - began < 10
         _, status, (reason,) = health(server, "well")
         assert status == "failed"
-        assert reason.startswith("host-a: 20 of 20 events failed in 5 minutes")
+        assert re.match(r"host-a: (\d+) of \1 events failed in 5 minutes", reason), reason
         assert "secret" not in reason
         assert health(server, "ready")[0] == health(server, "live")[0] == 200
         with client(server) as http:

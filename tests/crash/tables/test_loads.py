@@ -217,7 +217,7 @@ def test_executors_and_whole_trees_that_are_killed_lose_and_double_nothing(
 
 def await_parts(run: Run, lake: Path) -> None:
     """Waits until Spark has begun to write a lot."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not any(lake.glob(".lot=*.new/*/_temporary/0/*/*/*")):
         assert time.monotonic() < deadline, run.state()
         assert run.process.poll() is None, run.errors
@@ -244,7 +244,7 @@ def test_a_service_loads_by_age_and_a_sequence_that_is_made_anew_replaces_nothin
 
 def wait_until_equal(deployment: CrashDeployment, run: Run) -> None:
     expected = sent(deployment)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while any(found != expected for found in tables(deployment).values()):
         assert time.monotonic() < deadline, (tables(deployment), run.errors)
         time.sleep(0.1)
