@@ -67,7 +67,7 @@ PLACES: Final = (
     "reload.begin",
     "reload.closed",
     "reload.connected",
-    # what only a broker has: redelivered messages are known, claims are recorded, a rollback comes next
+    # only at a broker. The record of redelivered messages was read, the claims are recorded, a rollback comes
     "claim.known",
     "claim.noted",
     "rollback",

@@ -95,18 +95,6 @@ class Taken(NamedTuple):
     cycle: int
 
 
-class Adopted(NamedTuple):
-    """What was taken over from a dead client.
-
-    Args:
-        number: of messages with an entry that are awaited now.
-        rolled_back: client and cycle of other transactions whose messages the dead client had received again.
-    """
-
-    number: int
-    rolled_back: Set[tuple[str, int]]
-
-
 class Redeliveries:
     """The entries of redelivered messages, as one client uses them.
 
@@ -194,13 +182,18 @@ class Redeliveries:
             notes[:] = [note for note in notes if not _is_expired(note, until)]
         return expired
 
+    def origins(self, client: str) -> set[tuple[str, int]]:
+        """Returns client and cycle of the transactions whose messages a client has received again."""
+        held = (note for note in self._record.read() if note.holder.startswith(f"{client}/"))
+        return {_transaction(note.origin) for note in held}
+
     def adopt(
         self,
         client: str,
         journals: Mapping[int, CycleJournal],
         committed: Set[int],
         pending: Set[int] = frozenset(),
-    ) -> Adopted:
+    ) -> int:
         """Takes over the entries of a dead client, and adds those of its open transactions. Repeatable.
 
         Args:
@@ -209,12 +202,14 @@ class Redeliveries:
             committed: cycles that are settled, although their journals may be there.
             pending: cycles whose commits have an unknown end. If their messages come again, the commits have
                 not happened.
+
+        Returns:
+            the number of messages with an entry that are awaited now.
         """
         number = 0
         with self._record.change() as notes:
             held = {note.holder: note for note in notes if note.holder.startswith(f"{client}/")}
             known = {note.origin for note in notes}
-            rolled_back = {_transaction(note.origin) for note in held.values()}
             for cycle, journal in journals.items():
                 for sequence, claim in journal.claims.items():
                     name = f"{client}/{cycle}/{sequence}"
@@ -236,7 +231,7 @@ class Redeliveries:
                     notes.remove(note)
                 else:
                     note.origin, note.holder, note.since = name, "", time.time()
-        return Adopted(number, rolled_back)
+        return number
 
     def _name(self, place: Place) -> str:
         return f"{self._client_id}/{place[0]}/{place[1]}"

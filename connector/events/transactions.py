@@ -162,7 +162,8 @@ class Transactions(NoTransactions):
     def _end_pending(self, transactions: Iterable[tuple[str, int]]) -> None:
         """Ends pending commits whose messages have come again, or have expired.
 
-        Such a commit has not happened, unless the message is the copy of an event that comes again later.
+        Such a commit has not happened. The commit queue is asked all the same, because the copy of an event
+        that comes again later looks like its message.
         """
         found: dict[str, set[int]] = {}
         for client, cycle in transactions:
@@ -174,7 +175,7 @@ class Transactions(NoTransactions):
             committed = self._end_committed(client, pending)
             for cycle in pending - committed:
                 self._state.drop(client, cycle)
-            if client not in self._state.clients():  # or who takes over releases it
+            if client not in self._state.clients():  # else the takeover releases the client
                 self._release(client)
 
     def _end_committed(self, client: str, pending: Set[int]) -> Set[int]:
@@ -349,14 +350,14 @@ class Transactions(NoTransactions):
     def _adopt(self, client: str, journals: BrokerJournals) -> None:
         committed = self._connection.committed_cycles(client)
         pending = self._state.pending_of(client)
-        adopted = self.redeliveries.adopt(client, journals.read(), committed, pending)
+        self._end_pending(self.redeliveries.origins(client))  # first, because adopt forgets the origins
+        number = self.redeliveries.adopt(client, journals.read(), committed, pending)
         for cycle in committed:
             self._state.confirm(client, cycle)
-        self._end_pending(adopted.rolled_back)
         journals.forget()
         self._release(client)
-        if adopted.number:
-            fields = {"client": client, "number": adopted.number}
+        if number:
+            fields = {"client": client, "number": number}
             _log.warning("messages of a dead client are redelivered", extra=fields)
 
     def _release(self, client: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from connector.config.loading import Configuration
 from connector.declare.value_types import resolve
+from connector.errors import ProviderError
 from connector.events.settling import CopyDestinations
 from connector.messaging.provider import Connection
 from connector.service.assembly import make_provider
@@ -61,24 +62,26 @@ class Loads:
         ]
 
     def start(self, connection: Connection) -> None:
-        """Begins to load. Warns of objects that an earlier subscription has left.
+        """Begins to load, and warns of objects that an earlier subscription has left.
 
         Args:
             connection: of the adapter.
-
-        Raises:
-            ProviderError: the destinations cannot be listed.
         """
+        for loader in self._loaders:
+            loader.start()
         known = {loader.load.queue for loader in self._loaders}
-        for info in connection.destinations():
+        try:
+            found = connection.destinations()
+        except ProviderError as error:  # the next poll fails, too, and the adapter restarts its connection
+            _log.debug("the queues of loads cannot be listed", extra={"reason": str(error)})
+            return
+        for info in found:
             is_ours = info.destination.name.startswith(self._prefix) and info.destination not in known
             if is_ours and info.waiting + info.in_progress:
                 _log.warning(
                     "no subscription loads these objects: give one its earlier name, or move them",
                     extra={"destination": info.destination, "number": info.waiting + info.in_progress},
                 )
-        for loader in self._loaders:
-            loader.start()
 
     def hold(self) -> bool:
         """Lets no lot begin until :meth:`resume`. Returns whether a lot is being loaded."""

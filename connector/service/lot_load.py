@@ -1,7 +1,7 @@
 """One try to load a lot: reads its objects, writes them to the table, and settles the lot.
 
-What follows after a failure is decided here, too. The lot stays open and is tried again, or its load stops.
-Or its messages go back, and smaller lots show which of them cannot be loaded.
+After a failure the lot stays open and is tried again, or the load of its subscription stops. Where the table
+proves that nothing was written, the messages go back, and smaller lots show which of them cannot be loaded.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class SparkSource(Protocol):
 
 
 class LoadStopped(ConnectorError):
-    """A load cannot go on until somebody has repaired its table. The text says what to do."""
+    """Raised if a load cannot go on until somebody has repaired its table. The text names the repair."""
 
 
 class Tried(NamedTuple):
-    """What a try has come to.
+    """The result of one try to load a lot.
 
     Args:
         is_open: whether the lot is open still, so that the same lot is tried again.
@@ -114,7 +114,7 @@ class LotLoad:
     """Loads the lots of one subscription, one after the other.
 
     Args:
-        load: what is loaded.
+        load: the subscription and its table.
         spark: has the SparkSession.
         is_ended: whether the loader has been stopped. A failure then changes nothing.
     """
@@ -242,7 +242,7 @@ class LotLoad:
         *,
         is_half: bool,
     ) -> Tried:
-        """Decides what follows after a load that has failed.
+        """Decides whether the lot of a failed load is tried again, is halved, or fails.
 
         Raises:
             LoadStopped: somebody has to look first.

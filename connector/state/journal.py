@@ -212,8 +212,10 @@ class JournalDirectory(BrokerJournals):
             if batch is not None:
                 with contextlib.suppress(FileNotFoundError):  # settled meanwhile
                     read_journal(path, result.setdefault(batch, CycleJournal()))
-            elif path.endswith(_CLAIMS):  # perhaps no task was needed
-                result.setdefault(int(os.path.basename(path).removesuffix(_CLAIMS)), CycleJournal())
+            elif (
+                path.endswith(_CLAIMS) and (number := _number_of(path)).isdecimal()
+            ):  # perhaps without a task
+                result.setdefault(int(number), CycleJournal())
         for batch, journal in result.items():
             with contextlib.suppress(FileNotFoundError), open(self._claims_file(batch), "rb") as file:
                 journal.claims = {number: ClaimNote(*note) for number, *note in orjson.loads(file.read())}
@@ -302,7 +304,7 @@ class JournalDirectory(BrokerJournals):
             shutil.rmtree(self.path + _CLOSED, ignore_errors=True)
             return
         for path in self._files():
-            if os.path.basename(path).partition(".")[0] == str(batch):
+            if _number_of(path) == str(batch):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
 
@@ -336,6 +338,11 @@ def _is_free(path: str) -> bool:
         return True
     finally:
         os.close(descriptor)
+
+
+def _number_of(path: str) -> str:
+    """Returns the first part of the name of a file. That of our files is the number of a batch."""
+    return os.path.basename(path).partition(".")[0]
 
 
 def _batch_of(path: str) -> int | None:

@@ -180,14 +180,16 @@ class LotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._most
         if isinstance(limit, ReadAllAvailable):
             most = _EVERYTHING
-        counts = self._left is not None and lots.position().open is None
-        if counts:
-            most = min(most, self._left or 0)
+        left = self._left
+        if left is not None and lots.position().open is not None:
+            left = None  # the messages of an open lot were not among those that waited
+        if left is not None:
+            most = min(most, left)
         lot = lots.next(most) if most > 0 else None
         if lot is None:
             return start
-        if counts:
-            self._left = (self._left or 0) - len(lot.claims)  # a broker may give fewer than were asked for
+        if left is not None:
+            self._left = left - len(lot.claims)  # a broker may give fewer than were asked for
         return {"sequence": lot.sequence_id, "number": lot.number}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
