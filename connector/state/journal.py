@@ -212,9 +212,8 @@ class JournalDirectory(BrokerJournals):
             if batch is not None:
                 with contextlib.suppress(FileNotFoundError):  # settled meanwhile
                     read_journal(path, result.setdefault(batch, CycleJournal()))
-            elif (
-                path.endswith(_CLAIMS) and (number := _number_of(path)).isdecimal()
-            ):  # perhaps without a task
+            elif path.endswith(_CLAIMS) and (number := _number_of(path)).isdecimal():
+                # a transaction whose events are all decided without a task has no other file
                 result.setdefault(int(number), CycleJournal())
         for batch, journal in result.items():
             with contextlib.suppress(FileNotFoundError), open(self._claims_file(batch), "rb") as file:
