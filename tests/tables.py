@@ -1,0 +1,76 @@
+"""Tables of values: all rows of a test run, and all that fail are told at once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+
+class Table:
+    """Collects the failures of rows. A test with many values and no fixture for each is one test.
+
+    ``with table.row(value): assert ...`` for each row. The end of ``with Table() as table:`` fails with all
+    rows that failed, each with its name and its failure.
+    """
+
+    def __init__(self) -> None:
+        self._failures: list[tuple[str, BaseException]] = []
+        self._rows = 0
+
+    def __enter__(self) -> Table:
+        return self
+
+    @contextmanager
+    def row(self, *name: object) -> Iterator[None]:
+        """Runs one row. Its name is told when it fails."""
+        self._rows += 1
+        try:
+            yield
+        except (Exception, pytest.fail.Exception) as failure:  # the second one is what `pytest.raises` raises
+            self._failures.append((", ".join(map(repr, name)), failure))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is not None:
+            return
+        assert self._rows, "a table without rows shows nothing"
+        if self._failures:
+            told = "\n".join(f"{name}: {type(failed).__name__}: {failed}" for name, failed in self._failures)
+            summary = f"{len(self._failures)} of {self._rows} rows failed:\n{told}"
+            raise AssertionError(summary) from self._failures[0][1]
+
+
+def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes one test of a function and a table. The function runs once for each row, with its values.
+
+    It is written like ``pytest.mark.parametrize``, and two above one another make all combinations. The test
+    has its fixtures once, so a row must not need a fixture of its own, and must leave nothing in one.
+
+    names: the arguments of the function, with a comma between two
+    values: the rows. With more than one name, each is a tuple
+    """
+    arguments, table_rows = names.replace(" ", "").split(","), list(values)
+
+    def make(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function)
+        unknown = set(arguments) - set(signature.parameters)
+        assert not unknown, f"{function.__name__} takes no {unknown}"
+
+        @functools.wraps(function, updated=())
+        def run(*args: object, **fixtures: object) -> None:
+            with Table() as table:
+                for row in table_rows:
+                    cells = row if len(arguments) > 1 else (row,)
+                    assert isinstance(cells, tuple), f"{row!r} is no tuple of {names}"
+                    with table.row(*cells):
+                        function(*args, **fixtures, **dict(zip(arguments, cells, strict=True)))
+
+        left = [one for name, one in signature.parameters.items() if name not in arguments]
+        run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]  # pytest asks it
+        run.pytestmark = getattr(function, "pytestmark", [])  # type: ignore[attr-defined]
+        return run
+
+    return make
