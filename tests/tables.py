@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -46,8 +47,9 @@ class Table:
 def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes one test of a function and a table. The function runs once for each row, with its values.
 
-    It is written like ``pytest.mark.parametrize``, and two above one another make all combinations. The test
-    has its fixtures once, so a row must not need a fixture of its own, and must leave nothing in one.
+    It is written like ``pytest.mark.parametrize``, and two above one another make all combinations. Each row
+    has a ``tmp_path`` and a ``monkeypatch`` of its own. Of a fixture with a method ``again`` it has what that
+    returns. All other fixtures are the same for all rows, so a row must leave nothing in them.
 
     names: the arguments of the function, with a comma between two
     values: the rows. With more than one name, each is a tuple
@@ -62,11 +64,12 @@ def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]]
         @functools.wraps(function, updated=())
         def run(*args: object, **fixtures: object) -> None:
             with Table() as table:
-                for row in table_rows:
+                for number, row in enumerate(table_rows, 1):
                     cells = row if len(arguments) > 1 else (row,)
-                    assert isinstance(cells, tuple), f"{row!r} is no tuple of {names}"
-                    with table.row(*cells):
-                        function(*args, **fixtures, **dict(zip(arguments, cells, strict=True)))
+                    assert isinstance(cells, tuple | list), f"{row!r} is no tuple of {names}"
+                    with table.row(*cells), ExitStack() as end:
+                        own = {name: _renew(fixture, number, end) for name, fixture in fixtures.items()}
+                        function(*args, **own, **dict(zip(arguments, cells, strict=True)))
 
         left = [one for name, one in signature.parameters.items() if name not in arguments]
         run.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]  # pytest asks it
@@ -74,3 +77,15 @@ def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]]
         return run
 
     return make
+
+
+def _renew(fixture: object, number: int, end: ExitStack) -> object:
+    """Returns what a row gets for a fixture. The stack takes it back at the end of the row."""
+    if isinstance(fixture, Path):
+        directory = fixture / str(number)
+        directory.mkdir()
+        return directory
+    if isinstance(fixture, pytest.MonkeyPatch):
+        return end.enter_context(pytest.MonkeyPatch.context())
+    again = getattr(fixture, "again", None)
+    return again() if callable(again) else fixture

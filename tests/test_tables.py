@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 
 import pytest
@@ -81,18 +82,39 @@ def test_a_function_runs_once_for_each_row_and_combination() -> None:
     )
 
 
+class Counter:
+    """A fixture that is made anew for each row."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def again(self) -> list[int]:
+        self.made += 1
+        return [self.made]
+
+
+@pytest.fixture
+def counter() -> Counter:
+    return Counter()
+
+
 @rows("row", [1, 2])
-@pytest.mark.usefixtures("monkeypatch")
-def test_the_fixtures_of_a_function_are_given_once(tmp_path: Path, row: int) -> None:
-    assert len(list(tmp_path.iterdir())) == row - 1
-    (tmp_path / str(row)).touch()
+@pytest.mark.usefixtures("capsys")
+def test_a_row_has_its_own_directory_changes_and_fixtures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: list[int], row: int
+) -> None:
+    assert list(tmp_path.iterdir()) == []
+    assert "ROW" not in os.environ
+    monkeypatch.setenv("ROW", "set")
+    (tmp_path / "file").touch()
+    assert counter == [row]
 
 
 def test_a_function_keeps_its_marks_and_its_name() -> None:
-    test = test_the_fixtures_of_a_function_are_given_once
-    assert test.__name__ == "test_the_fixtures_of_a_function_are_given_once"
+    test = test_a_row_has_its_own_directory_changes_and_fixtures
+    assert test.__name__ == "test_a_row_has_its_own_directory_changes_and_fixtures"
     assert [mark.name for mark in test.pytestmark] == ["usefixtures"]  # type: ignore[attr-defined]
-    assert list(inspect.signature(test).parameters) == ["tmp_path"]
+    assert list(inspect.signature(test).parameters) == ["tmp_path", "monkeypatch", "counter"]
 
 
 @pytest.mark.parametrize(
