@@ -1,4 +1,4 @@
-"""Fixtures for all tests, the mark of slow ones, and the option of tests with servers."""
+"""Fixtures for all tests, the marks of slow ones, and the option of tests with servers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import measures
 from tests.postgres import database, own_postgres, postgres
 
 __all__ = ["database", "own_postgres", "postgres"]
@@ -21,13 +22,13 @@ settings.register_profile("busy", deadline=None)  # a busy machine takes longer 
 settings.load_profile("busy")
 
 _HERE = Path(__file__).parent
-_SLOW = tuple(_HERE / name for name in ("crash", "contention", "demo", "servers", "spark"))
-"""Folders of tests that start, kill and await real processes or Spark."""
+_SLOW = {f"{file}::{function}" for file, one in measures.read().items() for function in one.slow}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that were slow when they were measured."""
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in _SLOW):
+        if item.nodeid.partition("[")[0] in _SLOW:
             item.add_marker(pytest.mark.slow)
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -38,8 +39,14 @@ def test_after():
 """
 
 
+class Run(Protocol):
+    """Runs pytest on each text, then decides. Returns the status and the output."""
+
+    def __call__(self, *texts: str, before: int = 0) -> tuple[int, list[str]]: ...
+
+
 @pytest.fixture
-def run(tmp_path: Path):
+def run(tmp_path: Path) -> Run:
     """Runs pytest on each text, then decides. Returns the status and the output."""
     records = tmp_path / "records"
     records.mkdir()
@@ -73,17 +80,17 @@ def run(tmp_path: Path):
     return run_texts
 
 
-def test_nothing_is_said_of_steady_tests(run) -> None:
+def test_nothing_is_said_of_steady_tests(run: Run) -> None:
     assert run(STEADY, STEADY) == (0, [])
 
 
-def test_a_test_that_passes_the_second_time_is_named(run) -> None:
+def test_a_test_that_passes_the_second_time_is_named(run: Run) -> None:
     status, lines = run(STEADY, ONCE.format(1))
     assert status == 0
     assert lines[-1].startswith("UNSTEADY test_1.py::test_once_1 OSError: the machine was busy (")
 
 
-def test_a_test_that_fails_twice_makes_the_run_fail(run) -> None:
+def test_a_test_that_fails_twice_makes_the_run_fail(run: Run) -> None:
     status, lines = run(TWICE, ONCE.format(1))
     assert status == 1
     assert [line.split()[:2] for line in lines[-2:]] == [
@@ -93,19 +100,19 @@ def test_a_test_that_fails_twice_makes_the_run_fail(run) -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [(3, 0), (4, 1)])
-def test_at_most_three_tests_may_be_unsteady(run, number: int, status: int) -> None:
+def test_at_most_three_tests_may_be_unsteady(run: Run, number: int, status: int) -> None:
     decided, _ = run(*[ONCE.format(one) for one in range(number)])
     assert decided == status
 
 
-def test_tests_behind_one_that_ends_its_run_are_run(run, tmp_path: Path) -> None:
+def test_tests_behind_one_that_ends_its_run_are_run(run: Run, tmp_path: Path) -> None:
     status, lines = run(STEADY, DIES_ONCE)
     assert status == 0
     assert lines[-1].startswith("UNSTEADY test_1.py::test_dies the test run ended in this test")
     assert (tmp_path / "after").exists()
 
 
-def test_a_failure_behind_one_that_ends_its_run_is_unsteady_too(run) -> None:
+def test_a_failure_behind_one_that_ends_its_run_is_unsteady_too(run: Run) -> None:
     status, lines = run(DIES_ONCE + ONCE.format(1))
     assert status == 0
     assert sorted(line.split()[1] for line in lines if line.startswith("UNSTEADY")) == [
@@ -114,20 +121,20 @@ def test_a_failure_behind_one_that_ends_its_run_is_unsteady_too(run) -> None:
     ]
 
 
-def test_a_file_that_cannot_be_collected_makes_the_run_fail(run) -> None:
+def test_a_file_that_cannot_be_collected_makes_the_run_fail(run: Run) -> None:
     status, lines = run("import there_is_no_such_module\n", ONCE.format(1))
     assert status == 1
     assert any(line.startswith("BROKEN") and "there_is_no_such_module" in line for line in lines)
 
 
-def test_a_process_that_does_not_end_is_ended_and_shows_its_threads(run, tmp_path: Path) -> None:
+def test_a_process_that_does_not_end_is_ended_and_shows_its_threads(run: Run, tmp_path: Path) -> None:
     assert run(STAYS) == (0, [])
     errors = (tmp_path / "records" / "errors").read_text()
     assert errors.startswith("The tests have ended, and their process goes on:\n")
     assert "threading.py" in errors
 
 
-def test_a_status_that_no_test_explains_makes_the_run_fail(run) -> None:
+def test_a_status_that_no_test_explains_makes_the_run_fail(run: Run) -> None:
     status, lines = run(STEADY, before=3)
     assert status == 1
     assert lines == ["BROKEN the tests ended with status 3, and no test has failed"]
