@@ -32,16 +32,24 @@ class Table:
         try:
             yield
         except (Exception, pytest.fail.Exception) as failure:  # the second one is what `pytest.raises` raises
-            self._failures.append((", ".join(map(repr, name)), failure))
+            self._failures.append((", ".join(_short(repr(part)) for part in name), failure))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is not None:
             return
         assert self._rows, "a table without rows shows nothing"
         if self._failures:
-            told = "\n".join(f"{name}: {type(failed).__name__}: {failed}" for name, failed in self._failures)
+            told = "\n".join(
+                f"{name}: {type(failed).__name__}: {_short(str(failed), 2000)}"
+                for name, failed in self._failures
+            )
             summary = f"{len(self._failures)} of {self._rows} rows failed:\n{told}"
             raise AssertionError(summary) from self._failures[0][1]
+
+
+def _short(text: str, most: int = 100) -> str:
+    """Returns a text without its middle part if it is longer than ``most`` characters."""
+    return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
 
 
 def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -68,7 +76,7 @@ def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]]
                     cells = row if len(arguments) > 1 else (row,)
                     assert isinstance(cells, tuple | list), f"{row!r} is no tuple of {names}"
                     with table.row(*cells), ExitStack() as end:
-                        own = {name: _renew(fixture, number, end) for name, fixture in fixtures.items()}
+                        own = {name: _renew(name, fixture, number, end) for name, fixture in fixtures.items()}
                         function(*args, **own, **dict(zip(arguments, cells, strict=True)))
 
         left = [one for name, one in signature.parameters.items() if name not in arguments]
@@ -79,9 +87,9 @@ def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]]
     return make
 
 
-def _renew(fixture: object, number: int, end: ExitStack) -> object:
+def _renew(name: str, fixture: object, number: int, end: ExitStack) -> object:
     """Returns what a row gets for a fixture. The stack takes it back at the end of the row."""
-    if isinstance(fixture, Path):
+    if name == "tmp_path" and isinstance(fixture, Path):
         directory = fixture / str(number)
         directory.mkdir()
         return directory

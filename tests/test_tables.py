@@ -42,6 +42,14 @@ def test_an_error_that_did_not_come_fails_its_row_alone() -> None:
                 raise KeyError
 
 
+def test_a_long_row_is_told_in_short() -> None:
+    with pytest.raises(AssertionError) as told:
+        with Table() as table:
+            with table.row("x" * 1_000_000):
+                raise ValueError("y" * 1_000_000)
+    assert 1000 < len(str(told.value)) < 2500
+
+
 def test_a_table_whose_rows_hold_passes() -> None:
     with Table() as table:
         with table.row("one"):

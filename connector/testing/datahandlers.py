@@ -51,6 +51,7 @@ from connector.messaging.message import Message
 
 _FUZZ = settings(max_examples=100, deadline=None, database=None)
 _BIG = 1 << 20
+_PIECES = (b"[", b"{", b'{"a":', b"<a>", b"<", b'"', b"\0", b"\xff", b"a,", b"&a;", b"9")
 _SECONDS = 5.0
 
 
@@ -397,15 +398,16 @@ class DataHandlerSuite:
 
         read()
 
-    @pytest.mark.parametrize(
-        "piece", [b"[", b"{", b'{"a":', b"<a>", b"<", b'"', b"\0", b"\xff", b"a,", b"&a;", b"9"]
-    )
     def test_a_huge_body_of_one_piece_is_done_with_in_seconds(
-        self, handler: DataHandler, samples: Sequence[Sample], piece: bytes
+        self, handler: DataHandler, samples: Sequence[Sample]
     ) -> None:
-        begun = time.process_time()
-        _read_or_refuse(handler, piece * (_BIG // len(piece)), samples[0].hint)
-        assert time.process_time() - begun < _SECONDS
+        slow = []
+        for piece in _PIECES:
+            begun = time.process_time()
+            _read_or_refuse(handler, piece * (_BIG // len(piece)), samples[0].hint)
+            if time.process_time() - begun >= _SECONDS:
+                slow.append(piece)
+        assert slow == []
 
     def test_a_sample_cut_off_anywhere_is_an_object_or_malformed(
         self, handler: DataHandler, samples: Sequence[Sample]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import rows
+
 ROOT = Path(__file__).resolve().parents[2]
 
 FLOORS = (
@@ -194,6 +196,6 @@ def test_only_the_spark_package_knows_spark() -> None:
     assert elsewhere == []
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@rows("name", sorted(MODULES))
 def test_every_module_says_what_it_is_about(name: str) -> None:
     assert (ast.get_docstring(_tree(name)) or "").strip()

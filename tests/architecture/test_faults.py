@@ -8,9 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from connector import faults
+from tests.tables import rows
 
 PACKAGE = Path(faults.__file__).parent
 
@@ -40,8 +39,8 @@ def test_a_fault_at_a_listed_place_is_accepted() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
+@rows(
+    "fault, said",
     [
         ("settle.recrod=kill", "there is no place 'settle.recrod'; there are claim, "),
         ("claim=die", "'claim=die' is not PLACE[:NTH]=kill|"),

@@ -8,9 +8,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.test_architecture import MODULES
+from tests.tables import rows
 
 _REFERENCE = re.compile(r":(?:class|meth|func|mod|data|attr|exc):`~?([^`]+)`")
 
@@ -105,7 +104,7 @@ def _references(module: str) -> list[tuple[str, list[ast.ClassDef]]]:
     return found
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
+@rows("module", sorted(MODULES))
 def test_each_cross_reference_leads_somewhere(module: str) -> None:
     assert [
         target for target, holders in _references(module) if not _leads_somewhere(module, target, holders)

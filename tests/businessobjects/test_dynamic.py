@@ -10,6 +10,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.messaging.message import Message, PropertyValue
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 
 def with_meta(*attributes: Attribute, properties: tuple[Attribute, ...] = ()) -> Definitions:
@@ -79,7 +80,7 @@ def test_every_header_that_is_declared_is_filled() -> None:
     }
 
 
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in HEADERS for kind in HEADERS[name].types])
+@rows("name, kind", [(name, kind) for name in HEADERS for kind in HEADERS[name].types])
 def test_every_type_that_the_table_allows_holds_the_header(name: str, kind: str) -> None:
     message = Message(
         message_id="ID:1", timestamp=1700000000123, correlation_id="c", reply_to="queue://r", type="T"
@@ -112,8 +113,8 @@ def test_a_header_is_converted_to_the_type_of_its_attribute() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "message"),
+@rows(
+    "name, kind, message",
     [
         ("TimeStamp", "Integer", Message(timestamp=1700000000123)),
         ("CorrelationID", "Integer", Message(correlation_id="c")),
@@ -143,8 +144,8 @@ def test_properties_are_found_by_the_name_in_the_tag_or_that_of_the_attribute() 
     assert filled(definitions, message) == {"JMSProperties": {"Region": "EU", "Plain": 5}}
 
 
-@pytest.mark.parametrize(
-    ("kind", "attribute_type", "value", "actual", "kept"),
+@rows(
+    "kind, attribute_type, value, actual, kept",
     [
         ("String", "String", 7, "int", "7"),
         ("String", "String", True, "boolean", "true"),
@@ -164,8 +165,8 @@ def test_a_property_is_read_as_the_type_in_its_tag(
     assert filled(with_meta(properties=(part,)), property_of(value, actual)) == {"JMSProperties": {"P": kept}}
 
 
-@pytest.mark.parametrize(
-    ("kind", "attribute_type", "value", "actual"),
+@rows(
+    "kind, attribute_type, value, actual",
     [
         ("Int", "Integer", "seven", "string"),
         ("Int", "Integer", 7, "long"),
@@ -190,8 +191,8 @@ def test_the_shipped_samples_have_sound_meta_objects() -> None:
     assert [text for d in definitions.values() for text in dynamic_problems(d, definitions)] == []
 
 
-@pytest.mark.parametrize(
-    ("info", "attributes", "words"),
+@rows(
+    "info, attributes, words",
     [
         ("cw_mo_x=Mta", (Attribute("Meta", "MetaObject"),), "no attribute of B, did you mean 'Meta'"),
         ("cw_mo_x=Meta", (Attribute("Meta", "String"),), "must be one business object"),

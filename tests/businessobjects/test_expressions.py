@@ -15,13 +15,14 @@ from connector.businessobjects.expressions import compile_expression
 from connector.businessobjects.rule_conditions import SeenMessage
 from connector.messaging.message import Message
 from connector.text.json_text import from_json, to_json, to_json_text
+from tests.tables import rows
 
 BODY = b"""{"total": 0.10, "big": 12345678901234567890.12, "text": "10.50", "zero": 0.0, "huge": 1e400,
 "beyond": 1e999999999, "lines": [{"price": 1.10, "n": 1}, {"price": 2.20, "n": 2}, {"price": 3, "n": 3}]}"""
 
 
-@pytest.mark.parametrize(
-    ("expression", "found"),
+@rows(
+    "expression, found",
     [
         ("total == `0.1`", True),
         ("total == `0.10000000000000000001`", False),
@@ -93,7 +94,7 @@ def test_two_expressions_with_other_literals_do_not_mix() -> None:
     assert [first.search({"a": Decimal("0.15")}), second.search({"a": Decimal("0.15")})] == [True, False]
 
 
-@pytest.mark.parametrize(
+@rows(
     "expression",
     [
         *("a ==", "`0.1", "sum(", "a[?b == `0.1`"),
@@ -120,8 +121,8 @@ def test_json_text_keeps_the_digits_and_everything_else() -> None:
         to_json_text({"a": object()})
 
 
-@pytest.mark.parametrize(
-    ("expression", "value"),
+@rows(
+    "expression, value",
     [
         ("floor(to_number(Id))", "inf"),
         ("ceil(to_number(Id))", "nan"),

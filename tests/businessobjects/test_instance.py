@@ -1,5 +1,7 @@
 """Business objects: values, their checks, and how they are completed."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import copy
@@ -17,6 +19,7 @@ from connector.formats.catalogue import discover
 from connector.formats.datahandler import Hint
 from connector.formats.handlers import Handlers
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 
@@ -82,33 +85,18 @@ def test_children_are_assigned_as_mappings_or_objects() -> None:
         bo["Home"] = BusinessObject(DEFINITIONS, "Note")
 
 
-@pytest.mark.parametrize(
-    ("values", "error"),
+@rows(
+    "values, error",
     [
-        (
-            {"Address": [{"City": "a"}, {"City": 7}]},
-            "Customer: Address[1].City: found the number 7, expected a text",
-        ),
-        (
-            {"Address": [{"Before": {"Before": {"City": True}}}]},
-            "Customer: Address[0].Before.Before.City: found true",
-        ),
-        (
-            {"Address": {"City": "a"}},
-            "Customer: Address: found an object, expected a list of objects (Address)",
-        ),
+        ({"Address": [{"City": "a"}, {"City": 7}]}, "Customer: Address[1].City: found the number 7, expected a text"),
+        ({"Address": [{"Before": {"Before": {"City": True}}}]}, "Customer: Address[0].Before.Before.City: found true"),
+        ({"Address": {"City": "a"}}, "Customer: Address: found an object, expected a list of objects (Address)"),
         ({"Address": [None]}, "Customer: Address[0]: found null, expected an object (Address)"),
         ({"Home": [{}]}, "Customer: Home: found a list, expected an object (Address)"),
-        (
-            {"Home": {"Citty": "a"}},
-            "Customer: Home.Citty: no such attribute in Address, did you mean 'City'?",
-        ),
-        (
-            {"CustomerId": "x" * 21},
-            "Customer: CustomerId: found a text of 21 characters, expected at most 20",
-        ),
+        ({"Home": {"Citty": "a"}}, "Customer: Home.Citty: no such attribute in Address, did you mean 'City'?"),
+        ({"CustomerId": "x" * 21}, "Customer: CustomerId: found a text of 21 characters, expected at most 20"),
     ],
-)
+)  # fmt: skip
 def test_an_error_names_the_path_of_the_attribute(values: dict[str, Any], error: str) -> None:
     with pytest.raises(MalformedData) as refused:
         customer(values)
@@ -227,7 +215,7 @@ def test_a_blank_attribute_is_not_missing() -> None:
     assert bo["CustomerId"] == ""
 
 
-@pytest.mark.parametrize("required", [True, False])
+@rows("required", [True, False])
 def test_a_default_satisfies_only_what_is_required_and_only_on_demand(required: bool) -> None:
     size = Attribute("Size", "Integer", is_required=required, default=0)
     definitions = Definitions({"A": Definition("A", attributes={"Size": size}, verbs={"V": Verb("V")})})
@@ -257,7 +245,7 @@ def test_definitions_travel_between_processes() -> None:
     }
 
 
-@pytest.mark.parametrize("mime_type", ["application/json", "text/xml", "text/plain"])
+@rows("mime_type", ["application/json", "text/xml", "text/plain"])
 def test_a_ciphertext_is_in_bodies_and_in_no_repr_or_error(mime_type: str, tmp_path: Path) -> None:
     pin = Attribute("Pin", "Ciphertext", max_length=8)
     definitions = Definitions(

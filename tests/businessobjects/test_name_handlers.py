@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from connector.businessobjects.name_handlers import make_name_handler, name_handler
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
+from tests.tables import rows
 
 XML = "<o:Order xmlns:o='urn:o' kind='Big'><Type>Small</Type></o:Order>"
 JSON = '{"Kind": "Order", "head": {"type": "Deep"}, "list": [1], "n": 7}'
 
 
-@pytest.mark.parametrize(
-    ("text", "body", "name"),
+@rows(
+    "text, body, name",
     [
         ("root", XML, "Order"),
         ("com.crossworlds.DataHandlers.xml.TopElementNameHandler", XML.encode("utf-16"), "Order"),
@@ -41,8 +42,8 @@ def test_the_name_is_found(tmp_path: Path, text: str, body: bytes | str, name: s
     assert make_name_handler(text, "App", tmp_path)(body) == f"App_{name}"
 
 
-@pytest.mark.parametrize(
-    ("text", "body"),
+@rows(
+    "text, body",
     [
         ("key:Nothing", JSON),
         ("key:list", "[]"),
@@ -58,8 +59,8 @@ def test_a_body_without_a_name_is_unknown(tmp_path: Path, text: str, body: bytes
         make_name_handler(text, "", tmp_path)(body)
 
 
-@pytest.mark.parametrize(
-    ("text", "body", "words"),
+@rows(
+    "text, body, words",
     [
         ("root", b"no XML", "no XML"),
         ("root", b"<!DOCTYPE a [<!ENTITY b 'c'>]><a/>", "document type"),
@@ -84,14 +85,12 @@ def test_a_body_that_cannot_be_read_is_malformed(
     assert time.process_time() - begun < 5
 
 
-@pytest.mark.parametrize(
-    "text", ["top", "key:", "jmespath:a[?", "xpath:a[", "a b:c", "module:1st", ":x", "a.:b"]
-)
+@rows("text", ["top", "key:", "jmespath:a[?", "xpath:a[", "a b:c", "module:1st", ":x", "a.:b"])
 def test_a_value_that_means_nothing_is_told(text: str) -> None:
     assert name_handler(text)
 
 
-@pytest.mark.parametrize("text", ["nowhere:find", "names:missing", "names:VALUE"])
+@rows("text", ["nowhere:find", "names:missing", "names:VALUE"])
 def test_a_function_that_cannot_be_loaded_is_told_at_the_start(tmp_path: Path, text: str) -> None:
     (tmp_path / "names.py").write_text("VALUE = 7\n")
     with pytest.raises(ConfigurationError, match="NameHandlerClass"):

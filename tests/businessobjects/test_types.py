@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.types import SIMPLE_TYPES, TEXTS, text_converter, typed_converter
+from tests.tables import rows
 
 TYPED_GOOD = [
     ("String", "7", "7"),
@@ -104,46 +105,46 @@ TEXT_BAD = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value", "kept"), TYPED_GOOD)
+@rows("kind, value, kept", TYPED_GOOD)
 def test_a_typed_value_that_fits_is_kept(kind: str, value: object, kept: object) -> None:
     result = typed_converter(kind)(value)
     assert (result, type(result)) == (kept, type(kept))
 
 
-@pytest.mark.parametrize(("kind", "value"), TYPED_BAD)
+@rows("kind, value", TYPED_BAD)
 def test_a_typed_value_that_does_not_fit_is_refused_briefly(kind: str, value: object) -> None:
     with pytest.raises(ValueError, match="expected") as refused:
         typed_converter(kind)(value)
     assert len(str(refused.value)) < 200
 
 
-@pytest.mark.parametrize(("kind", "text", "kept"), TEXT_GOOD)
+@rows("kind, text, kept", TEXT_GOOD)
 def test_text_is_read_by_the_notation_of_its_type(kind: str, text: str, kept: object) -> None:
     result = text_converter(kind)(text)
     assert (result, type(result)) == (kept, type(kept))
 
 
-@pytest.mark.parametrize(("kind", "text"), TEXT_BAD)
+@rows("kind, text", TEXT_BAD)
 def test_text_in_another_notation_is_refused_briefly(kind: str, text: str) -> None:
     with pytest.raises(ValueError, match="expected") as refused:
         text_converter(kind)(text)
     assert len(str(refused.value)) < 200
 
 
-@pytest.mark.parametrize("kind", SIMPLE_TYPES)
+@rows("kind", SIMPLE_TYPES)
 def test_every_type_can_be_blank(kind: str) -> None:
     assert typed_converter(kind)("") == ""
     assert text_converter(kind)("") == ""
 
 
-@pytest.mark.parametrize("kind", TEXTS)
+@rows("kind", TEXTS)
 def test_a_maximal_length_counts_characters(kind: str) -> None:
     assert typed_converter(kind, 3)("💶éa") == "💶éa"
     with pytest.raises(ValueError, match="4 characters, expected at most 3"):
         text_converter(kind, 3)("abcd")
 
 
-@pytest.mark.parametrize("value", [271828, 2718.25, ["271828"], {"a": "271828"}, True])
+@rows("value", [271828, 2718.25, ["271828"], {"a": "271828"}, True])
 def test_what_is_no_ciphertext_is_refused_without_being_shown(value: object) -> None:
     with pytest.raises(ValueError, match="found another kind of value, expected a text") as refused:
         typed_converter("Ciphertext")(value)

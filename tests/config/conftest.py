@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -18,9 +21,15 @@ SOURCE = Path(__file__).parent / "deployment"
 class Sample(Deployment):
     """A copy of the deployment without mistakes, in the current directory. A test edits it and checks it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, source: Path = SOURCE) -> None:
         super().__init__(directory)
-        shutil.copytree(SOURCE, directory, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source, directory, ignore=shutil.ignore_patterns("__pycache__"))
+        os.chdir(directory)
+        self._copies = itertools.count(1)
+
+    def again(self) -> Self:
+        """Returns a copy of this deployment for a row of a table, in what is now the current directory."""
+        return type(self)(Path(f"{self.directory}-{next(self._copies)}"), self.directory)
 
     def read(self, file: str) -> str:
         return (self.directory / file).read_text("utf-8")
@@ -47,5 +56,5 @@ class Sample(Deployment):
 
 @pytest.fixture
 def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sample:
-    monkeypatch.chdir(tmp_path)
-    return Sample(tmp_path)
+    monkeypatch.chdir(tmp_path)  # so that the end of the test goes back
+    return Sample(tmp_path / "deployment")

@@ -22,9 +22,10 @@ from connector.config.loading import Configuration, check, load
 from connector.errors import ConfigurationError, ConnectorError, PipelineError, ProviderError
 from connector.java import find_java
 from connector.service.assembly import make_handlers, make_provider, make_requests
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 SOURCES = Path(connector.__file__).parent
 REFUSALS = ("ConfigurationError", "PipelineError", "CapabilityError")
@@ -279,7 +280,7 @@ def begin(configuration: Configuration) -> None:
     find_java()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@rows("case", CASES)
 def test_check_finds_it_first_with_its_place(
     deployment: Sample, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
@@ -304,9 +305,7 @@ def test_check_finds_it_first_with_its_place(
         assert isinstance(refused.value, PipelineError | ProviderError)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.path.startswith(HANDLERS)], ids=lambda case: case.name
-)
+@rows("case", [case for case in CASES if case.path.startswith(HANDLERS)])
 def test_a_start_would_have_refused_it_without_a_place(deployment: Sample, case: Case) -> None:
     """So that a case of a data handler shows what a worker refuses, and not only what check invents."""
     deployment.edit(case.edits)
@@ -319,7 +318,7 @@ def test_a_start_would_have_refused_it_without_a_place(deployment: Sample, case:
     assert "expected a class with mime_types" not in str(refused.value)
 
 
-@pytest.mark.parametrize("section", ["provider", "databases"])
+@rows("section", ["provider", "databases"])
 def test_the_driver_of_postgresql_is_looked_for(
     deployment: Sample, monkeypatch: pytest.MonkeyPatch, section: str
 ) -> None:
@@ -397,8 +396,8 @@ MISPLACED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "make"),
+@rows(
+    "name, make",
     [
         (name, make)
         for name in MISPLACED
@@ -417,8 +416,8 @@ def test_a_thing_that_is_no_file_is_told_and_never_waited_for(
     assert found[0].line
 
 
-@pytest.mark.parametrize("name", ["", "x" * 300, "a\0b"], ids=["a file of text", "long", "U+0000"])
-@pytest.mark.parametrize("section", ["provider", "databases"])
+@rows("name", ["", "x" * 300, "a\0b"])
+@rows("section", ["provider", "databases"])
 def test_a_database_that_sqlite_cannot_open_is_told(deployment: Sample, section: str, name: str) -> None:
     deployment.write("text.db", "this is no database\n" * 9)
     url = f'"sqlite:///./{name or "text.db"}"'.replace("\0", "\\0")
@@ -430,7 +429,7 @@ def test_a_database_that_sqlite_cannot_open_is_told(deployment: Sample, section:
     assert problem.path == ("provider.url" if section == "provider" else "databases.shop.url")
 
 
-@pytest.mark.parametrize("name", ["x" * 300, "a\\0b", "d/" + "x" * 300 + "/d"])
+@rows("name", ["x" * 300, "a\\0b", "d/" + "x" * 300 + "/d"])
 def test_a_directory_that_no_file_system_has_is_told(deployment: Sample, name: str) -> None:
     deployment.replace(A, "root: ./data", f'root: "./{name}"\n  create: true')
     (problem,) = [problem for problem in deployment.check() if not problem.warning]

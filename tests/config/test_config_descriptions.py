@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import yaml
 
 from connector.config.loading import check
 from connector.config.reference import dynamic_reference, reference
 from connector.config.schema import json_schema
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -186,7 +186,13 @@ def violations(value: Any, schema: dict[str, Any], root: dict[str, Any], path: s
         yield f"{path}: {value!r} is none of {schema['enum']}"
     if "const" in schema and value != schema["const"]:
         yield f"{path}: {value!r} is not {schema['const']}"
-    types = {"string": str, "array": list, "object": dict, "null": type(None), "boolean": bool}
+    types: dict[str, type] = {
+        "string": str,
+        "array": list,
+        "object": dict,
+        "null": type(None),
+        "boolean": bool,
+    }
     if "type" in schema:
         names = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
         number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -235,7 +241,7 @@ def test_a_configuration_with_every_key_has_no_mistake(deployment: Sample) -> No
     assert deployment.check() == []
 
 
-@pytest.mark.parametrize("section", ["provider", "connector"])
+@rows("section", ["provider", "connector"])
 def test_the_schema_accepts_jndi_where_the_check_does(section: str) -> None:
     keys: dict[str, Any] = {"CTX_ProviderURL": "file:///d", "CTX_queue.q": "Q", "ConnectionFactoryName": "cf"}
     document: dict[str, Any] = {
@@ -316,8 +322,8 @@ def test_the_schema_and_the_check_accept_a_key_with_nothing_behind_it_wherever_i
     assert list(violations(document, schema, schema)) == []
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
+@rows(
+    "right, wrong",
     [
         ("PollQuantity: 25", "PollQuantity: 0"),
         ("PollQuantity: 25", "PollQuanity: 25"),

@@ -9,19 +9,34 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connector.config.loading import load
+from connector.config.loading import Configuration, load
 from connector.config.resolved import as_document, as_yaml
 from connector.declare.masking import MASK
 from connector.errors import ConfigurationError
 from connector.messaging.destination import Destination
+from connector.sinks.destination.settings import DestinationEntry
+from connector.spark.section import Spark
 from connector.stores.dropbox.section import DropboxSection
 from connector.stores.memory.section import MemorySection
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 A = "adapter.yaml"
 Q = "PollQuantity: 25"
+
+
+def spark_of(configuration: Configuration) -> Spark:
+    assert isinstance(configuration.spark, Spark)
+    return configuration.spark
+
+
+def sent_to(configuration: Configuration) -> DestinationEntry:
+    """Returns the subscription of the deployment that sends to a destination."""
+    entry = configuration.subscriptions[1]
+    assert isinstance(entry, DestinationEntry)
+    return entry
 
 
 def test_what_is_not_written_has_the_default_of_the_surface(deployment: Sample) -> None:
@@ -36,7 +51,7 @@ def test_what_is_not_written_has_the_default_of_the_surface(deployment: Sample) 
     assert isinstance(provider, DropboxSection)
     assert (provider.keep_processed, provider.redelivery_limit) == (604800.0, None)
     assert (provider.durability, provider.lease) == ("batch", None)
-    assert configuration.spark.master == "local[*]"
+    assert spark_of(configuration).master == "local[*]"
     assert configuration.logging.format == "console"
 
 
@@ -52,8 +67,8 @@ def test_paths_count_from_the_directory_of_the_file(
     assert not configuration.provider.root.exists()
 
 
-@pytest.mark.parametrize(
-    ("written", "attribute", "value"),
+@rows(
+    "written, attribute, value",
     [
         ("PollFrequency: no", "poll_frequency", None),
         ("PollFrequency: NO", "poll_frequency", None),
@@ -85,7 +100,7 @@ def test_a_value_is_read_by_the_type_of_its_key(
     assert getattr(deployment.load().connector, attribute) == value
 
 
-@pytest.mark.parametrize("outgoing", ["", "\n  outgoing_directory: ''"])
+@rows("outgoing", ["", "\n  outgoing_directory: ''"])
 def test_an_empty_directory_name_is_no_directory(deployment: Sample, outgoing: str) -> None:
     deployment.replace(A, "root: ./data", f"root: ./data\n  incoming_directory: ''{outgoing}")
     provider = deployment.load().provider
@@ -110,7 +125,7 @@ def test_format_codes_and_switch_words_in_metaobjects_stay_texts(deployment: Sam
     assert metaobjects.handler_options["MO_DataHandler_Default"]["text/xml"]["BOPrefix"] == "on"
 
 
-@pytest.mark.parametrize(
+@rows(
     "written",
     [
         "[queue://orders, customers, {destination: queue://notes}]",
@@ -157,7 +172,7 @@ def test_an_input_is_told_from_another_by_its_selector_or_subscription(deploymen
 
 def test_a_topic_may_be_the_destination_of_a_subscription(deployment: Sample) -> None:
     deployment.replace(A, "destination: queue://erp-orders", "destination: topic://orders-done")
-    assert deployment.load().subscriptions[1].destination == Destination("topic", "orders-done")
+    assert sent_to(deployment.load()).destination == Destination("topic", "orders-done")
 
 
 def test_only_a_deployment_in_one_process_has_its_messages_in_memory(deployment: Sample) -> None:
@@ -183,10 +198,10 @@ def test_environment_variables_are_filled_in_inside_values(deployment: Sample) -
     deployment.replace(A, "    mime_type: text/xml", "    format: ${A:a}-$${B}-${C}")
     configuration = deployment.load(QUANTITY="7", C="x: [y", B="unused")
     assert configuration.connector.poll_quantity == 7
-    assert configuration.subscriptions[1].format == "a-${B}-x: [y"
+    assert sent_to(configuration).format == "a-${B}-x: [y"
 
 
-@pytest.mark.parametrize("written", ["${ERRORS:}", '"${ERRORS:}"'])
+@rows("written", ["${ERRORS:}", '"${ERRORS:}"'])
 def test_a_variable_that_says_nothing_is_as_if_the_key_were_not_there(
     deployment: Sample, written: str
 ) -> None:
@@ -229,7 +244,7 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(
     assert order.input_destination == Destination("queue", "orders")
 
 
-@pytest.mark.parametrize("empty", ['""', '" "', "null", ""])
+@rows("empty", ['""', '" "', "null", ""])
 def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Sample, empty: str) -> None:
     deployment.replace(A, "- queue://orders", f"- {{destination: orders, selector: {empty}}}")
     rules = deployment.read("metaobjects/rules.yaml")
@@ -246,7 +261,7 @@ def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Samp
     assert as_yaml(as_document(configuration)).count("selector:") == 0
 
 
-@pytest.mark.parametrize(
+@rows(
     "rule",
     [
         "{selector: \"size > 10 AND region = 'EU'\", jmespath: 'a.b == `1`', rule_priority: 3}",
@@ -264,7 +279,7 @@ def test_a_rule_may_have_a_selector_an_expression_and_a_priority(deployment: Sam
     assert not {"selector", "jmespath", "rule_priority"} & set(customer.properties)
 
 
-@pytest.mark.parametrize("key", ["CollaborationName", "DataEncoding"])
+@rows("key", ["CollaborationName", "DataEncoding"])
 def test_a_property_of_mq_adapters_is_a_warning(deployment: Sample, key: str) -> None:
     deployment.replace(
         "metaobjects/rules.yaml", "{InputFormat: CUST_IN,", f"{{InputFormat: CUST_IN, {key}: x,"
@@ -326,7 +341,7 @@ def test_a_topic_that_is_input_and_sink_is_an_endless_loop(deployment: Sample) -
     assert deployment.check() == []
 
 
-@pytest.mark.parametrize("other", ["DuplicateEventElimination: true", "InProgressDestination: queue://p"])
+@rows("other", ["DuplicateEventElimination: true", "InProgressDestination: queue://p"])
 def test_managed_events_exclude_elimination_and_in_progress(deployment: Sample, other: str) -> None:
     deployment.replace(A, Q, f"ContainerManagedEvents: JMS\n  {other}")
     deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
@@ -358,7 +373,7 @@ def test_rules_with_equal_match_keys_are_a_warning(deployment: Sample) -> None:
 
 def test_the_owned_settings_may_be_written_down_as_they_are(deployment: Sample) -> None:
     deployment.replace(A, "local[*]", "local[*]\n  conf: {spark.speculation: FALSE}")
-    assert deployment.load().spark.conf == {}
+    assert spark_of(deployment.load()).conf == {}
 
 
 def test_a_plug_in_is_found_without_running_it(deployment: Sample) -> None:
@@ -432,8 +447,8 @@ def test_load_raises_all_problems_as_one_error(deployment: Sample) -> None:
     assert len(caught.value.problems) == 2
 
 
-@pytest.mark.parametrize(
-    ("content", "words", "place"),
+@rows(
+    "content, words, place",
     [
         (b"", "is empty", (0, 0)),
         (b"# nothing\n", "is empty", (0, 0)),

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from connector.errors import ConfigurationError
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 A = "adapter.yaml"
 O = "metaobjects/objects.yaml"  # noqa: E741  # a table is read better with short names
@@ -345,7 +346,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mistake", CASES, ids=lambda mistake: mistake.name)
+@rows("mistake", CASES)
 def test_a_mistake_is_the_only_problem_and_named_with_its_place(deployment: Sample, mistake: Case) -> None:
     before, _, after = mistake.new.partition("§")
     deployment.replace(mistake.file, mistake.old, before + after)
@@ -474,8 +475,8 @@ HANDLERS = "class Csv:\n    to_business_object = to_body = print\n"
 OPTIONS = "DataHandlerConfigMO: MO_DataHandler_Default"
 
 
-@pytest.mark.parametrize(
-    ("of_connector", "of_default", "of_rule", "path"),
+@rows(
+    "of_connector, of_default, of_rule, path",
     [
         (CLASS, "", OPTIONS, "rules.Customer_Create"),
         ("", CLASS, OPTIONS, "rules.Customer_Create"),
@@ -499,8 +500,8 @@ def test_options_of_a_handler_that_is_named_by_its_class_are_a_warning(
     assert "named by its class, handlers:Csv: these options are not read" in problem.found
 
 
-@pytest.mark.parametrize(
-    ("source", "missing"),
+@rows(
+    "source, missing",
     [
         ("class Csv:\n    def __init__(self): pass\n", "to_business_object"),
         ("class Csv(object):\n    def to_business_object(self, body, hint): pass\n", "to_body"),
@@ -513,7 +514,7 @@ def test_options_of_a_handler_that_is_named_by_its_class_are_a_warning(
         (HANDLERS, ""),
     ],
 )
-@pytest.mark.parametrize("where", ["connector", "rules.Customer_Create", "Default"])
+@rows("where", ["connector", "rules.Customer_Create", "Default"])
 def test_a_handler_class_that_certainly_lacks_a_method_is_a_mistake(
     deployment: Sample, source: str, missing: str, where: str
 ) -> None:
@@ -566,9 +567,7 @@ def test_a_subscription_names_the_databases_that_are_missing_as_a_whole(
     assert problem.nearest is None
 
 
-@pytest.mark.parametrize(
-    "without", ["connector", "http", "metaobjects", "subscriptions", "spark", "databases"]
-)
+@rows("without", ["connector", "http", "metaobjects", "subscriptions", "spark", "databases"])
 def test_a_missing_section_is_not_looked_up_in_another(deployment: Sample, without: str) -> None:
     """Keys of the missing section at the top are keys of the top, not of that section."""
     text = deployment.read(A)
@@ -583,10 +582,8 @@ def test_a_missing_section_is_not_looked_up_in_another(deployment: Sample, witho
     assert not [one for one in deployment.check() if "without PollEndTime" in one.found]
 
 
-@pytest.mark.parametrize(
-    "name", ["queue", "json", "types", "pyspark", "yaml", "py4j", "pydantic", "connector"]
-)
-@pytest.mark.parametrize("form", ["{}.py", "{}/__init__.py"])
+@rows("name", ["queue", "json", "types", "pyspark", "yaml", "py4j", "pydantic", "connector"])
+@rows("form", ["{}.py", "{}/__init__.py"])
 def test_a_module_that_hides_another_is_a_mistake(deployment: Sample, name: str, form: str) -> None:
     file = form.format(name)
     deployment.write(file, "")
@@ -598,9 +595,7 @@ def test_a_module_that_hides_another_is_a_mistake(deployment: Sample, name: str,
         deployment.load()
 
 
-@pytest.mark.parametrize(
-    "file", ["orders.py", "test_orders.py", "setup_orders.py", "not-a-module.py", "json/x.py"]
-)
+@rows("file", ["orders.py", "test_orders.py", "setup_orders.py", "not-a-module.py", "json/x.py"])
 def test_a_module_that_hides_none_is_no_mistake(deployment: Sample, file: str) -> None:
     deployment.write(file, "")
     assert deployment.check() == []
@@ -613,7 +608,7 @@ def test_a_shipped_file_hides_a_module_as_well(deployment: Sample) -> None:
     assert str(problem).startswith("lib/queue.py:1:1: hides the module queue of Python")
 
 
-@pytest.mark.parametrize("verbs", ["[Create, Update, Retrieve]", "\n  - Create\n  - Update\n  - Retrieve"])
+@rows("verbs", ["[Create, Update, Retrieve]", "\n  - Create\n  - Update\n  - Retrieve"])
 def test_verbs_may_be_a_list(deployment: Sample, verbs: str) -> None:
     deployment.write(
         "metaobjects/n.yaml",
@@ -622,8 +617,8 @@ def test_verbs_may_be_a_list(deployment: Sample, verbs: str) -> None:
     assert list(deployment.load().metaobjects.definitions["Listed"].verbs) == ["Create", "Update", "Retrieve"]
 
 
-@pytest.mark.parametrize(
-    ("verbs", "found"),
+@rows(
+    "verbs, found",
     [
         ("[Create, Create]", "the verb 'Create' stands twice"),
         ("[Create, {Update: }]", "a mapping, expected a verb; verbs with properties are a mapping"),

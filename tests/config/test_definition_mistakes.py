@@ -1,5 +1,7 @@
 """What the source has in the definition of a business object is read, and what would do nothing is found."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import re
@@ -12,9 +14,10 @@ import pytest
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.errors import MalformedData, Problem
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTS = "metaobjects/objects.yaml"
@@ -56,21 +59,11 @@ def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Sample)
     assert definitions(deployment)["Thing"].attributes == thing
 
 
-@pytest.mark.parametrize(
-    ("attribute", "path", "words", "warning"),
+@rows(
+    "attribute, path, words, warning",
     [
-        (
-            "Part: {type: Part, ContainedObjectVersion: 1.0.0}",
-            "Part.ContainedObjectVersion",
-            "version 1.0.0 of Part, which is defined as version 2.0.0",
-            True,
-        ),
-        (
-            "Name: {type: String, Relationship: Containment}",
-            "Name.Relationship",
-            "only a child",
-            True,
-        ),
+        ("Part: {type: Part, ContainedObjectVersion: 1.0.0}", "Part.ContainedObjectVersion", "version 1.0.0 of Part, which is defined as version 2.0.0", True),
+        ("Name: {type: String, Relationship: Containment}", "Name.Relationship", "only a child", True),
         ("Part: {type: Part, Relationship: Reference}", "Part.Relationship", "Containment", False),
         ("Name: {type: String, IsRequiredServerBound: 1}", "Name.IsRequiredServerBound", "true or", False),
         (
@@ -80,16 +73,11 @@ def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Sample)
             True,
         ),
         ("Limit: {type: Double, DefaultValue: CxBlank}", "Limit.DefaultValue", "is never used", True),
-        (
-            "Part: {type: Part, MaxLength: 9}",
-            "Part.MaxLength",
-            "max_length of a child means nothing, expected it left out",
-            True,
-        ),
+        ("Part: {type: Part, MaxLength: 9}", "Part.MaxLength", "max_length of a child means nothing, expected it left out", True),
         ("Limit: {type: Double, required: true, default: cxblank}", "Limit.default", "'cxblank'", False),
         ("Pin: {type: Ciphertext, required: true, max_length: 2, default: s3}", None, "", False),
     ],
-)
+)  # fmt: skip
 def test_what_means_nothing_in_a_definition_is_found(
     deployment: Sample, attribute: str, path: str | None, words: str, warning: bool
 ) -> None:
@@ -158,8 +146,8 @@ def test_the_default_cxignore_is_none(deployment: Sample) -> None:
         finish(BusinessObject(definitions(deployment), "Thing", "Create"), use_defaults=True)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "path", "words"),
+@rows(
+    "old, new, path, words",
     [
         (
             "  Update:\n",
@@ -207,7 +195,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHIPPED = [*ROOT.glob("metaobjects/*.yaml"), *ROOT.glob("examples/*/metaobjects/*.yaml")]
 
 
-@pytest.mark.parametrize("source", [*PAGES, *SHIPPED], ids=lambda source: str(source.relative_to(ROOT)))
+@rows("source", [*PAGES, *SHIPPED])
 def test_every_definition_that_is_shown_or_shipped_has_a_key_and_no_dead_default(
     deployment: Sample, source: Path
 ) -> None:

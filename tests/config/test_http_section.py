@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from connector.config.http_model import Address, is_loopback
 from connector.config.resolved import as_document, as_yaml, explained
 from connector.declare.masking import MASK
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 A = "adapter.yaml"
 TOKEN = "0123456789abcdefghij"
@@ -34,8 +33,8 @@ def test_an_empty_section_is_a_server_of_this_machine_alone(deployment: Sample) 
     assert (http.idempotency_time, http.idempotency_keys) == (86400.0, 10_000)
 
 
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
+@rows(
+    "text, host, port",
     [
         ("0.0.0.0:80", "0.0.0.0", 80),
         ("'[::]:8080'", "::", 8080),
@@ -51,8 +50,8 @@ def test_an_address_is_a_host_and_a_port(deployment: Sample, text: str, host: st
     assert str(http.listen) == text.strip("'")
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"),
+@rows(
+    "host, loopback",
     [
         ("127.0.0.1", True),
         ("127.255.0.9", True),
@@ -96,8 +95,8 @@ def test_a_token_has_a_name_and_roles(deployment: Sample) -> None:
     assert TOKEN not in repr(configuration)
 
 
-@pytest.mark.parametrize(
-    ("entries", "path", "text"),
+@rows(
+    "entries, path, text",
     [
         (f"[{{token: {TOKEN}, roles: [reed]}}]", "http.tokens[0].roles[0]", "did you mean 'read'"),
         (f"[{{token: {TOKEN}, roles: []}}]", "http.tokens[0].roles", "no role"),
@@ -122,7 +121,7 @@ def test_mistakes_in_tokens_are_found_where_they_are(
     assert TOKEN not in str(problems[0])
 
 
-@pytest.mark.parametrize("bad", ["two words", 'quo"te', "umlaut-ä", "a=b"])
+@rows("bad", ["two words", 'quo"te', "umlaut-ä", "a=b"])
 def test_a_mistake_in_a_token_does_not_show_it(deployment: Sample, bad: str) -> None:
     add(deployment, "http:\n  tokens: ['${TOKEN}']")
     problems = deployment.check(TOKEN=bad)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tables import rows
+
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 A = "adapter.yaml"
 OBJECTS = "metaobjects/objects.yaml"
@@ -30,8 +32,8 @@ def test_a_list_of_values_is_no_mistake(with_list: Sample) -> None:
     assert with_list.check() == []
 
 
-@pytest.mark.parametrize("mime_type", ["text/plain", "application/octet-stream"])
-@pytest.mark.parametrize("place", ["rule", "Default", "connector"])
+@rows("mime_type", ["text/plain", "application/octet-stream"])
+@rows("place", ["rule", "Default", "connector"])
 def test_a_body_that_is_one_attribute_cannot_be_a_list(with_list: Sample, mime_type: str, place: str) -> None:
     with_list.replace(RULES, "  text/xml: {", f"  {mime_type}: {{attribute: Note}}\n  text/xml: {{")
     with_list.replace(RULES, "queue://orders, DataHandlerMimeType: text/xml}", "queue://orders}")
@@ -59,8 +61,8 @@ def test_a_message_that_is_one_attribute_cannot_be_a_list(with_list: Sample) -> 
 TABLE = "destination: queue://erp-orders\n    mime_type: text/xml"
 
 
-@pytest.mark.parametrize(
-    ("columns", "path", "found"),
+@rows(
+    "columns, path, found",
     [
         (
             "",
@@ -82,7 +84,7 @@ def test_no_column_of_a_table_holds_a_list(with_list: Sample, columns: str, path
     assert not problem.warning
 
 
-@pytest.mark.parametrize("expression", ["Note[0]", "join(', ', Note)", "length(Note)"])
+@rows("expression", ["Note[0]", "join(', ', Note)", "length(Note)"])
 def test_a_column_may_have_an_expression_on_a_list(with_list: Sample, expression: str) -> None:
     with_list.replace(A, TABLE, f'table: shop.orders\n    columns: {{id: Id, note: "{expression}"}}')
     assert with_list.check() == []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from connector.sinks.load.settings import DataframeEntry, LoadEntry
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 P = "    process: processes:store_customer\n"
 FILES = "format: parquet, path: ./lake"
@@ -37,8 +36,8 @@ def test_a_function_with_all_keys(deployment: Sample) -> None:
     assert (entry.size, entry.every, entry.retry_later.attempts) == (5000, 30.0, 3)
 
 
-@pytest.mark.parametrize(
-    ("entry", "path", "text"),
+@rows(
+    "entry, path, text",
     [
         ("load: processes:store_custmer", "load", "did you mean 'processes:store_customer'?"),
         ("load: processes", "load", "module:function"),

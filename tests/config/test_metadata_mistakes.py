@@ -1,22 +1,23 @@
 """Mistakes in what requests are told by rules and dynamic meta-objects are found where they stand."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from connector.errors import Problem
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 OBJECTS = "metaobjects/objects.yaml"
 RULES = "metaobjects/rules.yaml"
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
+@rows(
+    "said, words",
     [
         ("DeliveryMode: §durable", "'durable', expected Persistent (2) or NonPersistent (1)"),
         ("DeliveryMode: §0", "'0', expected Persistent (2)"),
@@ -33,7 +34,7 @@ RULES = "metaobjects/rules.yaml"
         ("OutputFormat: §''", "an empty text"),
     ],
 )
-@pytest.mark.parametrize("level", ["Default", "rules.Order_Create"])
+@rows("level", ["Default", "rules.Order_Create"])
 def test_a_property_of_a_rule_that_no_request_can_have_is_found_with_its_place(
     deployment: Sample, level: str, said: str, words: str
 ) -> None:
@@ -54,7 +55,7 @@ def test_a_property_of_a_rule_that_no_request_can_have_is_found_with_its_place(
     assert words in str(problem)
 
 
-@pytest.mark.parametrize(
+@rows(
     "said",
     [
         "DeliveryMode: Persistent",
@@ -81,45 +82,15 @@ META = "MessageID: String"
 REGION = 'Region: {type: String, app_specific_info: "name=region;type=String"}'
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "path", "words"),
+@rows(
+    "old, new, path, words",
     [
-        (
-            META,
-            "§Priority: Date",
-            "CustomerMeta.attributes.Priority",
-            "a Date as Priority, expected String or LongText or Integer or Float or Double",
-        ),
-        (
-            META,
-            "§OutputDestination: Integer",
-            "CustomerMeta.attributes.OutputDestination",
-            "an Integer as OutputDestination, expected String or LongText",
-        ),
-        (
-            META,
-            "§TimeoutFatal: Integer",
-            "CustomerMeta.attributes.TimeoutFatal",
-            "an Integer as TimeoutFatal, expected String or LongText or Boolean",
-        ),
-        (
-            META,
-            "§MessageID: Address",
-            "CustomerMeta.attributes.MessageID",
-            "an Address as MessageID, expected",
-        ),
-        (
-            META,
-            "§TimeStamp: Integer",
-            "CustomerMeta.attributes.TimeStamp",
-            "an Integer as TimeStamp, expected String or LongText or Float or Double or Date",
-        ),
-        (
-            META,
-            "§OutputFormat: Address",
-            "CustomerMeta.attributes.OutputFormat",
-            "an Address as OutputFormat, expected a simple type",
-        ),
+        (META, "§Priority: Date", "CustomerMeta.attributes.Priority", "a Date as Priority, expected String or LongText or Integer or Float or Double"),
+        (META, "§OutputDestination: Integer", "CustomerMeta.attributes.OutputDestination", "an Integer as OutputDestination, expected String or LongText"),
+        (META, "§TimeoutFatal: Integer", "CustomerMeta.attributes.TimeoutFatal", "an Integer as TimeoutFatal, expected String or LongText or Boolean"),
+        (META, "§MessageID: Address", "CustomerMeta.attributes.MessageID", "an Address as MessageID, expected"),
+        (META, "§TimeStamp: Integer", "CustomerMeta.attributes.TimeStamp", "an Integer as TimeStamp, expected String or LongText or Float or Double or Date"),
+        (META, "§OutputFormat: Address", "CustomerMeta.attributes.OutputFormat", "an Address as OutputFormat, expected a simple type"),
         (
             REGION,
             '§Region: {type: Date, app_specific_info: "name=region;type=Int"}',
@@ -127,7 +98,7 @@ REGION = 'Region: {type: String, app_specific_info: "name=region;type=String"}'
             "a Date for a property that is of type int, expected String or LongText or Integer",
         ),
     ],
-)
+)  # fmt: skip
 def test_an_attribute_of_a_dynamic_meta_object_that_cannot_be_read_is_a_mistake(
     deployment: Sample, old: str, new: str, path: str, words: str
 ) -> None:
@@ -137,8 +108,8 @@ def test_an_attribute_of_a_dynamic_meta_object_that_cannot_be_read_is_a_mistake(
     assert not problem.warning
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "path", "words"),
+@rows(
+    "old, new, path, words",
     [
         (
             META,
@@ -169,9 +140,7 @@ def test_what_events_may_read_but_no_request_can_say_is_a_warning(
     assert problem.warning
 
 
-@pytest.mark.parametrize(
-    "said", ["Mine: String", "ResponseTimeout: Integer", "Priority: String", "TimeoutFatal: Boolean"]
-)
+@rows("said", ["Mine: String", "ResponseTimeout: Integer", "Priority: String", "TimeoutFatal: Boolean"])
 def test_attributes_that_can_be_read_are_no_mistake(deployment: Sample, said: str) -> None:
     deployment.replace(OBJECTS, META, said)
     assert deployment.check() == []

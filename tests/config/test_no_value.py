@@ -6,19 +6,19 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.definition import Definitions
 from connector.declare.problems import Problems
+from connector.declare.scalar import scalar
 from connector.declare.tree import Items, Leaf, Node, Table, parse
 from connector.errors import Problem
 from connector.workbench.cases import read_cases
-from connector.workbench.metaobject_text import scalar
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 NULLS = ("null", "Null", "NULL", "~")
 SOURCE = Path(__file__).parent / "deployment"
@@ -58,7 +58,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("file", "line", "column", "old"), PLACES)
+@rows("file, line, column, old", PLACES)
 def test_a_null_at_any_place_is_the_same_as_nothing(
     deployment: Sample, file: str, line: int, column: int, old: str
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_null_at_any_place_is_the_same_as_nothing(
         assert [(one.line, one.path, one.found) for one in said(null)] == expected
 
 
-@pytest.mark.parametrize("null", NULLS)
+@rows("null", NULLS)
 def test_a_verb_may_have_a_null_as_json_and_yaml_writers_say_it(deployment: Sample, null: str) -> None:
     deployment.write(
         "metaobjects/n.yaml",
@@ -88,7 +88,7 @@ def test_a_verb_may_have_a_null_as_json_and_yaml_writers_say_it(deployment: Samp
     assert definition.attributes["Id"].default is None
 
 
-@pytest.mark.parametrize("null", NULLS)
+@rows("null", NULLS)
 def test_a_null_in_quotes_is_a_text(deployment: Sample, null: str) -> None:
     deployment.write(
         "metaobjects/n.yaml",
@@ -113,7 +113,7 @@ def test_a_null_from_the_environment_is_a_text(deployment: Sample) -> None:
     assert deployment.load(NAME="null").connector.application_name == "null"
 
 
-@pytest.mark.parametrize("null", NULLS)
+@rows("null", NULLS)
 def test_a_written_text_is_read_as_a_text(null: str) -> None:
     (node,) = parse(f"key: {scalar(null)}\n", "f", Problems()) or []
     assert isinstance(node, Table)
@@ -143,7 +143,7 @@ def test_what_json_writes_is_read(value: object) -> None:
     assert [plain(document) for document in documents] == [value]
 
 
-@pytest.mark.parametrize("half", [r"\ud83d", r"\uDE00", r"\ude00\ud83d", r"\ud83d\ud83d\ude00", r"\ud83dx"])
+@rows("half", [r"\ud83d", r"\uDE00", r"\ude00\ud83d", r"\ud83d\ud83d\ude00", r"\ud83dx"])
 def test_half_a_pair_is_refused_at_its_place(half: str) -> None:
     problems = Problems()
     parse(f'first: 1\nkey: "{half}"\n', "f.yaml", problems)
@@ -159,7 +159,7 @@ def test_an_escape_outside_of_double_quotes_is_a_text() -> None:
     assert problems.sorted() == []
 
 
-@pytest.mark.parametrize("null", ["", *NULLS])
+@rows("null", ["", *NULLS])
 def test_a_property_of_a_test_case_without_a_value_is_not_set(tmp_path: Path, null: str) -> None:
     file = tmp_path / "a.test.yaml"
     file.write_text(f"message: {{properties: {{a: {null}, b: x}}, body: {null}}}\nexpect: {{rule: none}}\n")

@@ -17,7 +17,7 @@ from connector.errors import ConfigurationError, Problem
 from tests.distribution import install
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 Install = Callable[..., None]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from connector.errors import Problem
 from connector.spark.settings import known_settings, misspelt_setting
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 
 def found(deployment: Sample, master: str = "local[2]", **conf: str) -> list[Problem]:
@@ -21,8 +20,8 @@ def found(deployment: Sample, master: str = "local[2]", **conf: str) -> list[Pro
     return deployment.check()
 
 
-@pytest.mark.parametrize(
-    ("master", "words"),
+@rows(
+    "master, words",
     [
         ("yarn-client", "expected local[*]"),
         ("k8s://", "the API server"),
@@ -54,7 +53,7 @@ def test_a_master_that_run_refuses_is_a_mistake(deployment: Sample, master: str,
     assert words in str(problem)
 
 
-@pytest.mark.parametrize(
+@rows(
     "master",
     [
         "local",
@@ -73,8 +72,8 @@ def test_a_master_that_run_takes_is_none(deployment: Sample, master: str) -> Non
     assert found(deployment, master) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "near"),
+@rows(
+    "key, near",
     [
         ("spark.exector.memory", "spark.executor.memory"),
         ("spark.driver.memroy", "spark.driver.memory"),
@@ -93,7 +92,7 @@ def test_a_setting_a_letter_or_two_from_one_that_spark_knows_is_a_mistake(
     assert (problem.nearest, problem.warning) == (near, False)
 
 
-@pytest.mark.parametrize(
+@rows(
     "key",
     [
         "spark.my.own.setting",
@@ -110,8 +109,8 @@ def test_another_setting_that_spark_does_not_know_is_none(deployment: Sample, ke
     assert found(deployment, **{key: "x"}) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
+@rows(
+    "key, value, words",
     [
         ("spark.driver.memory", "2gb5", "'2gb5', expected a size such as"),
         ("spark.driver.maxResultSize", "5x", "a size"),
@@ -129,8 +128,8 @@ def test_a_value_that_spark_cannot_read_is_a_mistake(
     assert not problem.warning
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
+@rows(
+    "key, value",
     [
         ("spark.driver.memory", "2gb"),
         ("spark.driver.memory", "2048"),
@@ -150,8 +149,8 @@ def test_a_value_that_spark_can_read_is_none(deployment: Sample, key: str, value
     assert found(deployment, **{key: value}) == []
 
 
-@pytest.mark.parametrize(
-    ("conf", "path", "words"),
+@rows(
+    "conf, path, words",
     [
         ({"spark.driver.memory": "400m"}, "spark.driver.memory", "too little for Spark to start"),
         ({"spark.executor.memory": "300"}, "spark.executor.memory", "too little for Spark to start"),
@@ -188,7 +187,7 @@ def test_what_spark_takes_at_its_start_is_none(deployment: Sample) -> None:
     assert found(deployment, **conf) == []
 
 
-@pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.executor.defaultJavaOptions"])
+@rows("key", ["spark.driver.extraJavaOptions", "spark.executor.defaultJavaOptions"])
 def test_options_of_java_that_cannot_be_split_are_a_mistake(deployment: Sample, key: str) -> None:
     (problem,) = found(deployment, **{key: '-Da="b'})
     assert problem.path == f"spark.conf.{key}"

@@ -11,9 +11,10 @@ import pytest
 from connector.config.resolved import as_document
 from connector.errors import ConnectorError
 from connector.service.assembly import make_tracer
+from tests.tables import rows
 
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 A = "adapter.yaml"
 NO_URL = "the URL of a collector, such as http://localhost:4318"
@@ -36,7 +37,7 @@ def test_an_empty_section_exports_all_traces(deployment: Sample) -> None:
     assert as_document(deployment.load())["tracing"] == {"sample": 1.0}
 
 
-@pytest.mark.parametrize(("text", "share"), [("0", 0.0), ("1", 1.0), ("0.25", 0.25), ("1.0", 1.0)])
+@rows("text, share", [("0", 0.0), ("1", 1.0), ("0.25", 0.25), ("1.0", 1.0)])
 def test_a_sample_is_a_share(deployment: Sample, text: str, share: float) -> None:
     add(deployment, f"tracing: {{sample: {text}}}")
     tracing = deployment.load().tracing
@@ -44,8 +45,8 @@ def test_a_sample_is_a_share(deployment: Sample, text: str, share: float) -> Non
     assert tracing.sample == share
 
 
-@pytest.mark.parametrize(
-    ("section", "key", "expected"),
+@rows(
+    "section, key, expected",
     [
         ("endpoint: localhost:4318", "endpoint", NO_URL),
         ("endpoint: 'grpc://collector:4317'", "endpoint", NO_URL),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tables import rows
+
 if TYPE_CHECKING:
-    from conftest import Sample
+    from tests.config.conftest import Sample
 
 P = "    process: processes:store_customer\n"
 URL = "url: 'https://h.example/{CustomerId}'"
@@ -19,8 +21,8 @@ def put(deployment: Sample, webhook: str, *, more: str = "", name: str = "Custom
     deployment.replace("adapter.yaml", P, f"    webhook: {{{webhook}}}\n{more}")
 
 
-@pytest.mark.parametrize(
-    ("webhook", "key", "text"),
+@rows(
+    "webhook, key, text",
     [
         ("url: 'https://{CustomerId}/x'", "url", "a placeholder before the path, expected a host without"),
         ("url: 'https://u:s3cr3t@h.example/x'", "url", "a URL with a user"),
@@ -57,8 +59,8 @@ def test_a_mistake_has_its_place(deployment: Sample, webhook: str, key: str, tex
     assert "s3cr3t" not in str(problem)
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
+@rows(
+    "more, expected",
     [
         ("    reply: true\n", "it left out"),
         ("    mime_type: text/xml\n", "webhook: {mime_type: ...}"),

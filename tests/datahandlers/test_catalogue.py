@@ -14,6 +14,7 @@ from connector.formats.catalogue import INSTALLED, PLUGIN, SHIPPED, discover, sp
 from connector.formats.datahandler import Hint, Option, charset, message_body, option_problems
 from connector.formats.handlers import Handlers, HandlerSpec
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 NOTE = Hint("Note", "Create")
@@ -116,7 +117,7 @@ def test_a_plug_in_is_listed_with_its_options_and_not_run(deployment: Path) -> N
     )
 
 
-@pytest.mark.parametrize("plugins", ["handlers", "handlers/upper.py"])
+@rows("plugins", ["handlers", "handlers/upper.py"])
 def test_a_plug_in_works_from_a_directory_or_a_file(deployment: Path, plugins: str) -> None:
     spec = discover(deployment, Path(plugins)).spec("text/x-loud", {"times": "2"})
     handler = Handlers([pickle.loads(pickle.dumps(spec))], DEFINITIONS, deployment).get("text/x-loud")
@@ -185,8 +186,8 @@ def test_a_plug_in_file_that_is_no_python_is_a_warning_and_the_others_are_found(
     assert catalogue.find("text/x-upper") is not None
 
 
-@pytest.mark.parametrize(
-    ("entry_point", "mime_types"),
+@rows(
+    "entry_point, mime_types",
     [("text/x-theirs", ("text/x-theirs",)), ("their-handler", ("text/x-upper", "text/x-loud"))],
 )
 def test_an_installed_handler_is_found_by_its_entry_point_and_not_run(
@@ -232,8 +233,8 @@ def test_every_mistake_in_options_is_found_before_the_handler_is_made(tmp_path: 
         catalogue.spec("text/plain", {"charset": "latin-99"})
 
 
-@pytest.mark.parametrize(
-    ("option_type", "value", "read"),
+@rows(
+    "option_type, value, read",
     [
         (str, "on", "on"),
         (bool, "TRUE", True),
@@ -249,17 +250,15 @@ def test_an_option_is_read_from_its_type_or_from_text(option_type: type, value: 
     assert (result, type(result)) == (read, option_type)
 
 
-@pytest.mark.parametrize(
-    ("option_type", "value"),
+@rows(
+    "option_type, value",
     [(str, 1), (bool, "yes"), (bool, 1), (int, 1.0), (int, True), (int, "x"), (float, [])],
 )
 def test_an_option_of_another_type_is_a_problem(option_type: type, value: object) -> None:
     assert len(option_problems([Option("o", option_type, "", "doc")], {"o": value})) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "known"), [("utf-8", True), ("cp1252", True), ("base64", False), ("\0", False), ("", False)]
-)
+@rows("name, known", [("utf-8", True), ("cp1252", True), ("base64", False), ("\0", False), ("", False)])
 def test_a_character_set_is_one_that_text_can_be_written_in(name: str, known: bool) -> None:
     assert (charset(name) is None) is known
 
@@ -305,8 +304,8 @@ def test_an_installed_class_is_found(tmp_path: Path) -> None:
     assert handler.to_business_object(b"a", NOTE)["Text"] == "a"
 
 
-@pytest.mark.parametrize(
-    ("reference", "reason"),
+@rows(
+    "reference, reason",
     [
         ("mine", "no reference to a class, expected module:Class"),
         ("mine:", "no reference to a class"),
@@ -321,8 +320,8 @@ def test_a_class_that_is_not_there_is_a_mistake(deployment: Path, reference: str
     assert reason in str(mistake.value)
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
+@rows(
+    "source, reason",
     [
         ('raise RuntimeError("was run")', "cannot be loaded: RuntimeError: was run"),
         ("import sys; sys.exit(3)", "cannot be loaded: SystemExit: 3"),
@@ -338,18 +337,18 @@ def test_a_class_that_is_not_there_is_a_mistake(deployment: Path, reference: str
     ],
 )
 def test_a_plug_in_that_cannot_be_used_is_a_mistake_at_the_start(
-    deployment: Path, source: str, reason: str
+    tmp_path: Path, source: str, reason: str
 ) -> None:
-    (deployment / "bad.py").write_text(source)
-    handlers = Handlers([HandlerSpec("a/b", "Upper", path="bad.py")], DEFINITIONS, deployment)
+    (tmp_path / "bad.py").write_text(source)
+    handlers = Handlers([HandlerSpec("a/b", "Upper", path="bad.py")], DEFINITIONS, tmp_path)
     with pytest.raises(ConfigurationError) as mistake:
         handlers.load_all()
     assert reason in str(mistake.value)
     assert "bad.py:Upper" in str(mistake.value)
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
+@rows(
+    "body, message",
     [
         ("é", ("T", "é".encode())),
         (b"ascii", ("T", b"ascii")),

@@ -24,6 +24,7 @@ from connector.requests.building import find_handler
 from connector.requests.properties import resolve
 from connector.service.assembly import make_requests, make_task_settings
 from connector.testing.deployment import Deployment
+from tests.tables import rows
 
 HANDLERS: Final = '''\
 class Named:
@@ -198,9 +199,7 @@ def event_plan(deployment: Deployment) -> Iterator[Any]:
         connection.close()
 
 
-@pytest.mark.parametrize(
-    "combination", list(itertools.product(CONNECTOR, RULE, DEFAULT)), ids=lambda names: "-".join(names)
-)
+@rows("combination", list(itertools.product(CONNECTOR, RULE, DEFAULT)))
 def test_events_and_requests_have_the_same_data_handler(
     tmp_path: Path, combination: tuple[str, str, str]
 ) -> None:

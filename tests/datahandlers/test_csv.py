@@ -1,5 +1,7 @@
 """CSV: records, columns, types, and what other programs make of it."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import csv
@@ -23,6 +25,7 @@ from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.columns import MAX_COLUMNS
 from connector.formats.datahandler import DataHandler, Hint, SplittingHandler
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
+from tests.tables import rows
 
 
 def define(*attributes: Attribute, name: str = "Order", **others: Definition) -> Definitions:
@@ -223,7 +226,7 @@ def test_what_comes_before_a_mistake_is_read() -> None:
         next(stream)
 
 
-@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\r"])
+@rows("end", [b"\r\n", b"\n", b"\r"])
 def test_a_record_ends_with_any_line_end(end: bytes) -> None:
     body = end.join([b"Id,Text", b"A,x", b"", b'B,"\r\n\r"', b"C,z"])
     expected = [{"Id": "A", "Text": "x"}, {"Id": "B", "Text": "\r\n\r"}, {"Id": "C", "Text": "z"}]
@@ -290,23 +293,17 @@ def test_objects_of_two_types_are_not_written_together() -> None:
         handler().to_joint_body([])
 
 
-@pytest.mark.parametrize(
-    ("values", "reason"),
+@rows(
+    "values, reason",
     [
-        (
-            {"Address": [{"City": "a"}]},
-            "Customer: Address: found a list of objects (Address), which CSV cannot hold",
-        ),
-        (
-            {"Home": {"City": "a", "Before": {"City": "b"}}},
-            "Home.Before: found an object (Address) within such an",
-        ),
+        ({"Address": [{"City": "a"}]}, "Customer: Address: found a list of objects (Address), which CSV cannot hold"),
+        ({"Home": {"City": "a", "Before": {"City": "b"}}}, "Home.Before: found an object (Address) within such an"),
         ({"Home": {"Before": {}}}, "Customer: Home.Before: found an object (Address) within such an object"),
         ({"Home": {}}, "Customer: Home: found an object without a value, expected at least one"),
         ({"Name": "a\0"}, "Customer: Name: the character NUL is not allowed in CSV"),
         ({"Name": "a\ud800"}, "Customer: Name: the character '\\ud800' does not exist in utf-8"),
     ],
-)
+)  # fmt: skip
 def test_what_csv_cannot_hold_is_refused(values: dict[str, Any], reason: str) -> None:
     bo = BusinessObject(DEFINITIONS, "Customer", "Create", values)
     with pytest.raises(MalformedData) as refused:
@@ -436,22 +433,16 @@ def test_columns_that_the_definition_lacks_may_be_passed_over() -> None:
     assert "the header: column 'x': no such attribute in Order: line 1" in refusal(body)
 
 
-@pytest.mark.parametrize(
-    ("header", "reason"),
+@rows(
+    "header, reason",
     [
-        (
-            "Name,Nmae",
-            "the header: column 'Nmae': no such attribute in Customer, did you mean 'Name'?: line 1",
-        ),
+        ("Name,Nmae", "the header: column 'Nmae': no such attribute in Customer, did you mean 'Name'?: line 1"),
         ("Name,Meta", "column 'Meta': holds a meta-object of Customer, which is never part of a body"),
         ("Name,Meta.MessageID", "column 'Meta.MessageID': no such attribute in Customer"),
         ("Name,Home", "column 'Home': no such attribute in Customer"),
         ("Name,Address", "column 'Address': Address is a list of objects (Address), which CSV cannot hold"),
         ("Name,Address.City", "column 'Address.City': Address is a list of objects"),
-        (
-            "Home.City,Home.Before.City",
-            "'Home.Before.City': Home.Before is an object (Address) within such an",
-        ),
+        ("Home.City,Home.Before.City", "'Home.Before.City': Home.Before is an object (Address) within such an"),
         ("Name,Rating,Name", "the header: column 'Name' stands twice: line 1"),
         ("Name,Verb,Verb", "the header: column 'Verb' stands twice"),
         ('Name,"x', 'the header: field 2: the quote " is not closed: line 1'),
@@ -459,7 +450,7 @@ def test_columns_that_the_definition_lacks_may_be_passed_over() -> None:
         ("\n\nName,Nmae", "did you mean 'Name'?: line 3"),
         ("x," * 20_000, "the header: found more than 16384 fields: line 1"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_header_is_refused(header: str, reason: str) -> None:
     assert reason in refusal(f"{header}\n1,2,3", CUSTOMER, definitions=DEFINITIONS)
 
@@ -475,32 +466,26 @@ def test_a_record_that_is_no_header_is_not_shown() -> None:
 # --- mistakes ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
+@rows(
+    "body, reason",
     [
         ("", "the body is empty, expected a header and a record"),
         ("\r\n \r\n", "the header names no attribute of Order"),
         ("\r\n\r\n", "the body is empty, expected a header and a record"),
         ("Id,Text\r\n\r\n", "the body holds no record, only a header, expected a record"),
         ("Id,Number\nA,1\nB,x\n", "record 2: column Number: found the text 'x', expected a number: line 3"),
-        (
-            'Id,Count\n"A\n\nB",1\n\n"\r",\n"\r\n",7.0',
-            "record 3: column Count: found the text '7.0', expected an",
-        ),
+        ('Id,Count\n"A\n\nB",1\n\n"\r",\n"\r\n",7.0', "record 3: column Count: found the text '7.0', expected an"),
         ('Id,Count\n"A\n\nB",1\n\n"\r",\n"\r\n",7.0', "an integer: line 9"),
         ("Id,Text\nA\n", "record 1: found 1 fields, expected 2: line 2"),
         ("Id,Text\nA,B\nA,B,C\n", "record 2: found more than 2 fields, expected 2: line 3"),
         ('Id,Text\nA,"B\nC,D\n', 'record 1: column Text: the quote " is not closed: line 2'),
         ('Id,Text\nA,"B\n\n"C,D\n', "record 1: column Text: found text after the closing quote"),
         ('Id,Text\nA,B"\n', 'record 1: column Text: found the quote " within a field without quotes'),
-        (
-            "Id,Secret\nA,geheim",
-            "record 1: column Secret: found a text of 6 characters, expected at most 5: line 2",
-        ),
+        ("Id,Secret\nA,geheim", "record 1: column Secret: found a text of 6 characters, expected at most 5: line 2"),
         ("Id,Text\nA,b\0", "found the character NUL, which CSV does not allow: line 2"),
         (b"Id,Text\nA,\xff", "the body is not utf-8: byte 10"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_body_is_refused_with_its_place(body: bytes | str, reason: str) -> None:
     text = refusal(body)
     assert reason in text
@@ -511,8 +496,8 @@ def test_a_huge_name_is_not_shown_whole() -> None:
     assert len(refusal(f"Id,{'x' * 100_000}\n1,2")) < 300
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
+@rows(
+    "options, reason",
     [
         ({"delimiter": "||"}, "delimiter: found '||'"),
         ({"quote": ""}, "quote: found ''"),
@@ -550,20 +535,16 @@ def test_a_rule_without_a_verb_leaves_it_to_the_record() -> None:
     assert [bo.verb for bo in handler().to_business_objects(body, ORDER)] == ["Create", "Create"]
 
 
-@pytest.mark.parametrize(
-    ("body", "options", "reason"),
+@rows(
+    "body, options, reason",
     [
         (b"Id\nA", {}, "neither a rule nor a column BusinessObject names a business object"),
         (b"A,B", {"header": False}, "neither a rule nor a column BusinessObject names a business object"),
         (b"Id,BusinessObject\nA,Order\nB,", {}, "record 2: neither a rule nor the column BusinessObject"),
-        (
-            b"Id,BusinessObject\nA,Order\n\nB,Ordr",
-            {},
-            "record 2: no business object 'Ordr' is defined, did you",
-        ),
+        (b"Id,BusinessObject\nA,Order\n\nB,Ordr", {}, "record 2: no business object 'Ordr' is defined, did you"),
         (b"Id,BusinessObject\nA,Order\n\nB,Ordr", {}, "line 4"),
     ],
-)
+)  # fmt: skip
 def test_a_record_that_names_no_defined_object_is_unknown(
     body: bytes, options: dict[str, Any], reason: str
 ) -> None:
@@ -585,7 +566,7 @@ def test_attributes_called_so_are_attributes() -> None:
 # --- charsets ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("charset", ["ISO-8859-1", "utf-16", "utf-8-sig", "cp1252"])
+@rows("charset", ["ISO-8859-1", "utf-16", "utf-8-sig", "cp1252"])
 def test_the_character_set_is_an_option(charset: str) -> None:
     bo = BusinessObject(PLAIN, "Order", "Create", {"Text": "Zoë"})
     one = handler(charset=charset)
@@ -593,7 +574,7 @@ def test_the_character_set_is_an_option(charset: str) -> None:
     assert one.to_business_object(one.to_body(bo), ORDER) == bo
 
 
-@pytest.mark.parametrize("charset", ["utf-8-sig", "utf-16", "utf-32"])
+@rows("charset", ["utf-8-sig", "utf-16", "utf-32"])
 def test_a_byte_order_mark_names_the_character_set(charset: str) -> None:
     assert read("Id,Text\nA,Zoë".encode(charset)) == [{"Id": "A", "Text": "Zoë"}]
 

@@ -26,6 +26,7 @@ from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import DataHandler, Hint, resolve_options
+from tests.tables import rows
 
 HINT: Final = Hint("Payment", "Create")
 FORMATS: Final[dict[str, tuple[type[Any], str]]] = {
@@ -105,8 +106,8 @@ EXACT: Final = {
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("text", EXACT, ids=lambda text: text[:20])
+@rows("name", FORMATS)
+@rows("text", EXACT)
 def test_every_digit_of_a_number_is_kept(name: str, text: str) -> None:
     bo = read(name, text)
     assert type(bo["Amount"]) is Decimal
@@ -118,8 +119,8 @@ def test_every_digit_of_a_number_is_kept(name: str, text: str) -> None:
     assert str(again["Amount"]) in (str(bo["Amount"]), EXACT[text])
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize(
+@rows("name", FORMATS)
+@rows(
     "text",
     ["NaN", "nan", "sNaN", "Infinity", "-inf", "1_000", "1;5", "0x10", "١٢", "1e", "--1", ".", "1e1001", "1E+999999999", "1e-1002", "1e99999999999999999999999"],
 )  # fmt: skip
@@ -131,9 +132,9 @@ def test_what_is_no_number_or_a_huge_one_is_refused_by_every_format(name: str, t
         assert "Amount" in str(refused.value) or name == "json" or "no JSON" in str(refused.value)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize(
-    ("text", "reason"),
+@rows("name", FORMATS)
+@rows(
+    "text, reason",
     [
         ("123.45", ""),
         ("-123.45", ""),
@@ -165,7 +166,7 @@ def test_a_scale_of_zero_takes_whole_numbers_only() -> None:
         read("json", "7.5", known)
 
 
-@pytest.mark.parametrize("body", ['{"Amount": ""}', '{"Amount": "", "Unknown": 1}'])
+@rows("body", ['{"Amount": ""}', '{"Amount": "", "Unknown": 1}'])
 def test_a_blank_decimal_is_blank(body: str) -> None:
     bo = make(JsonHandler).to_business_object(body.encode(), HINT)
     assert bo["Amount"] == ""
@@ -173,8 +174,8 @@ def test_a_blank_decimal_is_blank(body: str) -> None:
         assert make(FORMATS[name][0]).to_business_object(written(name, bo).encode(), HINT) == bo
 
 
-@pytest.mark.parametrize("more", ["", ', "Unknown": 1.5'])
-@pytest.mark.parametrize("value", ["true", "[1]", '{"a": 1}', '" 1"', '"1 "', '"1\\n"', '"one"'])
+@rows("more", ["", ', "Unknown": 1.5'])
+@rows("value", ["true", "[1]", '{"a": 1}', '" 1"', '"1 "', '"1\\n"', '"one"'])
 def test_json_of_another_kind_is_refused(value: str, more: str) -> None:
     with pytest.raises(MalformedData, match=r"Payment: Amount: found .*, expected a number"):
         make(JsonHandler).to_business_object(f'{{"Amount": {value}{more}}}'.encode(), HINT)
@@ -238,8 +239,8 @@ def test_all_formats_agree_on_any_decimal(amount: Decimal, rates: list[Decimal])
 # --- records -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("alignment", "pad"),
+@rows(
+    "alignment, pad",
     [
         (alignment, pad)
         for alignment in ("LEFT", "RIGHT", "BOTH")
@@ -247,7 +248,7 @@ def test_all_formats_agree_on_any_decimal(amount: Decimal, rates: list[Decimal])
         if (alignment, pad) != ("LEFT", "0")  # zeros behind a number are refused with the options
     ],
 )
-@pytest.mark.parametrize("text", ["12.50", "-12.50", "100", "-100", "0.50", "5.5", "55", "0.05", "1.0"])
+@rows("text", ["12.50", "-12.50", "100", "-100", "0.50", "5.5", "55", "0.05", "1.0"])
 def test_a_number_in_a_field_comes_back_or_cannot_be_written(alignment: str, pad: str, text: str) -> None:
     known = payment(width=10)
     handler = make(
@@ -312,14 +313,14 @@ def test_a_template_writes_the_digits() -> None:
 # --- Python ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [Decimal("1.50"), 7, "1.50", "", 10**400, Decimal("1E+3")])
+@rows("value", [Decimal("1.50"), 7, "1.50", "", 10**400, Decimal("1E+3")])
 def test_a_decimal_takes_exact_numbers(value: Any) -> None:
     bo = BusinessObject(KNOWN, "Payment", "Create", {"Amount": value})
     assert bo["Amount"] == (Decimal(value) if value != "" else "")
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
+@rows(
+    "value, reason",
     [
         (
             0.1,

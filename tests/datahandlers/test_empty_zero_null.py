@@ -1,5 +1,7 @@
 """The empty, the zero and the null: one meaning in each format, as the page of the formats says."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import re
@@ -11,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.types import MAX_INTEGER, MIN_INTEGER
 from connector.datahandlers.binary_handler import BinaryHandler
@@ -25,38 +26,27 @@ from connector.datahandlers.soap_handler import SoapHandler
 from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
-from connector.formats.datahandler import Hint, resolve_options
+from connector.formats.datahandler import DataHandler, Hint
+from tests.datahandlers.definitions import define, known
+from tests.datahandlers.definitions import make as make_handler
+from tests.tables import rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "data-formats.md"
-VERBS = {"Create": Verb("Create")}
-SIMPLE = {
-    "Text": Attribute("Text", "String", max_length=8),
-    "Count": Attribute("Count", "Integer", max_length=11),
-    "Price": Attribute("Price", "Double", max_length=24),
-    "Paid": Attribute("Paid", "Boolean", max_length=7),
-    "Day": Attribute("Day", "Date", max_length=10),
-    "Cost": Attribute("Cost", "Decimal", max_length=12),
-}
-DEFINITIONS = Definitions(
-    {
-        "Doc": Definition("Doc", attributes=SIMPLE, verbs=VERBS),
-        "Line": Definition(
-            "Line", attributes={"Item": Attribute("Item", "String", max_length=8)}, verbs=VERBS
-        ),
-        "Order": Definition(
-            "Order",
-            attributes={
-                "Id": Attribute("Id", "String", max_length=4),
-                "Line": Attribute("Line", "Line", cardinality="n"),
-                "Ship": Attribute("Ship", "Line"),
-                "Tag": Attribute("Tag", "String", cardinality="n", max_length=8),
-            },
-            verbs=VERBS,
-        ),
-    }
+DEFINITIONS = known(
+    define(
+        "Doc",
+        Text="String 8",
+        Count="Integer 11",
+        Price="Double 24",
+        Paid="Boolean 7",
+        Day="Date 10",
+        Cost="Decimal 12",
+    ),
+    define("Line", Item="String 8"),
+    define("Order", Id="String 4", Line="Line*", Ship="Line", Tag="String* 8"),
 )
 RULE = Hint("Doc", "Create")
-FORMATS: dict[str, tuple[Any, dict[str, Any]]] = {
+FORMATS: dict[str, tuple[type[DataHandler], dict[str, Any]]] = {
     "JSON": (JsonHandler, {}),
     "JSON Lines": (JsonLinesHandler, {}),
     "XML": (XmlHandler, {}),
@@ -76,18 +66,17 @@ FORMATS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def make(name: str, **more: Any) -> Any:
+def make(name: str, **more: Any) -> DataHandler:
     kind, options = FORMATS[name]
-    return kind(resolve_options(kind.options, {**options, **more}, "test"), DEFINITIONS)
+    return make_handler(kind, DEFINITIONS, **{**options, **more})
 
 
 def doc(values: dict[str, Any], name: str = "Doc") -> BusinessObject:
     return BusinessObject(DEFINITIONS, name, "Create", values)
 
 
-def back(handler: Any, bo: BusinessObject) -> dict[str, Any]:
-    found: BusinessObject = handler.to_business_object(handler.to_body(bo), Hint(bo.type, "Create"))
-    return found.as_dict()
+def back(handler: DataHandler, bo: BusinessObject) -> dict[str, Any]:
+    return handler.to_business_object(handler.to_body(bo), Hint(bo.type, "Create")).as_dict()
 
 
 VALUES: list[dict[str, Any]] = [
@@ -117,8 +106,8 @@ VALUES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("values", VALUES, ids=str)
-@pytest.mark.parametrize("name", FORMATS)
+@rows("values", VALUES)
+@rows("name", FORMATS)
 def test_what_is_written_is_read_back(name: str, values: dict[str, Any]) -> None:
     values = {"Text": "a", **values}  # CSV has no record without a value
     if values["Text"] == "0x" and ("zeros" in name or "words" in name):
@@ -160,10 +149,7 @@ def fixed(*texts: str) -> str:
 
 
 ZEROS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
-    (
-        ("0" * 11, "0" * 24, "0" * 7, "0" * 10, "0" * 12),
-        {"Count": 0, "Price": 0.0, "Paid": False, "Cost": Decimal(0)},
-    ),
+    (("0" * 11, "0" * 24, "0" * 7, "0" * 10, "0" * 12), {"Count": 0, "Price": 0.0, "Paid": False, "Cost": Decimal(0)}),
     (
         ("00000000100", f"{0.5:024}", "0000001", "2024-01-10", "-00000001.50"),
         {"Count": 100, "Price": 0.5, "Paid": True, "Day": "2024-01-10", "Cost": Decimal("-1.50")},
@@ -171,11 +157,8 @@ ZEROS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
     (("-0000000100", f"{-100.5:024}", "00false", "0" * 10), {"Count": -100, "Price": -100.5, "Paid": False}),
     (("00000000-10", "+0", "      0", ""), {"Count": -10, "Price": 0.0, "Paid": False}),
     (("", "", "", ""), {}),
-    (
-        ("    CxBlank", " " * 17 + "CxBlank", "CxBlank", "000CxBlank"),
-        {"Count": "", "Price": "", "Paid": "", "Day": ""},
-    ),
-]
+    (("    CxBlank", " " * 17 + "CxBlank", "CxBlank", "000CxBlank"), {"Count": "", "Price": "", "Paid": "", "Day": ""}),
+]  # fmt: skip
 READ: list[tuple[str, str, dict[str, Any]]] = [
     ("JSON", '{"Text": null, "Count": null, "Day": null}', {}),
     ("JSON", '{"Text": "", "Count": "", "Day": ""}', {"Text": "", "Count": "", "Day": ""}),
@@ -185,67 +168,35 @@ READ: list[tuple[str, str, dict[str, Any]]] = [
     ("XML", "<Doc/>", {}),
     ("XML", "<Doc><Text/><Count></Count><Day/></Doc>", {"Text": "", "Count": "", "Day": ""}),
     ("XML", "<Doc xmlns:x='http://www.w3.org/2001/XMLSchema-instance'><Count x:nil='1'/></Doc>", {}),
-    (
-        "XML",
-        "<Doc><Count>000</Count><Price>-0</Price><Paid>0</Paid></Doc>",
-        {"Count": 0, "Price": 0.0, "Paid": False},
-    ),
+    ("XML", "<Doc><Count>000</Count><Price>-0</Price><Paid>0</Paid></Doc>", {"Count": 0, "Price": 0.0, "Paid": False}),
     ("XML", "<Doc><Text> </Text></Doc>", {"Text": " "}),
     ("CSV", "Text,Count,Price,Paid,Day\r\n,,,,2024-01-01", {"Day": "2024-01-01"}),
-    (
-        "CSV",
-        'Text,Count,Price,Paid,Day\r\n"","",0,0,""',
-        {"Text": "", "Count": "", "Price": 0.0, "Paid": False, "Day": ""},
-    ),
+    ("CSV", 'Text,Count,Price,Paid,Day\r\n"","",0,0,""', {"Text": "", "Count": "", "Price": 0.0, "Paid": False, "Day": ""}),
     ("CSV with `null`", "Text,Count,Price\r\nNULL,NULL,00", {"Price": 0.0}),
     ("CSV with `null`", 'Text,Count,Price\r\n"NULL",,"0"', {"Text": "NULL", "Count": "", "Price": 0.0}),
-    (
-        "name-value",
-        "BusinessObject=Doc\nText=\nCount=CxIgnore\nPrice=CxBlank\nPaid=0\nDay=",
-        {"Price": "", "Paid": False},
-    ),
-    (
-        "name-value",
-        "BusinessObject=Doc\rVerb=Create\rText=a\rCount=0\rObjectEventId=\r",
-        {"Text": "a", "Count": 0},
-    ),
-    (
-        "name-value",
-        "BusinessObject=Doc\r\nText=a\rCount=0\nPrice=1\r\n",
-        {"Text": "a", "Count": 0, "Price": 1.0},
-    ),
+    ("name-value", "BusinessObject=Doc\nText=\nCount=CxIgnore\nPrice=CxBlank\nPaid=0\nDay=", {"Price": "", "Paid": False}),
+    ("name-value", "BusinessObject=Doc\rVerb=Create\rText=a\rCount=0\rObjectEventId=\r", {"Text": "a", "Count": 0}),
+    ("name-value", "BusinessObject=Doc\r\nText=a\rCount=0\nPrice=1\r\n", {"Text": "a", "Count": 0, "Price": 1.0}),
     ("delimited", "Doc~Create~~CxIgnore~CxBlank~0~~", {"Price": "", "Paid": False}),
-    (
-        "delimited",
-        "Doc~Create~CxBlank~000~-0~false~CxBlank~",
-        {"Text": "", "Count": 0, "Price": 0.0, "Paid": False, "Day": ""},
-    ),
+    ("delimited", "Doc~Create~CxBlank~000~-0~false~CxBlank~", {"Text": "", "Count": 0, "Price": 0.0, "Paid": False, "Day": ""}),
     ("fixed width", fixed(), {}),
-    (
-        "fixed width",
-        fixed("CxBlank", "CxBlank", "0", "0"),
-        {"Text": "", "Count": "", "Price": 0.0, "Paid": False},
-    ),
-    (
-        "fixed width, right",
-        fixed("       x", "00000000100", "00.0", "false"),
-        {"Text": "x", "Count": 100, "Price": 0.0, "Paid": False},
-    ),
+    ("fixed width", fixed("CxBlank", "CxBlank", "0", "0"), {"Text": "", "Count": "", "Price": 0.0, "Paid": False}),
+    ("fixed width, right", fixed("       x", "00000000100", "00.0", "false"), {"Text": "x", "Count": 100, "Price": 0.0, "Paid": False}),
     *(
         (name, fixed("0" * 8, *texts), expected)
         for name in FORMATS
         if "zeros" in name
         for texts, expected in ZEROS
     ),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "body", "expected"), READ)
+@rows("name, body, expected", READ)
 def test_each_notation_means_what_the_page_says(name: str, body: str, expected: dict[str, Any]) -> None:
     assert make(name).to_business_object(body, RULE).as_dict() == expected
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@rows("name", FORMATS)
 def test_an_empty_list_and_an_empty_child(name: str) -> None:
     keeps_lists = name.startswith(("JSON", "name-value", "delimited"))
     if name.startswith("CSV"):
@@ -259,9 +210,9 @@ def test_an_empty_list_and_an_empty_child(name: str) -> None:
 
 
 def test_a_whole_body_is_an_attribute() -> None:
-    text = TextHandler(resolve_options(TextHandler.options, {}, "test"), DEFINITIONS)
-    count = TextHandler(resolve_options(TextHandler.options, {"attribute": "Count"}, "test"), DEFINITIONS)
-    data = BinaryHandler(resolve_options(BinaryHandler.options, {"attribute": "Text"}, "test"), DEFINITIONS)
+    text = make_handler(TextHandler, DEFINITIONS)
+    count = make_handler(TextHandler, DEFINITIONS, attribute="Count")
+    data = make_handler(BinaryHandler, DEFINITIONS, attribute="Text")
     for handler in (text, data):
         assert handler.to_business_object(b"", RULE).as_dict() == {"Text": ""}
         assert handler.to_body(doc({})) in (b"", "")
@@ -273,16 +224,16 @@ def test_a_whole_body_is_an_attribute() -> None:
 # --- fixed width ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{"Alignment": "RIGHT"}, {"Alignment": "BOTH"}])
+@rows("options", [{"Alignment": "RIGHT"}, {"Alignment": "BOTH"}])
 def test_a_number_padded_with_zeros_is_written_as_others_read_it(options: dict[str, Any]) -> None:
     handler = make("fixed width, zeros", **options)
-    body = handler.to_body(doc({"Text": "a", "Count": -100, "Price": 2.5, "Paid": True})).decode()
+    body = handler.to_body(doc({"Text": "a", "Count": -100, "Price": 2.5, "Paid": True}))
     right = f"{'a':0>8}" if options["Alignment"] == "RIGHT" else f"{'a':0<8}"
-    assert body[70:] == f"{right}-0000000100{2.5:024}000true{'0' * 10}{' ' * 12}"
+    assert body[70:] == f"{right}-0000000100{2.5:024}000true{'0' * 10}{' ' * 12}".encode()
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
+@rows(
+    "options, words",
     [
         ({"PadCharacter": "0", "Alignment": "LEFT"}, "PadCharacter 0 needs Alignment RIGHT or BOTH"),
         ({"PadCharacter": "1"}, "expected no digit but 0"),
@@ -293,8 +244,8 @@ def test_a_pad_that_changes_numbers_is_refused_at_the_start(options: dict[str, A
         make("fixed width", **options)
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
+@rows(
+    "values, words",
     [
         ({"Text": "*a"}, "Text begins or ends with the PadCharacter, which would be lost"),
         ({"Text": "a*"}, "Text begins or ends with the PadCharacter, which would be lost"),
@@ -312,22 +263,8 @@ def test_a_sign_that_is_the_pad_is_not_written() -> None:
 
 
 def test_only_the_fraction_of_a_number_is_cut_off() -> None:
-    small = Definitions(
-        {
-            "Doc": Definition(
-                "Doc",
-                attributes={
-                    "Text": Attribute("Text", "String", max_length=2),
-                    "Count": Attribute("Count", "Integer", max_length=2),
-                    "Price": Attribute("Price", "Double", max_length=4),
-                    "Paid": Attribute("Paid", "Boolean", max_length=2),
-                },
-                verbs=VERBS,
-            )
-        }
-    )
-    kind = FixedWidthHandler
-    handler = kind(resolve_options(kind.options, {"Truncation": True}, "test"), small)
+    small = known(define("Doc", Text="String 2", Count="Integer 2", Price="Double 4", Paid="Boolean 2"))
+    handler = make_handler(FixedWidthHandler, small, Truncation=True)
     written = handler.to_body(BusinessObject(small, "Doc", "Create", {"Text": "ab", "Price": 0.123456}))
     assert written[70:] == b"ab  0.12  "
     for values in ({"Count": 123}, {"Price": 12345.5}, {"Price": 1.5e-7}, {"Paid": True}):
@@ -335,11 +272,9 @@ def test_only_the_fraction_of_a_number_is_cut_off() -> None:
             handler.to_body(BusinessObject(small, "Doc", "Create", values))
 
 
-@pytest.mark.parametrize("text", ["YR==", "YWJ=", "YWI", "YQ"])
+@rows("text", ["YR==", "YWJ=", "YWI", "YQ"])
 def test_base64_with_bits_that_no_byte_has_is_refused(text: str) -> None:
-    handler = BinaryHandler(
-        resolve_options(BinaryHandler.options, {"attribute": "Text"}, "test"), DEFINITIONS
-    )
+    handler = make_handler(BinaryHandler, DEFINITIONS, attribute="Text")
     with pytest.raises(MalformedData, match="Text is no base64 text"):
         handler.to_body(doc({"Text": text}))
 
@@ -352,8 +287,8 @@ INSERTED = ["LOST", "7", "<LOST/>", "\0", '"', "=", ",", "~", "&", "{}"]
 OBJECTS = [doc({"Text": "t", "Count": 5, "Paid": True}), doc({"Id": "1", "Ship": {"Item": "c"}}, "Order")]
 
 
-@pytest.mark.parametrize("bo", OBJECTS, ids=lambda bo: bo.type)
-@pytest.mark.parametrize("name", FORMATS)
+@rows("bo", OBJECTS)
+@rows("name", FORMATS)
 def test_what_stands_anywhere_in_a_body_is_read_or_refused(name: str, bo: BusinessObject) -> None:
     """The page names the exceptions: instructions of XML, and values of ObjectEventIds."""
     options: dict[str, Any] = {"delimited": {"OmitObjectEventId": True}, "CSV": {"write_type": True}}
@@ -395,10 +330,8 @@ EDGES = [
 EDGES += ["-->", "\\", "~", "=", ",", '"', "'", "%", "€", "\U0010ffff"]
 
 
-@pytest.mark.parametrize(
-    "charset", ["", "utf-16", "utf-8-sig", "iso-8859-1", "cp1252", "utf-16-le", "utf-32"]
-)
-@pytest.mark.parametrize("name", FORMATS)
+@rows("charset", ["", "utf-16", "utf-8-sig", "iso-8859-1", "cp1252", "utf-16-le", "utf-32"])
+@rows("name", FORMATS)
 def test_each_character_at_the_edge_of_a_text_is_kept_or_refused(name: str, charset: str) -> None:
     """In fixed width, blanks at the edge of a text are pad characters."""
     try:

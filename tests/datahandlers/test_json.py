@@ -1,5 +1,7 @@
 """JSON: what is refused, with what text, and what is not."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import json
@@ -15,6 +17,7 @@ from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
@@ -27,8 +30,8 @@ def nested(depth: int, inner: bytes = b"1") -> bytes:
     return b'{"x":' + b"[" * (depth - 1) + inner + b"]" * (depth - 1) + b"}"
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
+@rows(
+    "body, reason",
     [
         (b"", "the body is empty, expected a JSON object"),
         (b" \n\t", "the body is empty, expected a JSON object"),
@@ -50,19 +53,10 @@ def nested(depth: int, inner: bytes = b"1") -> bytes:
         (b'{"Address": {"City": "a"}}', "Address: found an object, expected a list of objects (Address)"),
         (b'{"Address": [{"City": "a"}, {"City": 1}]}', "Customer: Address[1].City: found the number 1"),
         (b'{"Nmae": "a"}', "Nmae: no such attribute in Customer, did you mean 'Name'?"),
-        (
-            b'{"Meta": {"MessageID": "x"}}',
-            "Meta: holds a meta-object of Customer, which is never part of a body",
-        ),
+        (b'{"Meta": {"MessageID": "x"}}', "Meta: holds a meta-object of Customer, which is never part of a body"),
         (b'{"Name": "a", "Name": "b"}', "the key 'Name' stands twice in one object: line 1 column 15"),
-        (
-            b'{"Name": "a",\n  "N\\u0061me" : "b"}',
-            "the key 'Name' stands twice in one object: line 2 column 3",
-        ),
-        (
-            b'{"Home": {"City": "a", "City": "a"}}',
-            "the key 'City' stands twice in one object: line 1 column 24",
-        ),
+        (b'{"Name": "a",\n  "N\\u0061me" : "b"}', "the key 'Name' stands twice in one object: line 2 column 3"),
+        (b'{"Home": {"City": "a", "City": "a"}}', "the key 'City' stands twice in one object: line 1 column 24"),
         (b'{"Name": {"a":1}, "Name": "b:"}', "the key 'Name' stands twice in one object"),
         (nested(201), "nested deeper than 200 levels"),
         (nested(1023), "the body is nested deeper than 200 levels"),
@@ -70,7 +64,7 @@ def nested(depth: int, inner: bytes = b"1") -> bytes:
         (nested(100_000), "the body is nested deeper than 200 levels"),
         (b'{"x":' * 100_000, "the body is nested deeper than 200 levels"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> None:
     with pytest.raises(MalformedData) as refused:
         STRICT.to_business_object(body, CUSTOMER)
@@ -117,13 +111,13 @@ def test_a_rule_without_a_verb_leaves_it_to_the_body() -> None:
     assert STRICT.to_business_object(b"{}", Hint("Customer")).verb is None
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"BusinessObject": null}', b'{"BusinessObject": "Custmer"}'])
+@rows("body", [b"{}", b'{"BusinessObject": null}', b'{"BusinessObject": "Custmer"}'])
 def test_a_body_that_names_no_defined_object_is_unknown(body: bytes) -> None:
     with pytest.raises(UnknownBusinessObject):
         STRICT.to_business_object(body, None)
 
 
-@pytest.mark.parametrize("body", [b'{"BusinessObject": 7}', b'{"BusinessObject": "Note", "Verb": []}'])
+@rows("body", [b'{"BusinessObject": 7}', b'{"BusinessObject": "Note", "Verb": []}'])
 def test_a_type_or_verb_that_is_no_text_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedData, match="expected a text") as refused:
         STRICT.to_business_object(body, None)

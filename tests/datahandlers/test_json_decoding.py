@@ -16,6 +16,7 @@ from connector.formats.datahandler import Hint
 from connector.formats.json_decoder import JsonDecoder
 from connector.formats.json_plan import JsonPlans
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
@@ -169,7 +170,7 @@ def test_any_body_means_the_same_decoded_and_parsed(body: bytes) -> None:
     assert_both_agree(body)
 
 
-@pytest.mark.parametrize("name", [*DEFINITIONS["Customer"].attributes, "BusinessObject", "Verb", "Nmae"])
+@rows("name", [*DEFINITIONS["Customer"].attributes, "BusinessObject", "Verb", "Nmae"])
 def test_any_value_of_any_attribute_means_the_same_decoded_and_parsed(name: str) -> None:
     for value in (*NUMBER_TOKENS, *TEXT_TOKENS, *WORDS, "[]", "{}", "[{}]", "[null]", "[[]]", '{"City": 1}'):
         assert_both_agree(f'{{"{name}": {value}}}')
@@ -185,7 +186,7 @@ def test_a_right_body_is_decoded_and_means_the_same_parsed(values: dict[str, Any
     assert_both_agree(body)
 
 
-@pytest.mark.parametrize("levels", [0, 1, 29, 30, 31, 32, 33, 197, 198, 199, 200, 1000, 100_000])
+@rows("levels", [0, 1, 29, 30, 31, 32, 33, 197, 198, 199, 200, 1000, 100_000])
 def test_nesting_means_the_same_decoded_and_parsed(levels: int) -> None:
     assert_both_agree(nested(levels))
     assert_both_agree(nested(levels)[:-1])

@@ -19,6 +19,7 @@ from connector.formats.datahandler import DataHandler, Hint
 from connector.formats.json_decoder import JsonDecoder
 from connector.formats.json_plan import JsonPlans, name_in_json
 from connector.testing.datahandlers import DataHandlerSuite, Sample, objects_of
+from tests.tables import rows
 
 ORDER = Hint("Order", "Create")
 KEYS = ("BusinessObject", "Verb")
@@ -142,8 +143,8 @@ def test_the_application_specific_information_names_the_members() -> None:
         assert one.to_business_object(json.dumps(BODY), ORDER) == bo
 
 
-@pytest.mark.parametrize(
-    ("info", "name"),
+@rows(
+    "info, name",
     [
         ("", "a"),
         ("name=b;elem_name=c;attr_name=d", "b"),
@@ -177,8 +178,8 @@ def test_an_object_with_a_member_called_as_a_key_is_left_to_the_caller() -> None
     assert (bo.verb, bo.as_dict()) == ("Update", {"Verb": "x"})
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
+@rows(
+    "body, reason",
     [
         ('{"Id": "1"}', "Order: Id: the attribute Id of Order is 'order-id' in JSON"),
         ('{"order-idd": "1"}', "order-idd: no such attribute in Order, did you mean 'order-id'?"),
@@ -210,7 +211,7 @@ def test_members_that_are_no_attribute_may_be_passed_over() -> None:
     assert bo.as_dict() == {"Id": "2", "Home": {"City": "b"}}
 
 
-@pytest.mark.parametrize("attributes", [("name=c", "name=c"), ("name=b", ""), ("", "attr_name=a")])
+@rows("attributes", [("name=c", "name=c"), ("name=b", ""), ("", "attr_name=a")])
 def test_two_attributes_cannot_have_one_name(attributes: tuple[str, str]) -> None:
     inner = [attribute(name, info=info) for name, info in zip("ab", attributes, strict=True)]
     definitions = define(("Order", [attribute("Child", "Inner")]), ("Inner", inner))
@@ -265,13 +266,13 @@ def test_any_body_means_the_same_decoded_and_parsed(document: dict[str, Any]) ->
 # --- character sets ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("charset", ["utf-8-sig", "utf-16", "utf-32"])
+@rows("charset", ["utf-8-sig", "utf-16", "utf-32"])
 def test_a_byte_order_mark_names_the_character_set(charset: str) -> None:
     body = '{"order-id": "Zoë €"}'.encode(charset)
     assert handler().to_business_object(body, ORDER)["Id"] == "Zoë €"
 
 
-@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0", b"\0\0\xfe\xff"])
+@rows("mark", [b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0", b"\0\0\xfe\xff"])
 def test_a_body_of_a_mark_alone_is_empty(mark: bytes) -> None:
     with pytest.raises(MalformedData, match="the body is empty"):
         handler().to_business_object(mark, ORDER)
@@ -287,8 +288,8 @@ def test_the_character_set_is_an_option() -> None:
         one.to_body(bo)
 
 
-@pytest.mark.parametrize(
-    ("charset", "body", "reason"),
+@rows(
+    "charset, body, reason",
     [
         ("", b'{"order-id": "\xff"}', "the body is not UTF-8: byte 14, line 1"),
         ("", '{"order-id"'.encode("utf-16")[:-1], "the body is not utf-16-le: byte 22"),

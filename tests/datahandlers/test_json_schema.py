@@ -1,5 +1,7 @@
 """JSON bodies that are checked against a JSON Schema."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import json
@@ -20,6 +22,7 @@ from connector.formats.datahandler import DataHandler, Hint
 from connector.formats.json_schema import JsonSchema
 from connector.formats.json_schema_files import json_path
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
@@ -110,8 +113,8 @@ class TestSchema(DataHandlerSuite):
         ]
 
 
-@pytest.mark.parametrize(
-    ("document", "reason"),
+@rows(
+    "document, reason",
     [
         ({}, "$: found an object without 'CustomerId', expected required: [\"CustomerId\"]"),
         ({"CustomerId": "geheim"}, '$.CustomerId: found a text, expected pattern: "^(C|$)"'),
@@ -120,21 +123,12 @@ class TestSchema(DataHandlerSuite):
         ({"CustomerId": True}, '$.CustomerId: found true or false, expected type: "string"'),
         ({"CustomerId": []}, '$.CustomerId: found a list, expected type: "string"'),
         ({"CustomerId": "C", "Name": "geheim geheim"}, "$.Name: found a text, expected maxLength: 10"),
-        (
-            {"CustomerId": "C", "Address": [{}, {"City": "geheim geheim"}]},
-            "$.Address[1].City: found a text, expected maxLength: 10",
-        ),
+        ({"CustomerId": "C", "Address": [{}, {"City": "geheim geheim"}]}, "$.Address[1].City: found a text, expected maxLength: 10"),
         ({"CustomerId": "C", "Address": [{}] * 4}, "$.Address: found a list, expected maxItems: 3"),
-        (
-            {"CustomerId": "C", "Address": [{"AddressID": 1}, {"AddressID": 1.0}]},
-            "$.Address: found a list, expected uniqueItems: true",
-        ),
-        (
-            {"CustomerId": "C", "Home": {"Before": {"Street": "geheim"}}},
-            "$.Home.Before: found an object with 'Street', expected additionalProperties: false",
-        ),
+        ({"CustomerId": "C", "Address": [{"AddressID": 1}, {"AddressID": 1.0}]}, "$.Address: found a list, expected uniqueItems: true"),
+        ({"CustomerId": "C", "Home": {"Before": {"Street": "geheim"}}}, "$.Home.Before: found an object with 'Street', expected additionalProperties: false"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_rule_is_named_with_its_path_and_no_value(
     customer: Path, document: dict[str, Any], reason: str
 ) -> None:
@@ -211,8 +205,8 @@ def test_the_best_mistake_of_alternatives_is_named(tmp_path: Path) -> None:
     assert "found an object, expected nothing here" in refusal(schema_of(tmp_path, e=False), {})
 
 
-@pytest.mark.parametrize(
-    ("items", "is_unique"),
+@rows(
+    "items, is_unique",
     [
         ([1, 1.0], False),
         ([1, True], True),
@@ -250,7 +244,7 @@ def test_a_hostile_body_takes_little_time_and_memory(tmp_path: Path) -> None:
             "anyOf": [{"items": {"type": "array"}}],
         },
     )
-    documents = [{name: [1] * 200_000} for name in ("any", "one", "all")]
+    documents: list[dict[str, list[Any]]] = [{name: [1] * 200_000} for name in ("any", "one", "all")]
     documents.append({"unique": [{"a": n} if n % 2 else n for n in range(200_000)] + [1.0, {"a": 1}, 1]})
     for document in documents:
         begun = time.process_time()
@@ -331,8 +325,8 @@ def test_references_may_run_in_a_circle(tmp_path: Path) -> None:
     schema_of(tmp_path, c={"$ref": "#"}).check({}, "a document without rules")
 
 
-@pytest.mark.parametrize(
-    ("reference", "reason"),
+@rows(
+    "reference, reason",
     [
         ("https://example.com/other.json", "because nothing is fetched"),
         ("http://example.com/other.json#/a", "because nothing is fetched"),
@@ -355,7 +349,7 @@ def test_references_may_run_in_a_circle(tmp_path: Path) -> None:
         ("empty.json#/a", "leads to nothing"),
     ],
 )
-@pytest.mark.parametrize("key", ["$ref", "$dynamicRef"])
+@rows("key", ["$ref", "$dynamicRef"])
 def test_a_reference_to_another_place_is_refused_at_the_start(
     tmp_path: Path, reference: str, reason: str, key: str
 ) -> None:
@@ -377,8 +371,8 @@ def test_a_reference_to_another_place_is_refused_at_the_start(
     assert "order.json" in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("contents", "reason"),
+@rows(
+    "contents, reason",
     [
         ("", "order.json is no JSON"),
         ("[]", "order.json is no JSON Schema: found no object"),
@@ -516,8 +510,8 @@ NO_PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize("draft", ["draft-04/schema#", "draft-07/schema#", "draft/2019-09/schema", ""])
-@pytest.mark.parametrize(("pattern", "fitting", "other"), PATTERNS)
+@rows("draft", ["draft-04/schema#", "draft-07/schema#", "draft/2019-09/schema", ""])
+@rows("pattern, fitting, other", PATTERNS)
 def test_patterns_are_those_of_ecma_262(
     tmp_path: Path, draft: str, pattern: str, fitting: list[str], other: list[str]
 ) -> None:
@@ -535,7 +529,7 @@ def test_patterns_are_those_of_ecma_262(
         names.check({text: 1}, "the body")
 
 
-@pytest.mark.parametrize("pattern", NO_PATTERNS)
+@rows("pattern", NO_PATTERNS)
 def test_what_ecma_262_does_not_have_is_refused_at_the_start(tmp_path: Path, pattern: str) -> None:
     for number, schema in enumerate([{"pattern": pattern}, {"patternProperties": {pattern: True}}]):
         with pytest.raises(
@@ -556,7 +550,7 @@ def test_words_that_are_no_patterns_stay_as_they_are(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     "pattern",
     [
         "^([a-z]+)+$",
@@ -581,8 +575,8 @@ def test_a_pattern_that_goes_back_without_end_ends_soon(tmp_path: Path, pattern:
 # --- numbers ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rule", "number", "fits"),
+@rows(
+    "rule, number, fits",
     [
         ('{"multipleOf": 0.01}', "0.29", True),
         ('{"multipleOf": 0.01}', "19.99", True),
@@ -597,18 +591,14 @@ def test_a_pattern_that_goes_back_without_end_ends_soon(tmp_path: Path, pattern:
         ('{"type": "integer"}', "1e400", True),
         ('{"type": "integer"}', "1.0", True),
         ('{"maximum": 1e400}', "1e401", False),
-        (
-            '{"exclusiveMaximum": 972783798187987123879878123.18878137}',
-            "972783798187987123879878123.188781371",
-            False,
-        ),
+        ('{"exclusiveMaximum": 972783798187987123879878123.18878137}', "972783798187987123879878123.188781371", False),
         ('{"minimum": 18446744073709551616}', "18446744073709551615", False),
         ('{"const": 0.1}', "0.10", True),
         ('{"const": 0.1}', "0.10000000000000000001", False),
         ('{"enum": [9007199254740993]}', "9007199254740992", False),
         ('{"enum": [9007199254740993]}', "9007199254740993", True),
     ],
-)
+)  # fmt: skip
 def test_numbers_keep_all_digits(tmp_path: Path, rule: str, number: str, fits: bool) -> None:
     path = write(tmp_path, a=f'{{"properties": {{"Extra": {rule}}}}}')
     one = handler(path, IgnoreUndefinedAttributes=True)

@@ -21,6 +21,7 @@ from connector.datahandlers.jsonlines_handler import JsonLinesHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import DataHandler, Hint, SplittingHandler
 from connector.testing.datahandlers import DataHandlerSuite, Sample, objects_of, sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
@@ -127,8 +128,8 @@ def test_what_comes_before_a_mistake_is_read() -> None:
         next(stream)
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
+@rows(
+    "body, reason",
     [
         (b" \n\n", "the body is empty, expected a JSON object in a line"),
         (b'{}\n\n{"Name": tru}', "record 2: the body is no JSON: "),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Attribute, Definitions
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.datahandlers.binary_handler import BinaryHandler
 from connector.datahandlers.csv_handler import CsvHandler
@@ -24,10 +24,11 @@ from connector.datahandlers.template_handler import TemplateHandler
 from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
-from connector.formats.datahandler import DataHandler, Hint, resolve_options
-from connector.testing.datahandlers import objects_of, sample_definitions
+from connector.formats.datahandler import Hint
+from connector.testing.datahandlers import objects_of
+from tests.datahandlers.definitions import SAMPLES, define, known, make
+from tests.tables import rows
 
-KNOWN: Final = sample_definitions()
 ARTICLE: Final = Hint("Article", "Create")
 FORMATS: Final[dict[str, type[Any]]] = {
     "json": JsonHandler,
@@ -48,26 +49,19 @@ FULL: Final = {
 }
 
 
-def make(kind: type[Any], definitions: Definitions = KNOWN, **options: object) -> DataHandler:
-    handler: DataHandler = kind(resolve_options(kind.options, options, "test"), definitions)
-    return handler
-
-
 def article(values: dict[str, Any]) -> BusinessObject:
-    return BusinessObject(KNOWN, "Article", "Create", values)
+    return BusinessObject(SAMPLES, "Article", "Create", values)
 
 
-def xml_object(*attributes: Attribute) -> Definitions:
-    definition = Definition(
-        "T", attributes={one.name: one for one in attributes}, verbs={"Create": Verb("Create")}
-    )
-    return Definitions({"T": definition})
+def one_list(type_name: str, info: str = "", **more: Any) -> Definitions:
+    """Returns the definition of a T with a list A."""
+    return known(define("T", A=Attribute("A", type_name, cardinality="n", app_specific_info=info, **more)))
 
 
 # --- every format ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@rows("name", FORMATS)
 def test_a_list_comes_back_as_it_was_written(name: str) -> None:
     handler = make(FORMATS[name])
     bo = article(FULL)
@@ -77,7 +71,7 @@ def test_a_list_comes_back_as_it_was_written(name: str) -> None:
 
 
 @settings(max_examples=300, deadline=None, database=None)
-@given(bo=objects_of(KNOWN, "Article"))
+@given(bo=objects_of(SAMPLES, "Article"))
 def test_all_formats_that_can_hold_an_object_agree_on_its_lists(bo: BusinessObject) -> None:
     for name, kind in FORMATS.items():
         handler = make(kind)
@@ -103,8 +97,8 @@ def without_empty(values: Any) -> Any:
     return [without_empty(one) for one in values] if isinstance(values, list) else values
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "place"),
+@rows(
+    "name, body, place",
     [
         ("json", b'{"Size": [1, "x"]}', "Size[1]: found the text 'x', expected an integer"),
         ("json", b'{"Size": 1}', "Size: found the number 1, expected a list of values (Integer)"),
@@ -113,18 +107,10 @@ def without_empty(values: Any) -> Any:
         ("json", b'{"Size": [[1]]}', "Size[0]: found a list, expected an integer"),
         ("json", b'{"Size": [7.5]}', "Size[0]: found the number 7.5, expected an integer"),
         ("json", b'{"Sold": ["2024-02-29", "2023-02-29"]}', "Sold[1]: found the text '2023-02-29'"),
-        (
-            "json",
-            b'{"Tag": ["' + b"x" * 31 + b'"]}',
-            "Tag[0]: found a text of 31 characters, expected at most 30",
-        ),
+        ("json", b'{"Tag": ["' + b"x" * 31 + b'"]}', "Tag[0]: found a text of 31 characters, expected at most 30"),
         ("json", b'{"Part": [{"Size": [true]}]}', "Part[0].Size[0]: found true, expected an integer"),
         ("jsonlines", b'{"Size": [1, "x"]}\n', "Size[1]: found the text 'x'"),
-        (
-            "xml",
-            b"<Article><Size>1</Size><Size>x</Size></Article>",
-            "Size[1]: found the text 'x', expected an integer: line 1",
-        ),
+        ("xml", b"<Article><Size>1</Size><Size>x</Size></Article>", "Size[1]: found the text 'x', expected an integer: line 1"),
         ("xml", b"<Article><Size>1 2</Size></Article>", "Size[0]: found the text '1 2'"),
         ("xml", b"<Article><Size><a/></Size></Article>", "Size: found the element 'a'"),
         (
@@ -132,47 +118,23 @@ def without_empty(values: Any) -> Any:
             b'<Article xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><Size>1</Size><Size xsi:nil="true"/></Article>',
             "Size[1]: xsi:nil is true, but each value of a list has to be set",
         ),
-        (
-            "namevalue",
-            b"BusinessObject=Article\nVerb=\nSize=2\nSize=1\nSize=x\n",
-            "line 5: Article: Size[1]: found the text 'x'",
-        ),
-        (
-            "namevalue",
-            b"BusinessObject=Article\nSize=2\nSize=1\n",
-            "line 4: found the end of the body, expected Size= with value 2 of 2 of Size of Article",
-        ),
-        (
-            "namevalue",
-            b"BusinessObject=Article\nSize=1\nSize=\n",
-            "line 3: Article: Size[0]: found a value that is not set",
-        ),
-        (
-            "namevalue",
-            b"BusinessObject=Article\nSize=one\n",
-            "Size: found 'one', expected a number of values",
-        ),
+        ("namevalue", b"BusinessObject=Article\nVerb=\nSize=2\nSize=1\nSize=x\n", "line 5: Article: Size[1]: found the text 'x'"),
+        ("namevalue", b"BusinessObject=Article\nSize=2\nSize=1\n", "line 4: found the end of the body, expected Size= with value 2 of 2 of Size of Article"),
+        ("namevalue", b"BusinessObject=Article\nSize=1\nSize=\n", "line 3: Article: Size[0]: found a value that is not set"),
+        ("namevalue", b"BusinessObject=Article\nSize=one\n", "Size: found 'one', expected a number of values"),
         ("delimited", b"Article~~A~~2~1~x~~~~~~", "field 7: Article: Size[1]: found the text 'x'"),
-        (
-            "delimited",
-            b"Article~~A~~999999999~1",
-            "the body ends, expected value 2 of 999999999 of Size of Article",
-        ),
-        (
-            "delimited",
-            b"Article~~A~~2~1~CxIgnore~~~~~~",
-            "field 7: Article: Size[1]: found a value that is not set",
-        ),
+        ("delimited", b"Article~~A~~999999999~1", "the body ends, expected value 2 of 999999999 of Size of Article"),
+        ("delimited", b"Article~~A~~2~1~CxIgnore~~~~~~", "field 7: Article: Size[1]: found a value that is not set"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_value_of_a_list_is_named_with_its_number(name: str, body: bytes, place: str) -> None:
     with pytest.raises(MalformedData) as refused:
         make(FORMATS[name]).to_business_object(body, ARTICLE)
     assert place in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "reason"),
+@rows(
+    "name, values, reason",
     [
         ("namevalue", {"Tag": ["a", "CxIgnore"]}, "Tag[1] is the text of a special value"),
         ("namevalue", {"Tag": ["a\nb"]}, "Tag[0] contains a line break"),
@@ -221,7 +183,7 @@ def test_csv_refuses_a_list_that_is_set() -> None:
         handler.to_business_object(b"ArticleId,Tag\r\nA,a\r\n", ARTICLE)
 
 
-@pytest.mark.parametrize("kind", [TextHandler, BinaryHandler])
+@rows("kind", [TextHandler, BinaryHandler])
 def test_a_body_of_one_attribute_is_no_list(kind: type[Any]) -> None:
     handler = make(kind, attribute="Tag")
     with pytest.raises(MalformedData, match="Tag is a list of values"):
@@ -250,8 +212,8 @@ def test_elements_of_a_list_may_stand_between_others() -> None:
     assert bo.as_dict() == {"Size": [1, 2, ""], "Name": "n"}
 
 
-@pytest.mark.parametrize(
-    ("info", "body", "values"),
+@rows(
+    "info, body, values",
     [
         ("elem_name=size", b"<T><size>1</size><size>2</size></T>", [1, 2]),
         ("type=cdata", b"<T><A><![CDATA[1]]></A><A>2</A></T>", [1, 2]),
@@ -264,8 +226,8 @@ def test_elements_of_a_list_may_stand_between_others() -> None:
     ],
 )
 def test_tags_say_where_the_values_of_a_list_stand(info: str, body: bytes, values: list[int]) -> None:
-    known = xml_object(Attribute("A", "Integer", cardinality="n", app_specific_info=info))
-    handler = make(XmlHandler, known)
+    definitions = one_list("Integer", info)
+    handler = make(XmlHandler, definitions)
     bo = handler.to_business_object(body, Hint("T", "Create"))
     assert bo["A"] == values
     again = handler.to_business_object(handler.to_body(bo), Hint("T", "Create"))
@@ -278,9 +240,9 @@ def test_tags_say_where_the_values_of_a_list_stand(info: str, body: bytes, value
     info=st.sampled_from(["type=attribute", "type=pcdata;notag", "", "type=cdata"]),
 )
 def test_any_list_of_texts_reads_back_or_cannot_be_written(values: list[str], info: str) -> None:
-    known = xml_object(Attribute("A", "String", cardinality="n", app_specific_info=info))
-    handler = make(XmlHandler, known)
-    bo = BusinessObject(known, "T", "Create", {"A": values})
+    definitions = one_list("String", info)
+    handler = make(XmlHandler, definitions)
+    bo = BusinessObject(definitions, "T", "Create", {"A": values})
     try:
         body = handler.to_body(bo)
     except MalformedData:
@@ -289,24 +251,24 @@ def test_any_list_of_texts_reads_back_or_cannot_be_written(values: list[str], in
     assert (handler.to_business_object(body, Hint("T", "Create"))["A"] or []) == values
 
 
-@pytest.mark.parametrize("text", ["a b", "", "a\tb"])
+@rows("text", ["a b", "", "a\tb"])
 def test_a_value_with_white_space_cannot_be_one_of_an_xml_attribute(text: str) -> None:
-    known = xml_object(Attribute("A", "String", cardinality="n", app_specific_info="type=attribute"))
+    definitions = one_list("String", "type=attribute")
     with pytest.raises(MalformedData, match=r"T: A\[1\] .*white space separates the values"):
-        make(XmlHandler, known).to_body(BusinessObject(known, "T", "Create", {"A": ["x", text]}))
+        make(XmlHandler, definitions).to_body(BusinessObject(definitions, "T", "Create", {"A": ["x", text]}))
 
 
-@pytest.mark.parametrize("kind", ["comment", "pi", "doctype", "xsischemalocation", "xsinonslocation"])
+@rows("kind", ["comment", "pi", "doctype", "xsischemalocation", "xsinonslocation"])
 def test_no_list_is_a_comment_or_an_instruction(kind: str) -> None:
-    known = xml_object(Attribute("A", "String", cardinality="n", app_specific_info=f"type={kind}"))
+    definitions = one_list("String", f"type={kind}")
     with pytest.raises(MalformedData, match=f"T: A: a list of values cannot be a {kind}"):
-        make(XmlHandler, known).to_business_object(b"<T/>", Hint("T", "Create"))
+        make(XmlHandler, definitions).to_business_object(b"<T/>", Hint("T", "Create"))
 
 
 def test_a_fault_has_no_lists() -> None:
-    known = xml_object(Attribute("Code", "String", cardinality="n"))
+    definitions = known(define("T", Code="String*"))
     with pytest.raises(ValueError, match=r"FaultObject: T.Code is no single value"):
-        make(SoapHandler, known, FaultObject="T")
+        make(SoapHandler, definitions, FaultObject="T")
 
 
 # --- the object --------------------------------------------------------------------------------
@@ -330,7 +292,7 @@ def test_as_dict_gives_lists_of_its_own() -> None:
     assert bo["Size"] == [1]
 
 
-@pytest.mark.parametrize("value", ["a", 7, True, {"a": 1}, b"a"])
+@rows("value", ["a", 7, True, {"a": 1}, b"a"])
 def test_only_a_list_can_be_set(value: object) -> None:
     with pytest.raises(MalformedData, match=r"Article: Tag: found .*, expected a list of values \(String\)"):
         article({})["Tag"] = value
@@ -345,18 +307,18 @@ def test_a_text_or_a_child_cannot_be_set_into_a_list() -> None:
 
 
 def test_an_error_never_shows_a_ciphertext_of_a_list() -> None:
-    known = xml_object(Attribute("A", "Ciphertext", cardinality="n", max_length=3))
+    definitions = one_list("Ciphertext", max_length=3)
     for value in ("secret", ["secret"], ["a", 4711], {"secret": 1}):
         with pytest.raises(MalformedData) as refused:
-            BusinessObject(known, "T", "Create", {"A": value})
+            BusinessObject(definitions, "T", "Create", {"A": value})
         assert "secret" not in str(refused.value)
         assert "4711" not in str(refused.value)
 
 
-@pytest.mark.parametrize("value", [None, []])
+@rows("value", [None, []])
 def test_a_required_list_needs_a_value(value: object) -> None:
-    known = xml_object(Attribute("A", "String", cardinality="n", is_required=True))
-    bo = BusinessObject(known, "T", "Create", {"A": value})
+    definitions = one_list("String", is_required=True)
+    bo = BusinessObject(definitions, "T", "Create", {"A": value})
     with pytest.raises(MalformedData, match="T: A: required, but not set"):
         finish(bo)
     bo["A"] = [""]

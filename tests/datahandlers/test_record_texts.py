@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.delimited_handler import DelimitedHandler
 from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
 from connector.datahandlers.namevalue_handler import NameValueHandler
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import DataHandler, Hint, resolve_options
-from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
+from connector.formats.datahandler import DataHandler, Hint
+from connector.testing.datahandlers import DataHandlerSuite, Sample
+from tests.datahandlers.definitions import SAMPLES, define, known, make
+from tests.tables import rows
 
 NOTE = Hint("Note", "Create")
 CUSTOMER = Hint("Customer", "Create")
@@ -27,7 +29,7 @@ CUSTOMER = Hint("Customer", "Create")
 def _with_widths() -> Definitions:
     """The sample definitions with a width for every text."""
     definitions = {}
-    for name, definition in sample_definitions().items():
+    for name, definition in SAMPLES.items():
         attributes = {
             attribute.name: replace(attribute, max_length=attribute.max_length or 30)
             if attribute.type in ("String", "LongText")
@@ -38,39 +40,15 @@ def _with_widths() -> Definitions:
     return Definitions(definitions)
 
 
-PLAIN, WIDE = sample_definitions(), _with_widths()
+WIDE = _with_widths()
 
-SAMPLE = Definitions(
-    {
-        "Order": Definition(
-            "Order",
-            attributes={
-                "Id": Attribute("Id", "String", is_key=True, max_length=6),
-                "Total": Attribute("Total", "Double", max_length=8),
-                "Line": Attribute("Line", "Line", cardinality="n"),
-                "Ship": Attribute("Ship", "Address"),
-                "Text": Attribute("Text", "String", max_length=10),
-            },
-            verbs={"Create": Verb("Create"), "Update": Verb("Update")},
-        ),
-        "Line": Definition("Line", attributes={"Item": Attribute("Item", "String", max_length=4)}),
-        "Address": Definition("Address", attributes={"City": Attribute("City", "String", max_length=5)}),
-        "Known": Definition(
-            "Known",
-            attributes={
-                "Id": Attribute("Id", "String", max_length=4),
-                "ObjectEventId": Attribute("ObjectEventId", "String", max_length=8),
-            },
-            verbs={"Create": Verb("Create")},
-        ),
-    }
+SAMPLE = known(
+    define("Order", Id="String 6", Total="Double 8", Line="Line*", Ship="Address", Text="String 10"),
+    define("Line", Item="String 4"),
+    define("Address", City="String 5"),
+    define("Known", Id="String 4", ObjectEventId="String 8"),
 )
 VALUES = {"Id": "O-1", "Total": 2.5, "Line": [{"Item": "tea"}, {"Item": "rum"}], "Text": "hi"}
-
-
-def make(kind: type[Any], definitions: Definitions = PLAIN, **options: object) -> DataHandler:
-    handler: DataHandler = kind(resolve_options(kind.options, options, "test"), definitions)
-    return handler
 
 
 def customers(definitions: Definitions) -> list[BusinessObject]:
@@ -100,11 +78,11 @@ class TestNameValue(DataHandlerSuite):
 
     @pytest.fixture
     def objects(self) -> Sequence[BusinessObject]:
-        return customers(PLAIN)
+        return customers(SAMPLES)
 
     @pytest.fixture
     def samples(self, handler: DataHandler) -> Sequence[Sample]:
-        note = BusinessObject(PLAIN, "Note", "Update", {"Text": "hello = x"})
+        note = BusinessObject(SAMPLES, "Note", "Update", {"Text": "hello = x"})
         body = handler.to_body(note)
         assert isinstance(body, bytes)
         return [
@@ -130,11 +108,11 @@ class TestDelimited(DataHandlerSuite):
 
     @pytest.fixture
     def objects(self) -> Sequence[BusinessObject]:
-        return customers(PLAIN)
+        return customers(SAMPLES)
 
     @pytest.fixture
     def samples(self, handler: DataHandler) -> Sequence[Sample]:
-        body = handler.to_body(BusinessObject(PLAIN, "Note", "Update", {"Text": "a ~~ \\ = b\n"}))
+        body = handler.to_body(BusinessObject(SAMPLES, "Note", "Update", {"Text": "a ~~ \\ = b\n"}))
         assert isinstance(body, bytes)
         return [
             Sample(body, NOTE, {"Text": "a ~~ \\ = b\n"}),
@@ -218,7 +196,7 @@ def test_a_delimited_object_may_end_without_an_event_id_and_with_a_line_end() ->
 
 
 def test_fixed_width_text_looks_as_in_the_source() -> None:
-    options = {"BONameSize": 8, "BOVerbSize": 7, "BOCountSize": 3}
+    options: dict[str, Any] = {"BONameSize": 8, "BOVerbSize": 7, "BOCountSize": 3}
     bo = BusinessObject(SAMPLE, "Order", "Create", VALUES)
     assert make(FixedWidthHandler, SAMPLE, **options).to_body(bo) == (
         b"Order   Create O-1   2.5     2  Line           tea Line           rum 0  hi        "
@@ -241,7 +219,7 @@ def test_an_object_event_id_that_is_an_attribute_is_written_and_read() -> None:
 
 
 def test_widths_may_count_bytes() -> None:
-    options = {"BONameSize": 8, "BOVerbSize": 7, "OmitObjectEventId": True, "width": "bytes"}
+    options: dict[str, Any] = {"BONameSize": 8, "BOVerbSize": 7, "OmitObjectEventId": True, "width": "bytes"}
     handler = make(FixedWidthHandler, SAMPLE, **options)
     bo = BusinessObject(SAMPLE, "Known", "Create", {"Id": "éé"})
     assert handler.to_body(bo) == "Known   Create éé".encode()
@@ -268,8 +246,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_field_and_one_in_a_value_stay
     assert handler.to_business_object(b"\xef\xbb\xbf" + body, None) == bo
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "words"),
+@rows(
+    "kind, options, words",
     [
         (DelimitedHandler, {"Delimiter": ""}, "Delimiter"),
         (DelimitedHandler, {"Escape": "~"}, "Escape"),
@@ -281,14 +259,14 @@ def test_a_byte_order_mark_is_no_part_of_the_first_field_and_one_in_a_value_stay
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
-    kind: type[Any], options: dict[str, object], words: str
+    kind: type[Any], options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
         make(kind, **options)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "body", "words"),
+@rows(
+    "kind, options, body, words",
     [
         (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nTotal=x\n", "line 3: Order: Total: found the text 'x'"),
         (NameValueHandler, {}, "BusinessObject=Order\nVerb=\nTotl=1\n", "line 3: Order has no attribute 'Totl', did you"),
@@ -324,8 +302,8 @@ def test_a_mistake_is_named_with_its_place(
     assert words in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "values", "words"),
+@rows(
+    "kind, options, values, words",
     [
         (NameValueHandler, {}, {"Id": "a\nb"}, "Id contains a line break"),
         (NameValueHandler, {}, {"Text": "CxIgnore"}, "Text is the text of a special value"),
@@ -344,10 +322,10 @@ def test_a_value_that_would_be_lost_is_not_written(
 
 def test_a_text_without_a_width_is_told() -> None:
     with pytest.raises(MalformedData, match="Note: Text has no width: give max_length"):
-        make(FixedWidthHandler).to_body(BusinessObject(PLAIN, "Note", "Create", {"Text": "a"}))
+        make(FixedWidthHandler).to_body(BusinessObject(SAMPLES, "Note", "Create", {"Text": "a"}))
 
 
-@pytest.mark.parametrize("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
+@rows("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
 def test_a_body_without_a_name_and_a_rule_is_unknown(kind: type[Any]) -> None:
     body = {NameValueHandler: "BusinessObject=\nVerb=\n", DelimitedHandler: "~Create~"}.get(
         kind, " " * 70 + "x"
@@ -356,7 +334,7 @@ def test_a_body_without_a_name_and_a_rule_is_unknown(kind: type[Any]) -> None:
         make(kind, SAMPLE).to_business_object(body, None)
 
 
-@pytest.mark.parametrize("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
+@rows("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
 def test_endless_nesting_is_refused(kind: type[Any]) -> None:
     holder = BusinessObject(WIDE, "Address", None, {"City": "x"})
     inner = holder
@@ -367,8 +345,8 @@ def test_endless_nesting_is_refused(kind: type[Any]) -> None:
         make(kind, WIDE).to_body(holder)
 
 
-@pytest.mark.parametrize("piece", ["~", "a~", "\n", "a\n", "=\n", "Item=x\n", " ", "\\", "\\~", "x"])
-@pytest.mark.parametrize("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
+@rows("piece", ["~", "a~", "\n", "a\n", "=\n", "Item=x\n", " ", "\\", "\\~", "x"])
+@rows("kind", [NameValueHandler, DelimitedHandler, FixedWidthHandler])
 def test_a_body_needs_a_small_multiple_of_its_size(kind: type[Any], piece: str) -> None:
     begin = {
         NameValueHandler: "BusinessObject=Order\nVerb=\nLine=999999999\nBusinessObject=Line\nVerb=\n",

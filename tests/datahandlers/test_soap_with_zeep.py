@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import requests
 from lxml import etree
 from zeep import Client
 from zeep.exceptions import Fault
 from zeep.transports import Transport
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.soap_handler import SoapHandler
-from connector.formats.datahandler import Hint, resolve_options
+from connector.formats.datahandler import Hint
+from tests.datahandlers.definitions import define, known, make
+from tests.tables import rows
 
 WSDL = """<wsdl:definitions xmlns:wsdl="http://schemas.xmlsoap.org/wsdl/" xmlns:xs="http://www.w3.org/2001/XMLSchema"
  xmlns:soap="http://schemas.xmlsoap.org/wsdl/{soap}/" xmlns:t="urn:shop" targetNamespace="urn:shop">
@@ -43,28 +43,11 @@ WSDL = """<wsdl:definitions xmlns:wsdl="http://schemas.xmlsoap.org/wsdl/" xmlns:
 </wsdl:definitions>"""
 
 
-def _define(name: str, *attributes: Attribute) -> Definition:
-    named = {attribute.name: attribute for attribute in attributes}
-    return Definition(
-        name, app_specific_info="ns=urn:shop", attributes=named, verbs={"Create": Verb("Create")}
-    )
-
-
-DEFINITIONS = Definitions(
-    {
-        one.name: one
-        for one in (
-            _define(
-                "Order",
-                Attribute("OrderId", "String"),
-                Attribute("Total", "Double"),
-                Attribute("Line", "Line", cardinality="n"),
-            ),
-            _define("Line", Attribute("Item", "String"), Attribute("Count", "Integer")),
-            _define("Answer", Attribute("Text", "String")),
-            Definition("Fault", attributes={n: Attribute(n, "String") for n in ("Code", "Reason", "Detail")}),
-        )
-    }
+DEFINITIONS = known(
+    define("Order", "ns=urn:shop", OrderId="String", Total="Double", Line="Line*"),
+    define("Line", "ns=urn:shop", Item="String", Count="Integer"),
+    define("Answer", "ns=urn:shop", Text="String"),
+    define("Fault", Code="String", Reason="String", Detail="String"),
 )
 ORDER = {"OrderId": "é <&>", "Total": 2.5, "Line": [{"Item": "tea", "Count": 2}, {"Item": "rum", "Count": 1}]}
 
@@ -85,8 +68,7 @@ class _Replies(Transport):  # type: ignore[misc]  # zeep has no annotations
 
 
 def handler(version: str) -> SoapHandler:
-    options = {"version": version, "FaultObject": "Fault"}
-    return SoapHandler(resolve_options(SoapHandler.options, options, "test"), DEFINITIONS)
+    return make(SoapHandler, DEFINITIONS, version=version, FaultObject="Fault")
 
 
 def exchange(tmp_path: Path, version: str, reply: bytes, status: int = 200) -> tuple[Any, bytes]:
@@ -101,7 +83,7 @@ def exchange(tmp_path: Path, version: str, reply: bytes, status: int = 200) -> t
         return fault, transport.sent
 
 
-@pytest.mark.parametrize("version", ["1.1", "1.2"])
+@rows("version", ["1.1", "1.2"])
 def test_zeep_writes_what_we_read_and_reads_what_we_write(tmp_path: Path, version: str) -> None:
     reply = handler(version).to_body(BusinessObject(DEFINITIONS, "Answer", None, {"Text": "thanks <é>"}))
     found, sent = exchange(tmp_path, version, reply)
@@ -111,7 +93,7 @@ def test_zeep_writes_what_we_read_and_reads_what_we_write(tmp_path: Path, versio
     assert handler(version).to_business_object(sent, None).type == "Order"
 
 
-@pytest.mark.parametrize("version", ["1.1", "1.2"])
+@rows("version", ["1.1", "1.2"])
 def test_zeep_reads_our_faults_and_we_read_them_back(tmp_path: Path, version: str) -> None:
     fault = BusinessObject(DEFINITIONS, "Fault", None, {"Reason": "no <stock>", "Detail": "<why>none</why>"})
     body = handler(version).to_body(fault)

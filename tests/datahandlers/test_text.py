@@ -11,6 +11,7 @@ from connector.datahandlers.text_handler import TextHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 NOTE = Hint("Note", "Create")
@@ -32,7 +33,7 @@ def test_without_a_rule_nobody_names_the_object() -> None:
         handler().to_business_object(b"text", None)
 
 
-@pytest.mark.parametrize("charset", ["ISO-8859-1", "utf-16", "cp1252", "Shift_JIS"])
+@rows("charset", ["ISO-8859-1", "utf-16", "cp1252", "Shift_JIS"])
 def test_the_character_set_is_an_option(charset: str) -> None:
     text = "Zoe" if charset == "Shift_JIS" else "Zoë"
     bo = handler(charset=charset).to_business_object(text.encode(charset), NOTE)
@@ -53,8 +54,8 @@ def test_a_character_that_the_character_set_lacks_cannot_be_written() -> None:
         handler(charset="ISO-8859-1").to_body(bo)
 
 
-@pytest.mark.parametrize(
-    ("attribute", "object_name", "reason"),
+@rows(
+    "attribute, object_name, reason",
     [
         ("Text", "Customer", "Customer has no attribute 'Text' to hold a plain text"),
         ("Meta", "Note", "Note has no attribute 'Meta' to hold a plain text"),

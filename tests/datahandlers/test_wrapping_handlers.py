@@ -9,27 +9,22 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.binary_handler import BinaryHandler
 from connector.datahandlers.template_handler import TemplateHandler
 from connector.errors import ConfigurationError, MalformedData, UnknownBusinessObject
 from connector.formats.catalogue import discover
-from connector.formats.datahandler import DataHandler, Hint, resolve_options
+from connector.formats.datahandler import DataHandler, Hint
 from connector.formats.handlers import Handlers
-from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
+from connector.testing.datahandlers import DataHandlerSuite, Sample
+from tests.datahandlers.definitions import SAMPLES, define, known, make
+from tests.tables import rows
 
-DEFINITIONS = sample_definitions()
 NOTE = Hint("Note", "Create")
 
 
-def make(kind: type[Any], base: Path = Path(), **options: object) -> DataHandler:
-    handler: DataHandler = kind(resolve_options(kind.options, options, "test", base), DEFINITIONS)
-    return handler
-
-
 def note(text: str) -> BusinessObject:
-    return BusinessObject(DEFINITIONS, "Note", "Create", {"Text": text})
+    return BusinessObject(SAMPLES, "Note", "Create", {"Text": text})
 
 
 # --- binary -----------------------------------------------------------------------------------
@@ -71,8 +66,8 @@ def test_bytes_may_be_hexadecimal_text() -> None:
     assert handler.to_body(note("00FF")) == b"\0\xff"
 
 
-@pytest.mark.parametrize(
-    ("encoding", "text", "words"),
+@rows(
+    "encoding, text, words",
     [
         ("base64", "AP*=", "Note: Text: character 3 is '\\*', expected base64 text"),
         ("base64", "AP8", "Note: Text is no base64 text"),
@@ -102,8 +97,8 @@ CUSTOMER = {
 }
 
 
-def written(text: str, **options: object) -> str:
-    bo = BusinessObject(DEFINITIONS, "Customer", "Update", CUSTOMER)
+def written(text: str, **options: Any) -> str:
+    bo = BusinessObject(SAMPLES, "Customer", "Update", CUSTOMER)
     body = make(TemplateHandler, text=text, **options).to_body(bo)
     assert isinstance(body, bytes)
     return body.decode(str(options.get("charset", "utf-8")))
@@ -124,7 +119,7 @@ def test_a_template_is_a_file_and_may_include_files_beside_it(tmp_path: Path) ->
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates/main.txt").write_text("a{% include 'part.txt' %}")
     (tmp_path / "templates/part.txt").write_text("{{ Text }}")
-    handler = make(TemplateHandler, tmp_path, template="templates/main.txt")
+    handler = make(TemplateHandler, SAMPLES, tmp_path, template="templates/main.txt")
     assert handler.to_body(note("b")) == b"ab"
 
 
@@ -133,7 +128,7 @@ def test_a_template_reads_nothing() -> None:
         make(TemplateHandler, text="x").to_business_object(b"x", NOTE)
 
 
-@pytest.mark.parametrize(
+@rows(
     "attack",
     [
         "{{ ''.__class__.__mro__[1].__subclasses__() }}",
@@ -162,10 +157,10 @@ def test_a_template_cannot_reach_the_process(tmp_path: Path, attack: str) -> Non
     begun = time.process_time()
     for handler in (
         make(TemplateHandler, text=f"first\n{attack}"),
-        make(TemplateHandler, tmp_path, template="inside/t.txt"),
+        make(TemplateHandler, SAMPLES, tmp_path, template="inside/t.txt"),
     ):
         with pytest.raises(MalformedData) as refused:
-            handler.to_body(BusinessObject(DEFINITIONS, "Customer", "Update", CUSTOMER))
+            handler.to_body(BusinessObject(SAMPLES, "Customer", "Update", CUSTOMER))
         assert "secret" not in str(refused.value).replace("secret.txt", "")
     assert "t.txt" in str(refused.value)
     assert time.process_time() - begun < 5
@@ -177,8 +172,8 @@ def test_a_text_of_endless_length_is_refused() -> None:
         written(loop)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
+@rows(
+    "options, words",
     [
         ({}, "one of the options template and text"),
         ({"text": "a", "template": "b"}, "one of the options template and text"),
@@ -186,55 +181,31 @@ def test_a_text_of_endless_length_is_refused() -> None:
         ({"template": "missing.txt"}, "missing.txt"),
     ],
 )
-def test_a_wrong_template_is_told_at_the_start(
-    tmp_path: Path, options: dict[str, object], words: str
-) -> None:
+def test_a_wrong_template_is_told_at_the_start(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        make(TemplateHandler, tmp_path, **options)
+        make(TemplateHandler, SAMPLES, tmp_path, **options)
 
 
 def test_an_error_names_the_line_of_the_template(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("one\ntwo\n{{ Nothing }}")
     with pytest.raises(MalformedData, match=r"t\.txt:3: 'Nothing' is undefined"):
-        make(TemplateHandler, tmp_path, template="t.txt").to_body(note("x"))
+        make(TemplateHandler, SAMPLES, tmp_path, template="t.txt").to_body(note("x"))
 
 
 # --- two in one -------------------------------------------------------------------------------
 
 
-def _exchange() -> Definitions:
-    verbs = {"Create": Verb("Create")}
-    text = {"Id": Attribute("Id", "String")}
-    return Definitions(
-        {
-            one.name: one
-            for one in (
-                Definition("Ask", attributes=text, verbs=verbs),
-                Definition("Tell", attributes=text, verbs=verbs),
-                Definition(
-                    "X_Ask",
-                    attributes={"First": Attribute("First", "Ask"), "Second": Attribute("Second", "Tell")},
-                    verbs=verbs,
-                ),
-                Definition(
-                    "Tagged",
-                    attributes={
-                        "Answer": Attribute("Answer", "Tell", app_specific_info="role=response"),
-                        "Question": Attribute("Question", "Ask", app_specific_info="role=request"),
-                    },
-                    verbs=verbs,
-                ),
-                Definition("Childless", attributes=text, verbs=verbs),
-            )
-        }
-    )
-
-
-EXCHANGE = _exchange()
+EXCHANGE = known(
+    define("Ask", Id="String"),
+    define("Tell", Id="String"),
+    define("X_Ask", First="Ask", Second="Tell"),
+    define("Tagged", Answer="Tell role=response", Question="Ask role=request"),
+    define("Childless", Id="String"),
+)
 FORMATS = {"RequestDataHandlerMimeType": "text/xml", "ResponseDataHandlerMimeType": "application/json"}
 
 
-def exchanging(tmp_path: Path, **options: object) -> DataHandler:
+def exchanging(tmp_path: Path, **options: Any) -> DataHandler:
     catalogue = discover(tmp_path)
     specs = [
         catalogue.spec("text/requestresponse", {**FORMATS, **options}),

@@ -15,6 +15,7 @@ from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint, resolve_options
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
@@ -38,8 +39,8 @@ def customer(inner: str) -> bytes:
     return f"<Customer>{inner}</Customer>".encode()
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
+@rows(
+    "body, reason",
     [
         (b"", "the body is empty, expected an XML document"),
         (b" \r\n", "the body is empty, expected an XML document"),
@@ -78,7 +79,7 @@ def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> Non
     assert not isinstance(refused.value, UnknownBusinessObject)
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [
         b"<!DOCTYPE Customer><Customer/>",
@@ -93,7 +94,6 @@ def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> Non
         ("<?xml version='1.0' encoding='IBM037'?>" + LAUGHS).encode("cp037"),
         LAUGHS.encode("utf-32"),
     ],
-    ids=range(11),
 )
 def test_a_document_type_declaration_is_refused_at_once(body: bytes) -> None:
     begun = time.process_time()
@@ -118,7 +118,7 @@ def test_the_words_of_a_document_type_may_stand_in_a_text() -> None:
     assert STRICT.to_business_object(body, None).as_dict() == {"Name": "<!DOCTYPE x>"}
 
 
-@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16", "ISO-8859-1", "windows-1252"])
+@rows("encoding", ["UTF-8", "UTF-16", "ISO-8859-1", "windows-1252"])
 def test_the_declaration_says_the_encoding(encoding: str) -> None:
     text = f"<?xml version='1.0' encoding='{encoding}'?><Customer><Name>Zoë</Name></Customer>"
     assert STRICT.to_business_object(text.encode(encoding), None)["Name"] == "Zoë"
@@ -219,7 +219,7 @@ def test_a_prefix_stands_before_the_root_element_in_the_name_of_the_object() -> 
         handler.to_body(BusinessObject(definitions, "Note"))
 
 
-@pytest.mark.parametrize("text", ["\0", "\x1b", "\ud800", "\ufffe"])
+@rows("text", ["\0", "\x1b", "\ud800", "\ufffe"])
 def test_a_character_that_xml_lacks_cannot_be_written(text: str) -> None:
     with pytest.raises(MalformedData, match=r"Note: Text has the character .*, which XML cannot hold"):
         STRICT.to_body(BusinessObject(DEFINITIONS, "Note", "Create", {"Text": text}))

@@ -11,43 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.soap_handler import SoapHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
+from tests.datahandlers.definitions import define, known, make
+from tests.tables import rows
 
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 
 
-def define(name: str, info: str = "", **attributes: str | tuple[str, str]) -> Definition:
-    """Returns a definition. An attribute is its type, perhaps with ``*`` for a list, and its tags."""
-    found = {}
-    for attribute, text in attributes.items():
-        type_name, tags = text if isinstance(text, tuple) else (text, "")
-        found[attribute] = Attribute(
-            attribute,
-            type_name.removesuffix("*"),
-            cardinality="n" if type_name.endswith("*") else "1",
-            app_specific_info=tags,
-        )
-    return Definition(name, app_specific_info=info, attributes=found, verbs={"Create": Verb("Create")})
-
-
-def known(*made: Definition) -> Definitions:
-    return Definitions({one.name: one for one in made})
-
-
-def handler(definitions: Definitions, kind: Any = XmlHandler, **options: object) -> Any:
-    return kind({option.name: option.default for option in kind.options} | options, definitions)
+def handler(definitions: Definitions, **options: Any) -> XmlHandler:
+    return make(XmlHandler, definitions, **options)
 
 
 def canonical(body: bytes | str) -> bytes:
     return etree.tostring(etree.fromstring(body), method="c14n")
 
 
-def round_trip(definitions: Definitions, body: str, **options: object) -> BusinessObject:
+def round_trip(definitions: Definitions, body: str, **options: Any) -> BusinessObject:
     """Returns the object of a body, which is written as the same canonical XML."""
     made = handler(definitions, **options)
     bo = made.to_business_object(body, None)
@@ -63,8 +47,8 @@ def test_objects_of_one_root_element_differ_by_its_namespace() -> None:
     definitions = known(
         define("Transfer", "ns=urn:pay;elem_name=Document;verb=false", Id="String"),
         define("Statement", "ns=urn:account;elem_name=Document;verb=false", No="String"),
-        define("Document", "", verb=("String", "type=attribute"), Text="String"),
-        define("Plain", "", Text="String"),
+        define("Document", verb="String type=attribute", Text="String"),
+        define("Plain", Text="String"),
     )
     assert round_trip(definitions, '<Document xmlns="urn:pay"><Id>1</Id></Document>').type == "Transfer"
     assert round_trip(definitions, '<Document xmlns="urn:account"><No>1</No></Document>').type == "Statement"
@@ -72,7 +56,7 @@ def test_objects_of_one_root_element_differ_by_its_namespace() -> None:
     prefixed = handler(definitions, BOPrefix="Their")
     body = prefixed.to_body(BusinessObject(definitions, "Transfer", "Create", {"Id": "1"}))
     assert prefixed.to_business_object(body, None)["Id"] == "1"
-    soap = handler(definitions, SoapHandler, BOPrefix="Their")
+    soap = make(SoapHandler, definitions, BOPrefix="Their")
     body = soap.to_body(BusinessObject(definitions, "Transfer", "Create", {"Id": "1"}))
     assert b'<Document xmlns="urn:pay">' in body
     assert soap.to_business_object(body, None).type == "Transfer"
@@ -93,18 +77,18 @@ BILL = known(
     define(
         "Bill",
         "ns=urn:bill;xmlns:b=urn:basic;xmlns:A=urn:all;verb=false",
-        Id=("String", "ns=urn:basic"),
-        Lang=("String", "type=attribute;attr_name=lang;ns=http://www.w3.org/XML/1998/namespace"),
-        Own=("String", "type=attribute;ns=urn:bill"),
-        Id_2=("String", "elem_name=Id;ns=urn:bill"),
-        Party=("Party*", "ns=urn:all"),
-        Where=("String", "type=xsischemalocation"),
+        Id="String ns=urn:basic",
+        Lang="String type=attribute;attr_name=lang;ns=http://www.w3.org/XML/1998/namespace",
+        Own="String type=attribute;ns=urn:bill",
+        Id_2="String elem_name=Id;ns=urn:bill",
+        Party="Party* ns=urn:all",
+        Where="String type=xsischemalocation",
     ),
-    define("Party", "ns=urn:basic", Name="String", Odd=("String", "ns=urn:odd")),
+    define("Party", "ns=urn:basic", Name="String", Odd="String ns=urn:odd"),
 )
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [
         '<Bill xmlns="urn:bill" xmlns:b="urn:basic"><b:Id>1</b:Id><Id>2</Id></Bill>',
@@ -129,9 +113,9 @@ def test_namespaces_without_a_prefix_of_their_own_get_one() -> None:
 
 
 def test_an_element_in_no_namespace_takes_the_default_namespace_from_the_root() -> None:
-    definitions = known(define("Bill", "ns=urn:bill;xmlns:p=urn:bill;verb=false", Id=("String", "ns=")))
+    definitions = known(define("Bill", "ns=urn:bill;xmlns:p=urn:bill;verb=false", Id="String ns="))
     round_trip(definitions, '<p:Bill xmlns:p="urn:bill"><Id>1</Id></p:Bill>')
-    definitions = known(define("Bill", "ns=urn:bill;xmlns:xml=urn:bill;verb=false", Id=("String", "ns=")))
+    definitions = known(define("Bill", "ns=urn:bill;xmlns:xml=urn:bill;verb=false", Id="String ns="))
     body = handler(definitions).to_body(BusinessObject(definitions, "Bill", None, {"Id": "1"}))
     assert etree.fromstring(body).tag == "{urn:bill}Bill"
 
@@ -142,19 +126,19 @@ NILS = known(
     define(
         "Order",
         "verb=false;ns=urn:o",
-        Paid=("Date", "nil=unset"),
-        Total=("Double", "nil=blank"),
+        Paid="Date nil=unset",
+        Total="Double nil=blank",
         Note="String",
-        ShipTo=("Address", "nil=unset"),
-        Tag=("String*", "nil=blank"),
+        ShipTo="Address nil=unset",
+        Tag="String* nil=blank",
         Stop="Address*",
     ),
-    define("Address", "ns=urn:o", City=("String", "nil=blank"), Code=("String", "type=attribute")),
+    define("Address", "ns=urn:o", City="String nil=blank", Code="String type=attribute"),
 )
 
 
-@pytest.mark.parametrize(
-    ("body", "values"),
+@rows(
+    "body, values",
     [
         ('<Paid xsi:nil="true"/><ShipTo xsi:nil="true"/>', {}),
         ('<Paid>2024-05-31</Paid><Total xsi:nil="true"/><ShipTo/>', {"Paid": "2024-05-31", "Total": "", "ShipTo": {}}),
@@ -179,8 +163,8 @@ def test_without_a_tag_nil_is_not_set_and_is_not_written() -> None:
     assert b"Note" not in made.to_body(BusinessObject(NILS, "Order", None, {}))
 
 
-@pytest.mark.parametrize(
-    ("inner", "words"),
+@rows(
+    "inner, words",
     [
         ('<Paid xsi:nil="true">2024-05-31</Paid>', "Paid: xsi:nil is true, but the element is not empty: line 1"),
         ('<ShipTo xsi:nil="true" Code="7"/>', "ShipTo: the XML attribute 'Code' beside xsi:nil cannot be kept"),
@@ -202,14 +186,14 @@ def test_a_nil_that_says_more_is_refused(inner: str, words: str) -> None:
 # --- xsi:type -----------------------------------------------------------------------------------
 
 TYPES = known(
-    define("Order", "ns=urn:o;xmlns:o=urn:o;xmlns:v=urn:v;verb=false", Ship=("Means", ""), Via=("Via", "ns=urn:v")),
-    define("Means", "ns=urn:o", Type=("String", "type=xsitype;ns=urn:o"), Name="String"),
-    define("Via", "ns=urn:v", Type=("String", "type=xsitype")),
+    define("Order", "ns=urn:o;xmlns:o=urn:o;xmlns:v=urn:v;verb=false", Ship="Means", Via="Via ns=urn:v"),
+    define("Means", "ns=urn:o", Type="String type=xsitype;ns=urn:o", Name="String"),
+    define("Via", "ns=urn:v", Type="String type=xsitype"),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("body", "names"),
+@rows(
+    "body, names",
     [
         (
             f'<o:Order xmlns:o="urn:o" xmlns:v="urn:v" xmlns:xsi="{XSI}"><o:Ship xsi:type="o:Truck"/>'
@@ -240,11 +224,11 @@ def test_a_type_of_a_namespace_without_a_prefix_is_declared() -> None:
 # --- elements as XML ----------------------------------------------------------------------------
 
 TEXTS = known(
-    define("Page", "ns=urn:p;verb=false", Head="String", Text=("String", "type=xml;ns=urn:h"), Part=("String*", "type=xml"))
+    define("Page", "ns=urn:p;verb=false", Head="String", Text="String type=xml;ns=urn:h", Part="String* type=xml")
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@rows(
     "inner",
     [
         '<h:Text xmlns:h="urn:h" h:lang="de">a <h:b>bold</h:b> &amp; more<c xmlns=""/> tail</h:Text>',
@@ -258,8 +242,8 @@ def test_an_element_with_all_that_is_in_it_is_a_text(inner: str) -> None:
         etree.fromstring(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@rows(
+    "text, words",
     [
         ("<Text", "Page: Text has type=xml, and is no XML"),
         ('<!DOCTYPE Text [<!ENTITY e "x">]><Text xmlns="urn:h">&e;</Text>', "document type declaration"),
@@ -275,8 +259,8 @@ def test_a_text_that_is_another_element_or_no_xml_cannot_be_written(text: str, w
 
 names = st.sampled_from(["a", "b", "Text"])
 spaces = st.sampled_from(["", "urn:p", "urn:h"])
-texts = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=5)
-trees = st.recursive(
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=5)
+trees: st.SearchStrategy[Any] = st.recursive(
     st.tuples(names, spaces, texts, st.just([])),
     lambda inner: st.tuples(names, spaces, texts, st.lists(inner, max_size=3)),
     max_leaves=6,
@@ -293,7 +277,7 @@ def element(tree: Any, parent: etree._Element) -> None:
 
 @given(st.lists(trees, max_size=3), texts)
 def test_any_element_survives_as_a_text(inner: list[Any], text: str) -> None:
-    page = etree.Element("{urn:p}Page", nsmap={None: "urn:p"})
+    page = etree.fromstring('<Page xmlns="urn:p"/>')
     part = etree.SubElement(page, "{urn:h}Text", nsmap={"h": "urn:h"})
     part.text = text
     for one in inner:

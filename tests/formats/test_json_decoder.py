@@ -7,13 +7,12 @@ import json
 import pickle
 from typing import Any
 
-import pytest
-
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.formats.json_decoder import MAX_LEVELS, JsonDecoder
 from connector.formats.json_plan import JsonPlans
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 
@@ -22,8 +21,8 @@ def decoder(*keys: str) -> JsonDecoder:
     return JsonDecoder(JsonPlans(DEFINITIONS), keys)
 
 
-@pytest.mark.parametrize(
-    ("body", "values"),
+@rows(
+    "body, values",
     [
         (b"{}", {}),
         (b' {"Name" : "a"}\n', {"Name": "a"}),
@@ -49,7 +48,7 @@ def test_it_decodes_what_is_right(body: bytes, values: dict[str, Any] | None) ->
     assert said == {}
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [
         b"",

@@ -9,6 +9,7 @@ from connector.businessobjects.types import text_of
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.plan import AttributeRun, Item, Plan, Plans, body_fields, takes_any_text
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 
@@ -52,8 +53,8 @@ def test_a_run_knows_which_texts_need_a_converter() -> None:
     ] == [*("Name", "Notes")]
 
 
-@pytest.mark.parametrize(
-    ("type_name", "values"),
+@rows(
+    "type_name, values",
     [
         ("Boolean", [True, False, ""]),
         ("Integer", [0, -2147483648, ""]),
@@ -98,8 +99,8 @@ def test_an_object_that_the_format_cannot_hold_fails_where_it_is_met() -> None:
         known.reachable(known.get("Customer"))
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
+@rows(
+    "name, reason",
     [
         ("NAEM", "no such attribute in Customer, did you mean 'NAME'?"),
         ("Name", "the attribute Name of Customer is 'NAME' in capitals"),

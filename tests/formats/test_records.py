@@ -10,6 +10,7 @@ from connector.formats.datahandler import Hint
 from connector.formats.plan import MAX_DEPTH, Item
 from connector.formats.records import NAME, VERB, Cursor, Missing, RecordHandler
 from connector.testing.datahandlers import sample_definitions
+from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
 
@@ -64,8 +65,8 @@ def test_a_rule_dictates_object_and_verb() -> None:
     assert WORDS.to_business_object("Any Create hello", Hint("Note")).verb == "Create"
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
+@rows(
+    "body, reason",
     [
         (" ", "the body is empty"),
         ("Note", "word 2: no word is left, expected the verb of Note"),

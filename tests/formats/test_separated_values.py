@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connector.formats.separated_values import FieldError, SeparatedValues
+from tests.tables import rows
 
 FORMS = (
     SeparatedValues(),
@@ -121,8 +122,8 @@ def test_what_is_written_is_read(form: SeparatedValues, records: list[Fields]) -
     assert all(line or fields == [None] for fields, line in zip(records, lines, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("text", "reason", "index", "offset"),
+@rows(
+    "text, reason, index, offset",
     [
         ('a,"b', 'the quote " is not closed', 1, 2),
         ('a,"b\r\nc,d\r\n', 'the quote " is not closed', 1, 2),
@@ -163,8 +164,8 @@ def test_a_field_is_found_again() -> None:
     assert [[text[place] for place in line] for line in places] == [["x"], ["a", '"', "c"]]
 
 
-@pytest.mark.parametrize("escape", ["", "\\"])
-@pytest.mark.parametrize(
+@rows("escape", ["", "\\"])
+@rows(
     "piece", ['"', '""', 'a"', "a", '"a', ",", '","', "\\", '"\\', 'a\\"', '"\n', '"\r', "\n", "\r", 'a","']
 )
 def test_a_text_of_one_piece_takes_little_time_and_memory(piece: str, escape: str) -> None:
@@ -184,8 +185,8 @@ def test_a_text_of_one_piece_takes_little_time_and_memory(piece: str, escape: st
     assert peak < 8 * len(text)
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
+@rows(
+    "options, reason",
     [
         ({"delimiter": ""}, "delimiter: found ''"),
         ({"delimiter": "||"}, "delimiter: found '||', expected one character that ends no line"),

@@ -30,7 +30,9 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     before = logger.handlers[:], logger.propagate, logger.level
     monkeypatch.setattr("connector.log._json", False)  # as it was, afterwards
 
-    def written(stream: io.StringIO, form: str, text: str, error: object = None, **fields: Any) -> str:
+    def written(
+        stream: io.StringIO, form: str, text: str, error: Exception | None = None, **fields: Any
+    ) -> str:
         with contextlib.redirect_stderr(stream):
             set_up_logging(LogSettings(format=form))
         logging.getLogger("connector.events").warning(text, exc_info=error, extra=fields)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from connector.errors import MalformedData
 from connector.messaging.bodies import decode_body, encode_body
+from tests.tables import rows
 
 _scalars = (
     st.none()
@@ -39,9 +40,7 @@ def test_what_is_written_is_read_as_it_was(value: Any) -> None:
     assert decode_body(*encode_body(value)) == value
 
 
-@pytest.mark.parametrize(
-    ("value", "letter"), [(None, "M"), ("", "T"), (b"", "B"), (bytearray(b"x"), "B"), ({}, "P"), ([], "S")]
-)
+@rows("value, letter", [(None, "M"), ("", "T"), (b"", "B"), (bytearray(b"x"), "B"), ({}, "P"), ([], "S")])
 def test_the_python_type_chooses_the_message_class(value: Any, letter: str) -> None:
     assert encode_body(value)[0] == letter
 
@@ -54,20 +53,20 @@ def test_bytes_in_a_map_are_marked_base64() -> None:
     assert json.loads(encode_body({"a": b"\x00\x01"})[1]) == {"a": {"$bytes": "AAE="}}
 
 
-@pytest.mark.parametrize("value", [object(), 3, {1: 2}, [object()], {"a": {1, 2}}])
+@rows("value", [object(), 3, {1: 2}, [object()], {"a": {1, 2}}])
 def test_what_no_message_carries_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"cannot carry|keys of a map"):
         encode_body(value)
 
 
-@pytest.mark.parametrize("value", [{"$bytes": "AAE="}, [{"$bytes": 1}], [float("nan")], ["\ud800"]])
+@rows("value", [{"$bytes": "AAE="}, [{"$bytes": 1}], [float("nan")], ["\ud800"]])
 def test_what_would_be_read_as_something_else_is_refused(value: Any) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - of json, codecs and ours
         encode_body(value)
 
 
-@pytest.mark.parametrize(
-    ("letter", "body"),
+@rows(
+    "letter, body",
     [
         ("T", b"\xff"),
         ("P", b"[]"),

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "name"),
+@rows(
+    "text, kind, name",
     [
         ("queue://orders", "queue", "orders"),
         ("topic://prices", "topic", "prices"),
@@ -27,8 +28,8 @@ def test_kind_and_name_are_read_and_a_bare_name_is_a_queue(text: str, kind: str,
     assert parse_destination(text) == Destination(kind, name)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
+@rows(
+    "text, reason",
     [
         ("", "empty"),
         ("queue://", "empty"),

@@ -16,9 +16,10 @@ from connector.messaging.message import (
     natural_type,
     parse_property,
 )
+from tests.tables import rows
 
 
-@pytest.mark.parametrize(("kind", "bits"), [("byte", 8), ("short", 16), ("int", 32), ("long", 64)])
+@rows("kind, bits", [("byte", 8), ("short", 16), ("int", 32), ("long", 64)])
 def test_an_integer_property_takes_its_whole_range_and_nothing_beyond(kind: str, bits: int) -> None:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
     assert [check_property(kind, low), check_property(kind, high)] == [low, high]
@@ -27,7 +28,7 @@ def test_an_integer_property_takes_its_whole_range_and_nothing_beyond(kind: str,
             check_property(kind, beyond)
 
 
-@pytest.mark.parametrize("kind", sorted(set(PROPERTY_TYPES) - {"boolean"}))
+@rows("kind", sorted(set(PROPERTY_TYPES) - {"boolean"}))
 def test_a_boolean_is_no_number_and_no_string(kind: str) -> None:
     with pytest.raises(ValueError, match="is no"):
         check_property(kind, True)
@@ -55,17 +56,15 @@ def test_a_number_too_large_for_a_float_is_refused() -> None:
     assert math.isinf(float(check_property("double", math.inf)))
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "value"),
+@rows(
+    "kind, text, value",
     [("boolean", "TRUE", True), ("byte", "-128", -128), ("double", "1e3", 1000.0), ("string", "", "")],
 )
 def test_values_are_read_from_text_by_their_type(kind: str, text: str, value: object) -> None:
     assert parse_property(kind, text) == value
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"), [("boolean", "yes"), ("int", "1.5"), ("byte", "128"), ("double", "x")]
-)
+@rows("kind, text", [("boolean", "yes"), ("int", "1.5"), ("byte", "128"), ("double", "x")])
 def test_text_that_is_no_value_of_its_type_is_refused(kind: str, text: str) -> None:
     with pytest.raises(ValueError, match=f"is no {kind}"):
         parse_property(kind, text)

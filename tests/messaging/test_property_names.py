@@ -10,6 +10,7 @@ from connector.errors import SelectorError
 from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
 from connector.messaging.selectors.identifiers import KEYWORDS, check_property_name, is_providers_own
+from tests.tables import rows
 
 NAMES = st.one_of(
     st.text(min_size=1, max_size=8),
@@ -47,8 +48,8 @@ def test_a_name_is_allowed_exactly_when_a_selector_finds_it_and_no_provider_sets
     assert is_allowed(name) == (is_found(name) and not is_providers_own(name))
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
+@rows(
+    "name, why",
     [
         ("", "needs a name"),
         ("a b", "it has ' '"),

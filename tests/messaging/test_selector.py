@@ -7,10 +7,9 @@ import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
 from connector.messaging.selector import compile_selector
+from tests.tables import rows
 
 
 def message(**properties: PropertyValue | tuple[str, PropertyValue]) -> Message:
@@ -53,25 +52,25 @@ AND_TABLE = [(T, T, True), (T, F, False), (T, U, None), (F, F, False), (F, U, Fa
 OR_TABLE = [(T, T, True), (T, F, True), (T, U, True), (F, F, False), (F, U, None), (U, U, None)]
 
 
-@pytest.mark.parametrize(("left", "right", "expected"), AND_TABLE)
+@rows("left, right, expected", AND_TABLE)
 def test_and_follows_the_table_of_the_specification(left: str, right: str, expected: bool | None) -> None:
     assert truth(f"{left} AND {right}", SAMPLE) is expected
     assert truth(f"{right} AND {left}", SAMPLE) is expected
 
 
-@pytest.mark.parametrize(("left", "right", "expected"), OR_TABLE)
+@rows("left, right, expected", OR_TABLE)
 def test_or_follows_the_table_of_the_specification(left: str, right: str, expected: bool | None) -> None:
     assert truth(f"{left} OR {right}", SAMPLE) is expected
     assert truth(f"{right} OR {left}", SAMPLE) is expected
 
 
-@pytest.mark.parametrize(("operand", "expected"), [(T, False), (F, True), (U, None)])
+@rows("operand, expected", [(T, False), (F, True), (U, None)])
 def test_not_follows_the_table_of_the_specification(operand: str, expected: bool | None) -> None:
     assert truth(f"NOT {operand}", SAMPLE) is expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@rows(
+    "text, expected",
     [
         # JMS 2.0, 3.8.1.2
         ("age BETWEEN 15 AND 19", True),
@@ -94,8 +93,8 @@ def test_the_examples_of_the_specification_mean_what_it_says(text: str, expected
     assert truth(text, SAMPLE) is expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@rows(
+    "text, expected",
     [
         ("one = 1", True),
         ("one = 2", False),
@@ -169,7 +168,7 @@ def test_every_operator_means_what_its_name_says(text: str, expected: bool | Non
     assert truth(text, SAMPLE) is expected
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "absent = 1",
@@ -202,8 +201,8 @@ def test_what_is_asked_of_a_missing_value_is_unknown(text: str) -> None:
     assert truth(text, SAMPLE) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@rows(
+    "text, expected",
     [
         # The value is NULL, and one comparison decides all the same.
         ("one BETWEEN 2 AND absent", False),
@@ -220,7 +219,7 @@ def test_what_does_not_depend_on_the_missing_value_is_known(text: str, expected:
     assert truth(text, SAMPLE) is expected
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "text = 1",
@@ -258,9 +257,7 @@ def test_a_comparison_of_unlike_types_is_false(text: str) -> None:
     assert truth(text, SAMPLE) is False
 
 
-@pytest.mark.parametrize(
-    "text", ["text", "one", "text OR f", "text + 1 = 2", "t * 2 = 2", "-text < 1", "+t = 1"]
-)
+@rows("text", ["text", "one", "text OR f", "text + 1 = 2", "t * 2 = 2", "-text < 1", "+t = 1"])
 def test_a_property_of_a_type_that_an_operator_cannot_use_makes_it_unknown(text: str) -> None:
     assert truth(text, SAMPLE) is None
 
@@ -269,8 +266,8 @@ def test_a_string_is_never_made_a_number() -> None:
     assert truth("number = 5", message(number="5")) is False
 
 
-@pytest.mark.parametrize(
-    ("text", "same"),
+@rows(
+    "text, same",
     [
         ("t OR t AND f", "t OR (t AND f)"),
         ("NOT f AND f", "(NOT f) AND f"),
@@ -294,8 +291,8 @@ def test_parentheses_change_the_order() -> None:
     assert truth("10 - (4 - 3) = 9", SAMPLE) is True
 
 
-@pytest.mark.parametrize(
-    ("literal", "value"),
+@rows(
+    "literal, value",
     [
         ("57", 57),
         ("0", 0),
@@ -337,8 +334,8 @@ def test_a_literal_with_f_is_rounded_as_a_float_property_is() -> None:
     assert truth("x = 1.1", subject) is False
 
 
-@pytest.mark.parametrize(
-    ("literal", "value"),
+@rows(
+    "literal, value",
     [
         ("'EU'", "EU"),
         ("''", ""),
@@ -359,9 +356,7 @@ def test_keywords_and_truth_values_are_in_any_case_and_names_are_not() -> None:
     assert truth("region = 'EU'", subject) is None
 
 
-@pytest.mark.parametrize(
-    "name", ["_x", "$x", "x1", "größe", "日本", "ﬁ", "x$y_z", "naïve", "NOTE", "ORDER_ID", "€"]
-)
+@rows("name", ["_x", "$x", "x1", "größe", "日本", "ﬁ", "x$y_z", "naïve", "NOTE", "ORDER_ID", "€"])
 def test_a_name_is_an_identifier_of_java(name: str) -> None:
     assert truth(f"{name} = 1", message(**{name: 1})) is True
 
@@ -371,14 +366,14 @@ def test_space_stands_anywhere_between_words_or_nowhere() -> None:
     assert truth("\t a\n=\r\n1\f AND(b)='x'AND(a)NOT IN('y')AND+a*-a<0", subject) is True
 
 
-@pytest.mark.parametrize("kind", ["byte", "short", "int", "long"])
+@rows("kind", ["byte", "short", "int", "long"])
 def test_every_exact_type_compares_with_every_number(kind: str) -> None:
     subject = message(x=(kind, 100), y=("double", 100.0))
     for text in ("x = 100", "x = 1e2", "x = y", "x < 100.5", "x + 0.5 > 100", "x BETWEEN 99.5 AND 100"):
         assert truth(text, subject) is True, text
 
 
-@pytest.mark.parametrize("kind", ["float", "double"])
+@rows("kind", ["float", "double"])
 def test_every_approximate_type_compares_with_every_number(kind: str) -> None:
     subject = message(x=(kind, 2.5), y=5)
     for text in ("x = 2.5", "x > 2", "x * 2 = y", "x <> 2", "x BETWEEN 2 AND 3", "y / 2 < x"):
@@ -430,8 +425,8 @@ def test_nan_is_not_equal_to_itself_and_in_no_order() -> None:
     assert truth("nan <> 1", subject) is True
 
 
-@pytest.mark.parametrize(
-    ("pattern", "matching", "others"),
+@rows(
+    "pattern, matching, others",
     [
         ("'abc'", ["abc"], ["ab", "abcd", "xabc", "ABC", ""]),
         ("''", [""], ["a"]),
@@ -496,7 +491,7 @@ def test_headers_are_seen() -> None:
         assert truth(text, subject) is True, text
 
 
-@pytest.mark.parametrize(("mode", "name"), [(PERSISTENT, "PERSISTENT"), (NON_PERSISTENT, "NON_PERSISTENT")])
+@rows("mode, name", [(PERSISTENT, "PERSISTENT"), (NON_PERSISTENT, "NON_PERSISTENT")])
 def test_the_delivery_mode_is_a_string(mode: int, name: str) -> None:
     subject = Message(delivery_mode=mode)
     assert truth(f"JMSDeliveryMode = '{name}'", subject) is True
@@ -567,8 +562,8 @@ def test_a_selector_of_many_thousand_terms_works() -> None:
     assert compile_selector(f"y IN ({strings})").matches(message(y="4999")) is True
 
 
-@pytest.mark.parametrize(
-    ("step", "size"),
+@rows(
+    "step, size",
     [
         ("({})", 1),
         ("NOT {}", 1),
@@ -587,9 +582,7 @@ def test_conditions_may_be_nested_to_the_limit(step: str, size: int) -> None:
     assert compile_selector(text).matches(SAMPLE) is True
 
 
-@pytest.mark.parametrize(
-    ("step", "size"), [("-{}", 1), ("1 - ({})", 1), ("1 + 1 * -({})", 2), ("({}) * 1 * 1 * 1 + 1 - 1 - 1", 1)]
-)
+@rows("step, size", [("-{}", 1), ("1 - ({})", 1), ("1 + 1 * -({})", 2), ("({}) * 1 * 1 * 1 + 1 - 1 - 1", 1)])
 def test_arithmetic_may_be_nested_to_the_limit(step: str, size: int) -> None:
     text = "one"
     for _ in range(64 // size):

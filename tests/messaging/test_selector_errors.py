@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from connector.errors import SelectorError
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector, compile_selector
+from tests.tables import rows
 
 SEEN = (
     "expected one of the headers that a selector sees (JMSDeliveryMode, JMSPriority, JMSMessageID, "
@@ -20,8 +21,8 @@ EQUAL_ONLY = "(strings and booleans have only = and <>)"
 LONG = "expected a number within the range of a long (64 bits)"
 
 
-@pytest.mark.parametrize(
-    ("text", "position", "said"),
+@rows(
+    "text, position, said",
     [
         ("", 1, "found the end, expected a value"),
         ("  \n", 4, "found the end, expected a value"),
@@ -118,8 +119,8 @@ def test_a_mistake_is_named_with_its_place(text: str, position: int, said: str) 
     assert caught.value.position == position
 
 
-@pytest.mark.parametrize(
-    ("text", "position"),
+@rows(
+    "text, position",
     [
         ("(" * 10_000, 65),
         ("(" * 10_000 + "x" + ")" * 10_000, 65),
@@ -203,7 +204,7 @@ def test_any_text_is_a_selector_or_an_error_with_a_place_in_it(text: str) -> Non
         assert compiled.matches(Message()) in (True, False)
 
 
-@pytest.mark.parametrize(
+@rows(
     "text",
     [
         "x = '" + "''" * 200_000,
@@ -216,7 +217,6 @@ def test_any_text_is_a_selector_or_an_error_with_a_place_in_it(text: str) -> Non
         "x LIKE '" + "%_" * 50_000 + "'",
         "x = 1 AND " * 3_000,
     ],
-    ids=lambda text: f"{text[:12]}...",
 )
 def test_the_time_it_takes_grows_no_faster_than_the_text(text: str) -> None:
     started = time.process_time()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +21,7 @@ from connector.messaging.selector import compile_selector
 Tree = tuple[Any, ...]
 
 NAMES = ("a", "b", "c", "JMSXGroupSeq")
-HEADERS = {
+HEADERS: dict[str, Callable[[Message], Any]] = {
     "JMSPriority": lambda message: message.priority,
     "JMSType": lambda message: message.type,
     "JMSXDeliveryCount": lambda message: message.delivery_count,

@@ -8,12 +8,23 @@ from pathlib import Path
 import pytest
 
 from connector.errors import SelectorError
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
 from connector.messaging.selector import compile_selector
 from connector.messaging.selectors.identifiers import HEADERS, KEYWORDS
 from connector.messaging.selectors.syntax import MAX_NESTING
+from tests.tables import rows
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/selectors.md").read_text("utf-8")
+
+PROPERTIES: dict[str, PropertyValue] = {
+    "region": "EU",
+    "quantity": 12,
+    "price": 2.5,
+    "code": "10%_x",
+    "number": "5",
+    "urgent": True,
+}
+"""Those of the message that the page shows."""
 
 
 def block(name: str) -> list[str]:
@@ -22,12 +33,10 @@ def block(name: str) -> list[str]:
     return found.group(1).splitlines()
 
 
-@pytest.mark.parametrize("line", block("examples"))
+@rows("line", block("examples"))
 def test_an_example_has_the_truth_value_that_stands_beside_it(line: str) -> None:
     message = Message(type="ORDER", priority=7)
-    for name, value in {
-        "region": "EU", "quantity": 12, "price": 2.5, "code": "10%_x", "number": "5", "urgent": True,
-    }.items():  # fmt: skip
+    for name, value in PROPERTIES.items():
         message.set_property(name, value)
     text, expected = line.rsplit(maxsplit=1)
     yes = compile_selector(text).matches(message)
@@ -35,9 +44,7 @@ def test_an_example_has_the_truth_value_that_stands_beside_it(line: str) -> None
     assert (yes, no) == {"true": (True, False), "false": (False, True), "unknown": (False, False)}[expected]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), list(zip(block("mistakes")[::2], block("mistakes")[1::2], strict=True))
-)
+@rows("text, said", list(zip(block("mistakes")[::2], block("mistakes")[1::2], strict=True)))
 def test_a_mistake_gives_the_error_that_stands_below_it(text: str, said: str) -> None:
     with pytest.raises(SelectorError) as caught:
         compile_selector(text)

@@ -1,5 +1,7 @@
 """The text format of a repository: what is read, and that any bytes end in objects or in one error."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import contextlib
@@ -14,6 +16,7 @@ from connector.declare.problems import Problems
 from connector.errors import ConfigurationError
 from connector.workbench.repository_import import reader
 from connector.workbench.repository_import.reader import FileSection, parse_repository
+from tests.tables import rows
 
 ORDER = "[BusinessObjectDefinition]\nName = Order\n[Attribute]\nName = Id\nType = String\n[End]\n[End]\n"
 
@@ -64,13 +67,10 @@ def test_unknown_sections_are_passed_over_with_everything_in_them() -> None:
     assert warnings == ["f:9: the section [Map] has no counterpart and is left out (warning)"]
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
+@rows(
+    "text, error",
     [
-        (
-            "[BusinessObjectDefinition]\nName = A\n",
-            "f:1: [BusinessObjectDefinition] has no [End], expected [End]",
-        ),
+        ("[BusinessObjectDefinition]\nName = A\n", "f:1: [BusinessObjectDefinition] has no [End], expected [End]"),
         (
             "[BusinessObjectDefinition]\nName = A\n[Attribute]\nName = B\n[Attribute]\n",
             "f:5: [Attribute] in the [Attribute] of line 3, expected [End] before it",
@@ -79,36 +79,24 @@ def test_unknown_sections_are_passed_over_with_everything_in_them() -> None:
             "[BusinessObjectDefinition]\nName = A\n[BusinessObjectDefinition]",
             "f:3: [BusinessObjectDefinition] in the [BusinessObjectDefinition] of line 1, expected [End]",
         ),
-        (
-            "[ReposCopy]\nVersion = 1\n[BusinessObjectDefinition]",
-            "f:3: [BusinessObjectDefinition] in the [ReposCopy]",
-        ),
+        ("[ReposCopy]\nVersion = 1\n[BusinessObjectDefinition]", "f:3: [BusinessObjectDefinition] in the [ReposCopy]"),
         ("[End]", "f:1: [End] without a section"),
         ("[Attribute]\n[End]", "f:1: [Attribute] outside of a business object"),
         ("Name = A", "f:1: 'Name = A' outside of a section"),
-        (
-            "[BusinessObjectDefinition]\n[End]",
-            "f:1: [BusinessObjectDefinition] without a Name, expected Name = ...",
-        ),
+        ("[BusinessObjectDefinition]\n[End]", "f:1: [BusinessObjectDefinition] without a Name, expected Name = ..."),
         ("[BusinessObjectDefinition]\nName =\n[End]", "f:1: [BusinessObjectDefinition] without a Name"),
         ("[BusinessObjectDefinition]\nName", "f:2: 'Name', expected Name = value, [Section] or [End]"),
         ("[BusinessObjectDefinition]\n= a", "f:2: '= a', expected Name = value"),
         ("[BusinessObjectDefinition]\n[]", "f:2: '[]', expected Name = value"),
         ("[BusinessObjectDefinition]\nName = A\nname = B", "f:3: name a second time, first in line 2"),
         (ORDER + ORDER, "f:9: the business object 'Order' a second time, first in line 2, expected it once"),
-        (
-            ORDER.replace("[End]\n[End]", "[End]\n[Attribute]\nName = Id\n[End]\n[End]"),
-            "f:8: the attribute 'Id' a second time, first in line 4",
-        ),
+        (ORDER.replace("[End]\n[End]", "[End]\n[Attribute]\nName = Id\n[End]\n[End]"), "f:8: the attribute 'Id' a second time, first in line 4"),
         ("[BusinessObjectDefinition]\nName = A\0", "f:2: the control character U+0000, expected text"),
         ("[BusinessObjectDefinition]\nName = A\u2028", "f:2: the control character U+2028, expected text"),
-        (
-            b"[BusinessObjectDefinition]\r\nName = \xff",
-            "f:2: is not utf-8: byte 35 is 0xFF, expected UTF-8, or",
-        ),
+        (b"[BusinessObjectDefinition]\r\nName = \xff", "f:2: is not utf-8: byte 35 is 0xFF, expected UTF-8, or"),
         ("[a]\n" * 60, "f:51: sections nested deeper than 50 levels"),
     ],
-)
+)  # fmt: skip
 def test_what_breaks_the_format_is_an_error_with_its_line(text: str | bytes, error: str) -> None:
     assert refused(text).startswith(error)
 
@@ -129,7 +117,7 @@ def test_many_warnings_and_many_sections_have_an_end(monkeypatch: pytest.MonkeyP
     assert refused(ORDER).startswith("f:3: more than 1 sections")
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         b"[" * 1_000_000,

@@ -20,6 +20,7 @@ from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
 from connector.workbench.drafting.draft import clean
 from connector.workbench.drafting.samples import FORMATS, format_of, read_sample
+from tests.tables import rows
 from tests.workbench.drafting.drafts import defaults, definitions, draft, keys, shapes
 
 JSON_ORDER = """\
@@ -194,8 +195,8 @@ def test_names_that_are_no_names_of_attributes_are_kept_in_a_tag(tmp_path: Path)
     }
 
 
-@pytest.mark.parametrize(
-    ("values", "type_name"),
+@rows(
+    "values, type_name",
     [
         (["1", "2"], "Integer"),
         (["2147483647", "-2147483648"], "Integer"),
@@ -227,8 +228,8 @@ def test_the_type_of_json_values(values: list[str], type_name: str | None) -> No
     assert shapes(made)["Order_rows"].get("v") == type_name
 
 
-@pytest.mark.parametrize(
-    ("values", "type_name"),
+@rows(
+    "values, type_name",
     [
         (["1", "-2"], "Integer"),
         (["007"], "String"),
@@ -385,8 +386,8 @@ def test_a_child_of_a_taken_name_has_to_be_renamed() -> None:
     assert "the sample says 'Order.Line', expected Order_X: change one of them" in made.checks
 
 
-@pytest.mark.parametrize(
-    ("body", "format_name", "error"),
+@rows(
+    "body, format_name, error",
     [
         ("[1]", "json", "the body is a list, expected a JSON object"),
         ('{"a": 1,}', "json", "the body is no JSON: "),
@@ -428,8 +429,8 @@ def test_a_sample_that_is_not_of_its_format_is_an_error(
 # --- formats ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "format_name"),
+@rows(
+    "name, body, format_name",
     [
         ("a.json", ' {"a": 1}', "json"),
         ("a.txt", '{"a": 1}', "json"),
@@ -481,7 +482,7 @@ values = (
     | st.text(max_size=5)
     | st.dates().map(str)
 )
-objects = st.deferred(
+objects: st.SearchStrategy[Any] = st.deferred(
     lambda: st.dictionaries(plain_names, values | objects | st.lists(objects, max_size=3), max_size=4)
 )
 

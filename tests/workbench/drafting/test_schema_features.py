@@ -15,6 +15,7 @@ from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
 from connector.workbench.drafting.draft import Draft
 from connector.workbench.drafting.samples import draft_of
+from tests.tables import rows
 from tests.workbench.drafting.drafts import defaults, definitions
 from tests.workbench.drafting.drafts import schema_shapes as shapes
 
@@ -144,7 +145,7 @@ FEATURES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("feature", FEATURES)
+@rows("feature", FEATURES)
 def test_a_feature_of_xml_schema_comes_back_as_it_was(tmp_path: Path, feature: str) -> None:
     schema, bodies = FEATURES[feature]
     main = files(tmp_path, main=schema)
@@ -174,8 +175,8 @@ def test_the_same_local_name_in_two_namespaces_is_two_attributes(tmp_path: Path)
     )
 
 
-@pytest.mark.parametrize(
-    ("head", "text"),
+@rows(
+    "head, text",
     [
         ('xmlns:t="urn:t" targetNamespace="urn:t"', '<t:Order xmlns:t="urn:t" a="1"><Id>1</Id><In><x>2</x></In></t:Order>'),
         ('xmlns:t="urn:t" targetNamespace="urn:t" elementFormDefault="qualified"', '<Order xmlns="urn:t" a="1"><Id>1</Id><In><x>2</x></In></Order>'),

@@ -1,5 +1,7 @@
 """Drafts from XML Schema and JSON Schema."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import json
@@ -17,6 +19,7 @@ from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
 from connector.workbench.drafting.draft import Draft, DraftAttribute
 from connector.workbench.drafting.samples import format_of
+from tests.tables import rows
 from tests.workbench.drafting.drafts import defaults, definitions, draft, keys
 from tests.workbench.drafting.drafts import schema_shapes as shapes
 
@@ -108,8 +111,8 @@ def test_an_xml_schema_becomes_definitions_that_its_documents_fit(tmp_path: Path
     assert bo["ShipTo"]["City"] == "Ulm"
 
 
-@pytest.mark.parametrize(
-    ("type_name", "attribute", "comment"),
+@rows(
+    "type_name, attribute, comment",
     [
         ("string", "String", ""),
         ("int", "Integer", ""),
@@ -307,16 +310,13 @@ def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
         draft(main.read_text(), "xsd", path=main)
 
 
-@pytest.mark.parametrize(
-    ("schema", "error"),
+@rows(
+    "schema, error",
     [
         ("<a/>", "the root element is a, expected xs:schema: line 1"),
         ("{", "the body is no XML"),
         (xsd(), "the schema has no element"),
-        (
-            xsd('<xs:element name="Order" type="xs:int"/>'),
-            "Order holds a single value, expected elements: line 1",
-        ),
+        (xsd('<xs:element name="Order" type="xs:int"/>'), "Order holds a single value, expected elements: line 1"),
         (
             order(sequence('<xs:group ref="t:G"/>')).replace(
                 "</xs:schema>", '<xs:group name="G"><xs:group ref="t:G"/></xs:group></xs:schema>'
@@ -352,7 +352,7 @@ def test_local_schema_files_are_read_and_others_are_not(tmp_path: Path) -> None:
             "the groups or types of the schema are nested too deeply",
         ),
     ],
-)
+)  # fmt: skip
 def test_a_schema_that_describes_no_object_is_an_error(schema: str, error: str) -> None:
     with pytest.raises(MalformedData) as raised:
         draft(schema, "xsd")
@@ -472,18 +472,15 @@ def test_what_a_json_schema_has_and_no_attribute_can_hold_is_left_out(tmp_path: 
     definitions(made, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("schema", "error"),
+@rows(
+    "schema, error",
     [
         ({}, "the schema describes no object: a value of any type"),
         ({"type": "string"}, "the schema describes no object with properties"),
         ({"type": "object"}, "the schema describes no object with properties"),
-        (
-            {"$ref": "http://x"},
-            "the schema describes no object: the reference 'http://x' leads out of the file",
-        ),
+        ({"$ref": "http://x"}, "the schema describes no object: the reference 'http://x' leads out of the file"),
     ],
-)
+)  # fmt: skip
 def test_a_json_schema_of_no_object_is_an_error(schema: dict[str, Any], error: str) -> None:
     with pytest.raises(MalformedData) as raised:
         draft(json.dumps(schema), "json-schema")
@@ -560,7 +557,7 @@ def test_a_json_schema_of_many_definitions_drafts_the_one_of_the_name(tmp_path: 
 WITH_ID = {"properties": {"id": {"type": "string"}}}
 
 
-@pytest.mark.parametrize(
+@rows(
     "document",
     [
         {"$defs": {"Order": WITH_ID, "Other": {}}},
@@ -579,7 +576,7 @@ def test_a_definition_of_the_name_is_found_in_each_place(document: dict[str, Any
         draft(content, "json-schema", "Missing")
 
 
-@pytest.mark.parametrize(
+@rows(
     "described",
     [
         {"type": ["string", "null"]},
@@ -676,7 +673,7 @@ marks = st.dictionaries(
     st.sampled_from(["A", "t:A", "B", "xs:int", "xs:integer", "0", "2", "unbounded", "true", "required", ""]),
     max_size=3,
 )
-nodes = st.recursive(
+nodes: st.SearchStrategy[Any] = st.recursive(
     st.tuples(tags, marks, st.just([])),
     lambda inner: st.tuples(tags, marks, st.lists(inner, max_size=3)),
     max_leaves=12,
