@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from connector import faults
 from tests.tables import rows
 
@@ -34,9 +36,13 @@ def test_every_place_that_is_listed_exists_and_every_one_that_exists_is_listed()
     assert found == set(faults.PLACES)
 
 
-def test_a_fault_at_a_listed_place_is_accepted() -> None:
+@pytest.mark.process
+def test_a_process_starts_with_a_fault_at_a_listed_place_only() -> None:
     done = start("claim=kill, fanout.link:2=enospc")
     assert (done.returncode, done.stderr) == (0, "")
+    done = start("settle.recrod=kill")
+    assert done.returncode != 0
+    assert "there is no place 'settle.recrod'; there are claim, " in done.stderr
 
 
 @rows(
@@ -48,6 +54,6 @@ def test_a_fault_at_a_listed_place_is_accepted() -> None:
     ],
 )
 def test_a_fault_that_could_never_happen_is_refused(fault: str, said: str) -> None:
-    done = start(fault)
-    assert done.returncode != 0
-    assert said in done.stderr
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 -- the words are below
+        faults._Faults(fault)
+    assert said in str(refused.value)

@@ -12,6 +12,8 @@ import pytest
 
 from tests.forked_command import PipedProcess
 
+pytestmark = pytest.mark.process
+
 SHOW = """
 import gc, json, os, threading
 from sqlalchemy import Engine

@@ -20,6 +20,7 @@ from connector.declare.masking import MASK
 from connector.errors import ConfigurationError, ConnectorError
 from connector.messaging import connect
 from connector.testing.deployment import Deployment
+from tests.cli.in_process import call
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -212,7 +213,7 @@ def test_a_mistake_in_its_section_hides_no_mistake_in_another(install: Install, 
 
 
 def test_config_shows_its_section_and_hides_its_secrets(install: Install, write: Write) -> None:
-    site = install()
+    install()
     write("boards: ./boards", "boards: ./boards\n  key_password: sesame")
     document = as_document(load("adapter.yaml"))
     assert document["provider"] == {
@@ -221,7 +222,7 @@ def test_config_shows_its_section_and_hides_its_secrets(install: Install, write:
         "dusted": True,
         "key_password": MASK,
     }
-    assert yaml.safe_load(run(site, "config"))["provider"] == document["provider"]
+    assert yaml.safe_load(call(Path(), "config").stdout)["provider"] == document["provider"]
 
 
 def test_the_schema_has_its_section(install: Install) -> None:
@@ -266,6 +267,7 @@ def test_an_adapter_publishes_its_events(install: Install, write: Write) -> None
     assert len(deployment.messages("archive")) == 1
 
 
+@pytest.mark.process
 def test_the_commands_use_it(install: Install, write: Write) -> None:
     site = install()
     write()
@@ -303,14 +305,14 @@ def test_a_program_that_connects_is_told_which_package_cannot_be_imported(instal
 def test_a_package_that_cannot_be_imported_leaves_the_other_providers_usable(
     install: Install, write: Write, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    site = install(BROKEN)
+    install(BROKEN)
     write("type: shelf\n  boards: ./boards", "type: dropbox\n  root: ./data")
     assert check("adapter.yaml") == []
     connect(f"dropbox:{tmp_path}/mq?create=true").close()
     assert "shelf" not in json.dumps(json_schema())
     assert {record.getMessage() for record in caplog.records} == {"an installed provider cannot be imported"}
     assert "type: shelf" not in reference()
-    assert "dropbox" in run(site, "schema")
+    assert "dropbox" in call(Path(), "schema").stdout
 
 
 def test_a_library_that_is_missing_when_the_provider_is_made_names_the_package_too(

@@ -96,6 +96,7 @@ def test_the_shipped_handlers_are_found_by_their_entry_points(tmp_path: Path) ->
     assert catalogue.mime_types == tuple(sorted(found))
 
 
+@pytest.mark.process
 def test_listing_imports_no_handler() -> None:
     program = (
         "import sys; from pathlib import Path; from connector.formats.catalogue import discover; "

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -220,10 +217,9 @@ def test_a_class_of_the_connector_beside_the_options_of_a_rule_runs(tmp_path: Pa
     """A handler that is named by its class has no options, whoever names a data-handler meta-object."""
     deployment = deploy(tmp_path, CONNECTOR["class"], RULE["config"], DEFAULT["config"])
     deployment.drop("in", "body")
-    command = [sys.executable, "-m", "connector.cli", "run", "--drain", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["published"] == 1
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert adapter.summary.total.published == 1
     assert (tmp_path / "taken").read_text() == "connector's class"
     assert len(deployment.names("archive")) == 1
 

@@ -168,6 +168,7 @@ def test_a_body_in_another_character_set_is_checked(customer: Path) -> None:
         handler(customer).to_business_object(body, CUSTOMER)
 
 
+@pytest.mark.process
 def test_the_library_is_loaded_only_for_the_option() -> None:
     program = (
         "import sys; from connector.datahandlers.json_handler import JsonHandler; "
