@@ -15,6 +15,7 @@ from connector.config.loading import Configuration, check, load
 from connector.errors import Problem
 from connector.testing.deployment import Deployment
 
+pytest.register_assert_rewrite("tests.config.mistakes")
 SOURCE = Path(__file__).parent / "deployment"
 
 

@@ -274,22 +274,9 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     schema = json_schema()
     sections = (
-        "dropbox",
-        "memory",
-        "Connector",
-        "InputEntry",
-        "ReplyMatching",
-        "Spark",
-        "Health",
-        "Http",
-        "TokenEntry",
-        "Tracing",
-        "TableEntry",
-        "ChildTable",
-        "WebhookEntry",
-        "Webhook",
-        "DatabaseSection",
-        "HistorySection",
+        *("dropbox", "memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "Health", "Http"),
+        *("TokenEntry", "Tracing", "TableEntry", "ChildTable", "WebhookEntry", "Webhook"),
+        *("DatabaseSection", "HistorySection"),
     )
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:

@@ -279,16 +279,6 @@ def test_a_rule_may_have_a_selector_an_expression_and_a_priority(deployment: Sam
     assert not {"selector", "jmespath", "rule_priority"} & set(customer.properties)
 
 
-@rows("key", ["CollaborationName", "DataEncoding"])
-def test_a_property_of_mq_adapters_is_a_warning(deployment: Sample, key: str) -> None:
-    deployment.replace(
-        "metaobjects/rules.yaml", "{InputFormat: CUST_IN,", f"{{InputFormat: CUST_IN, {key}: x,"
-    )
-    (problem,) = deployment.check()
-    assert problem.warning
-    assert problem.path == f"MO_Config.rules.Customer_Create.{key}"
-
-
 def test_a_data_handler_that_a_rule_names_stands_against_one_of_default_however_either_is_named(
     deployment: Sample,
 ) -> None:
@@ -322,53 +312,9 @@ def test_managed_events_with_destinations_only_are_accepted(deployment: Sample) 
     assert deployment.load().connector.container_managed_events is True
 
 
-def test_managed_events_come_from_queues_only(deployment: Sample) -> None:
-    deployment.replace(A, Q, "ContainerManagedEvents: JMS")
-    deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
-    deployment.replace(A, "- queue://orders", "- {destination: topic://orders, subscription: s}")
-    problems = deployment.check()
-    assert [problem.path for problem in problems if not problem.warning] == ["connector.InputDestination[0]"]
-    assert "DuplicateEventElimination" in problems[0].expected
-
-
-def test_a_topic_that_is_input_and_sink_is_an_endless_loop(deployment: Sample) -> None:
-    deployment.replace(A, "- queue://customers", "- {destination: topic://t, subscription: s}")
-    deployment.replace(A, "destination: queue://erp-orders", "destination: topic://t")
-    problems = deployment.check()
-    assert [problem.path for problem in problems] == ["subscriptions[1].destination"]
-    assert "endless loop" in problems[0].found
-    deployment.replace(A, "subscription: s}", "subscription: s, no_local: true}")
-    assert deployment.check() == []
-
-
-@rows("other", ["DuplicateEventElimination: true", "InProgressDestination: queue://p"])
-def test_managed_events_exclude_elimination_and_in_progress(deployment: Sample, other: str) -> None:
-    deployment.replace(A, Q, f"ContainerManagedEvents: JMS\n  {other}")
-    deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
-    problems = deployment.check()
-    assert [problem.path for problem in problems] == ["connector.ContainerManagedEvents"]
-    assert other.partition(":")[0] in problems[0].found
-
-
-def test_no_input_is_a_warning_only(deployment: Sample) -> None:
+def test_a_deployment_may_have_no_input(deployment: Sample) -> None:
     deployment.replace(A, "  InputDestination:\n    - queue://orders\n    - queue://customers\n", "")
-    problems = deployment.check()
-    assert [(problem.warning, problem.line) for problem in problems] == [(True, 5)]
-    assert "requests only" in problems[0].found
     assert deployment.load().connector.inputs == ()
-
-
-def test_a_rule_whose_destination_is_not_polled_is_a_warning(deployment: Sample) -> None:
-    deployment.replace(A, "    - queue://orders\n", "")
-    problems = deployment.check()
-    assert [(problem.warning, problem.file) for problem in problems] == [(True, "metaobjects/rules.yaml")]
-
-
-def test_rules_with_equal_match_keys_are_a_warning(deployment: Sample) -> None:
-    deployment.replace("metaobjects/rules.yaml", "InputFormat: CUST_IN,", "InputDestination: orders,")
-    problems = deployment.check()
-    assert [problem.warning for problem in problems] == [True]
-    assert "Customer_Create" in problems[0].found
 
 
 def test_the_owned_settings_may_be_written_down_as_they_are(deployment: Sample) -> None:

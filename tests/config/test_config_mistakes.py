@@ -1,46 +1,25 @@
 # ruff: noqa: E501  # a row of the table reads best as one line
-"""Every mistake is found, alone, where it stands, in words that say what to do.
-
-In the replacements a ``§`` marks the place that the problem must name.
-"""
+"""Every mistake is found, alone, where it stands, in words that say what to do."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
 from connector.errors import ConfigurationError
+from tests.config.mistakes import A, Edit, Mistake, O, P, R, case
 from tests.tables import rows
 
 if TYPE_CHECKING:
     from tests.config.conftest import Sample
 
-A = "adapter.yaml"
-O = "metaobjects/objects.yaml"  # noqa: E741  # a table is read better with short names
-R = "metaobjects/rules.yaml"
-P = "    process: processes:store_customer"
-
-
-@dataclass
-class Case:
-    """One replacement in one file, and what the only problem is then."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    path: str
-    words: tuple[str, ...]
-    nearest: str | None = None
-
-
-def case(
-    name: str, file: str, old: str, new: str, path: str, *words: str, nearest: str | None = None
-) -> Case:
-    return Case(name, file, old, new, path, words, nearest)
-
+CLASS = "DataHandlerClassName: handlers:Csv"
+HANDLERS = "class Csv:\n    to_business_object = to_body = print\n"
+OPTIONS = "DataHandlerConfigMO: MO_DataHandler_Default"
+REPLY = f"{P}\n    reply: true"
+MANAGED: Edit = (A, "PollQuantity: 25", "ContainerManagedEvents: JMS")
+TO_CRM: Edit = (A, "process: processes:store_customer", "destination: queue://crm")
 
 CASES = [
     # values
@@ -343,26 +322,64 @@ CASES = [
     case("handler in options", R, "  text/xml: {BO", "  §text/xlm: {BO", "MO_DataHandler_Default.handlers.text/xlm", "no data handler", nearest="text/xml"),
     case("option", R, 'BOPrefix: ""', '§BOPrefx: ""', "MO_DataHandler_Default.handlers.text/xml.BOPrefx", "no such option", nearest="BOPrefix"),
     case("value of an option", R, "IgnoreUndefinedAttributes: false", "IgnoreUndefinedAttributes: §perhaps", "MO_DataHandler_Default.handlers.text/xml.IgnoreUndefinedAttributes", "true or false"),
+    # two changes
+    case("topic that is input and sink", A, "    destination: queue://erp-orders", "    destination: §topic://t", "subscriptions[1].destination", "endless loop", more=((A, "- queue://customers", "- {destination: topic://t, subscription: s}"),)),
+    case("managed events of a topic", A, "- queue://orders", "- §{destination: topic://orders, subscription: s}", "connector.InputDestination[0]", "DuplicateEventElimination", more=(MANAGED, TO_CRM)),
+    *(
+        case(f"managed events and {other}", A, "PollQuantity: 25", f"ContainerManagedEvents: §JMS\n  {other}", "connector.ContainerManagedEvents", other.partition(":")[0], more=(TO_CRM,))
+        for other in ("DuplicateEventElimination: true", "InProgressDestination: queue://p")
+    ),
+    case("shipped file that hides a module", A, "  master: local[*]", "  ship: [processes.py, lib/queue.py]", "", "lib/queue.py:1:1: hides the module queue of Python", more=(("lib/queue.py", "", ""),)),
+    case("database without databases", A, 'databases:\n  shop: {url: "sqlite:///./shop.db"}\n', "", "subscriptions[0].transaction", "there is no database 'shop', expected databases: with its name and its url", more=((A, P, P + "\n    transaction: §shop"),)),
 ]  # fmt: skip
+WARNINGS = [
+    case("raw quoting", A, "PollQuantity: 25", "response_selector_quoting: §raw", "connector.response_selector_quoting", warning=True),
+    case("two processes that answer the same request", A, P, f"{REPLY}\n  - object: Cust*\n{P}\n    reply: §true", "subscriptions[1].reply", "Customer.Create is answered by the subscription in line 20 too", warning=True),
+    case("no input", A, "  InputDestination:\n    - queue://orders\n    - queue://customers\n", "", "connector.InputDestination", "requests only", warning=True),
+    case("destination of a rule that is not polled", A, "    - queue://orders\n", "", "MO_Config.rules.Order_Create.InputDestination", "this rule never matches", nearest="queue://customers", warning=True),
+    case("equal match keys", R, "InputFormat: CUST_IN,", "InputDestination: orders,", "MO_Config.rules.Order_Create", "Customer_Create", warning=True),
+    *(
+        case(f"property of MQ adapters, {key}", R, "{InputFormat: CUST_IN,", f"{{InputFormat: CUST_IN, {key}: §x,", f"MO_Config.rules.Customer_Create.{key}", warning=True)
+        for key in ("CollaborationName", "DataEncoding")
+    ),
+]  # fmt: skip
+RIGHT: dict[str, list[Edit]] = {
+    "a process that replies may have a format of its own": [(A, P, f"{REPLY}\n    mime_type: text/xml\n    format: ANSWER")],
+    "late replies in error need no error destination": [(A, "  ErrorDestination: queue://error\n", "  late_replies: error\n")],
+    "two processes may answer different verbs": [
+        (A, P, f"{REPLY}\n  - object: Customer\n    verbs: [Update]\n    name: second\n{REPLY}"),
+        (A, "[Create, Update]", "[Create]"),
+    ],
+    "a rule may name the reply destination of the connector": [
+        (A, "PollQuantity: 25", "ReplyToDestination: queue://replies"),
+        (R, "OutputDestination: queue://crm", "ResponseTimeout: 1, ReplyToDestination: replies"),
+    ],
+    "replies to a request that does not wait may be events": [(R, "OutputDestination: queue://crm", "ReplyToDestination: queue://orders")],
+    "options that some handler reads": [
+        ("handlers.py", "", HANDLERS),
+        (A, "DataHandlerMimeType: application/json", CLASS),
+        (R, "  DataHandlerMimeType: application/json\n", f"  {OPTIONS}\n"),
+    ],
+    "a topic may be input and sink without its own messages": [
+        (A, "- queue://customers", "- {destination: topic://t, subscription: s, no_local: true}"),
+        (A, "destination: queue://erp-orders", "destination: topic://t"),
+    ],
+    **{
+        f"{file} hides no module": [(file, "", "")]
+        for file in ("orders.py", "test_orders.py", "setup_orders.py", "not-a-module.py", "json/x.py")
+    },
+}  # fmt: skip
 
 
-@rows("mistake", CASES)
-def test_a_mistake_is_the_only_problem_and_named_with_its_place(deployment: Sample, mistake: Case) -> None:
-    before, _, after = mistake.new.partition("§")
-    deployment.replace(mistake.file, mistake.old, before + after)
-    problems = [problem for problem in deployment.check() if not problem.warning]
-    assert len(problems) == 1, [str(problem) for problem in problems]
-    problem = problems[0]
-    if "§" in mistake.new:
-        text = deployment.read(mistake.file)
-        start = text.index(before + after) + len(before)
-        line = text.count("\n", 0, start) + 1
-        column = start - text.rfind("\n", 0, start)
-        assert (problem.file, problem.line, problem.column) == (mistake.file, line, column)
-    assert problem.path == mistake.path
-    for word in mistake.words:
-        assert word in str(problem)
-    assert problem.nearest == mistake.nearest
+@rows("mistake", [*CASES, *WARNINGS])
+def test_a_mistake_is_the_only_problem_and_named_with_its_place(deployment: Sample, mistake: Mistake) -> None:
+    mistake.assert_alone(deployment)
+
+
+@rows("name, edits", RIGHT.items())
+def test_what_is_right_has_no_problem(deployment: Sample, name: str, edits: list[Edit]) -> None:
+    deployment.edit(edits)
+    assert deployment.check() == [], name
 
 
 def test_the_deployment_of_these_tests_has_no_mistake(deployment: Sample) -> None:
@@ -375,7 +392,7 @@ def test_all_mistakes_are_found_at_once_and_in_the_order_of_their_places(
     for name in ("integer", "unknown key", "function", "master", "type", "rule name", "option"):
         mistake = next(mistake for mistake in CASES if mistake.name == name)
         if mistake.name != "unknown key":
-            deployment.replace(mistake.file, mistake.old, mistake.new.replace("§", ""))
+            deployment.edit((file, old, new.replace("§", "")) for file, old, new in mistake.edits)
     deployment.replace(A, "PollFrequency: 1000", "PollFrequncy: 1000")
     problems = deployment.check()
     places = [(problem.file, problem.line, problem.column) for problem in problems]
@@ -417,62 +434,6 @@ def test_a_format_of_one_attribute_that_an_object_lacks_is_a_warning(deployment:
     assert problem.warning
     assert "MO_Config.rules.Order_Create: Order has no attribute 'Text'" in str(problem)
     assert "set the option 'attribute' of text/plain" in str(problem)
-
-
-def test_raw_quoting_of_response_selectors_is_a_warning_only(deployment: Sample) -> None:
-    deployment.replace(A, "PollQuantity: 25", "response_selector_quoting: raw")
-    (problem,) = deployment.check()
-    assert problem.warning
-    assert (problem.path, problem.line) == ("connector.response_selector_quoting", 11)
-
-
-def test_a_process_that_replies_may_have_a_format_of_its_own(deployment: Sample) -> None:
-    more = (
-        "    process: processes:store_customer\n    reply: true\n    mime_type: text/xml\n    format: ANSWER"
-    )
-    deployment.replace(A, "    process: processes:store_customer", more)
-    assert deployment.check() == []
-
-
-def test_late_replies_in_error_need_no_error_destination(deployment: Sample) -> None:
-    deployment.replace(A, "  ErrorDestination: queue://error\n", "  late_replies: error\n")
-    assert deployment.check() == []
-
-
-def test_two_processes_that_answer_the_same_request_are_a_warning(deployment: Sample) -> None:
-    """The first answers Create and Update, the second one everything that happens to a Customer."""
-    process = "    process: processes:store_customer"
-    deployment.replace(
-        A, process, f"{process}\n    reply: true\n  - object: Cust*\n{process}\n    reply: true"
-    )
-    (problem,) = deployment.check()
-    assert problem.warning
-    assert (problem.path, problem.line) == ("subscriptions[1].reply", 26)
-    assert "Customer.Create is answered by the subscription in line 20 too" in problem.found
-
-
-def test_two_processes_that_answer_different_verbs_are_no_mistake(deployment: Sample) -> None:
-    process = "    process: processes:store_customer"
-    second = f"  - object: Customer\n    verbs: [Update]\n    name: second\n{process}\n    reply: true"
-    deployment.replace(A, process, f"{process}\n    reply: true\n{second}")
-    deployment.replace(A, "[Create, Update]", "[Create]")
-    assert deployment.check() == []
-
-
-def test_a_rule_may_name_the_reply_destination_of_the_connector(deployment: Sample) -> None:
-    deployment.replace(A, "PollQuantity: 25", "ReplyToDestination: queue://replies")
-    deployment.replace(R, "OutputDestination: queue://crm", "ResponseTimeout: 1, ReplyToDestination: replies")
-    assert deployment.check() == []
-
-
-def test_replies_to_a_request_that_does_not_wait_may_be_events(deployment: Sample) -> None:
-    deployment.replace(R, "OutputDestination: queue://crm", "ReplyToDestination: queue://orders")
-    assert deployment.check() == []
-
-
-CLASS = "DataHandlerClassName: handlers:Csv"
-HANDLERS = "class Csv:\n    to_business_object = to_body = print\n"
-OPTIONS = "DataHandlerConfigMO: MO_DataHandler_Default"
 
 
 @rows(
@@ -534,13 +495,6 @@ def test_a_handler_class_that_certainly_lacks_a_method_is_a_mistake(
         assert expected in str(problem)
 
 
-def test_options_that_some_handler_reads_are_none(deployment: Sample) -> None:
-    deployment.write("handlers.py", HANDLERS)
-    deployment.replace(A, "DataHandlerMimeType: application/json", CLASS)
-    deployment.replace(R, "  DataHandlerMimeType: application/json\n", f"  {OPTIONS}\n")
-    assert deployment.check() == []
-
-
 def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deployment: Sample) -> None:
     imports = "import json, helper, requsts\nfrom xml.dom import minidom\nfrom nowhere.deep import x\n"
     conditional = "try:\n    import faster\nexcept ImportError:\n    faster = None\n"
@@ -554,17 +508,6 @@ def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deploymen
     assert "processes.py imports 'nowhere' in line 3, which is not installed here" in second.found
     deployment.replace(A, "  master: local[*]", "  python: /usr/bin/env")
     assert deployment.check() == []
-
-
-def test_a_subscription_names_the_databases_that_are_missing_as_a_whole(
-    deployment: Sample,
-) -> None:
-    deployment.replace(A, 'databases:\n  shop: {url: "sqlite:///./shop.db"}\n', "")
-    deployment.replace(A, P, P + "\n    transaction: shop")
-    (problem,) = deployment.check()
-    assert problem.found == "there is no database 'shop'"
-    assert problem.expected == "databases: with its name and its url"
-    assert problem.nearest is None
 
 
 @rows("without", ["connector", "http", "metaobjects", "subscriptions", "spark", "databases"])
@@ -593,19 +536,6 @@ def test_a_module_that_hides_another_is_a_mistake(deployment: Sample, name: str,
     assert f"module {name}" in problem.found
     with pytest.raises(ConfigurationError):
         deployment.load()
-
-
-@rows("file", ["orders.py", "test_orders.py", "setup_orders.py", "not-a-module.py", "json/x.py"])
-def test_a_module_that_hides_none_is_no_mistake(deployment: Sample, file: str) -> None:
-    deployment.write(file, "")
-    assert deployment.check() == []
-
-
-def test_a_shipped_file_hides_a_module_as_well(deployment: Sample) -> None:
-    deployment.write("lib/queue.py", "")
-    deployment.replace(A, "  master: local[*]", "  ship: [processes.py, lib/queue.py]")
-    (problem,) = deployment.check()
-    assert str(problem).startswith("lib/queue.py:1:1: hides the module queue of Python")
 
 
 @rows("verbs", ["[Create, Update, Retrieve]", "\n  - Create\n  - Update\n  - Retrieve"])

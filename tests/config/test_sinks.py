@@ -100,15 +100,9 @@ def the_only(problems: list[Problem]) -> Problem:
 
 def test_the_shipped_sinks_are_announced_like_any_other() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
-    assert set(project["project"]["entry-points"]["connector.sinks"]) == {
-        "process",
-        "destination",
-        "table",
-        "webhook",
-        "load",
-        "dataframe",
-    }
-    assert set(SINKS.names) == {"process", "destination", "table", "webhook", "load", "dataframe"}
+    sinks = {"process", "destination", "table", "webhook", "load", "dataframe"}
+    assert set(project["project"]["entry-points"]["connector.sinks"]) == sinks
+    assert set(SINKS.names) == sinks
 
 
 def test_a_subscription_names_an_installed_sink_by_its_key(deployment: Sample, installed: Install) -> None:

@@ -206,7 +206,7 @@ def test_without_split_a_body_is_one_record() -> None:
 
 
 def test_records_are_read_one_after_the_other() -> None:
-    body = b"Id,Text\n" + b"A,some text\n" * 200_000
+    body = b"Id,Text\n" + b"A,some text\n" * 40_000
     one = handler(split=True)
     tracemalloc.start()
     begun = tracemalloc.get_traced_memory()[0]
@@ -215,7 +215,7 @@ def test_records_are_read_one_after_the_other() -> None:
         count += bo["Id"] == "A"
     peak = tracemalloc.get_traced_memory()[1] - begun
     tracemalloc.stop()
-    assert count == 200_000
+    assert count == 40_000
     assert peak < 1.2 * len(body)  # the text of the body
 
 
@@ -657,23 +657,6 @@ def test_the_csv_module_reads_what_is_written(dialect: dict[str, Any], rows: lis
     }
     del reading["lineterminator"]
     assert list(csv.reader(io.StringIO(body, newline=""), **reading)) == [["a", "b", "c"], *rows]
-
-
-@settings(max_examples=100)
-@given(rows=VALUES, delimiter=st.sampled_from(",;\t|"), escape=st.sampled_from(["", "\\"]))
-def test_pandas_reads_what_is_written(rows: list[list[str]], delimiter: str, escape: str) -> None:
-    bos = [BusinessObject(TEXTS, "Order", "Create", dict(zip("abc", row, strict=True))) for row in rows]
-    body = handler(TEXTS, delimiter=delimiter, escape=escape).to_joint_body(bos)
-    frame = pandas.read_csv(
-        io.BytesIO(body),
-        sep=delimiter,
-        dtype=str,
-        keep_default_na=False,
-        escapechar=escape or None,
-        lineterminator=None,
-    )
-    assert list(frame.columns) == ["a", "b", "c"]
-    assert frame.to_numpy().tolist() == rows
 
 
 NUMBERS = st.lists(

@@ -16,7 +16,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint
-from connector.testing.datahandlers import sample_definitions
+from connector.testing.datahandlers import objects_of, sample_definitions
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -89,11 +89,6 @@ def test_objects_nested_as_deeply_as_allowed_are_read_and_written() -> None:
         values = {"City": "a", "Before": values}
     bo = BusinessObject(DEFINITIONS, "Customer", "Create", {"Home": values})
     assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo
-
-
-def test_a_byte_order_mark_is_passed_over() -> None:
-    bo = STRICT.to_business_object(b'\xef\xbb\xbf{"Name": "a"}', CUSTOMER)
-    assert bo.as_dict() == {"Name": "a"}
 
 
 def test_the_keys_name_type_and_verb_where_no_rule_does() -> None:
@@ -189,21 +184,8 @@ def test_exactly_bodies_with_duplicate_keys_are_refused(value: Any, space: str) 
         assert LENIENT.to_business_object(body, CUSTOMER).as_dict() == {}
 
 
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "Name": st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
-            "Active": st.booleans(),
-            "Rating": st.integers(-(2**31), 2**31 - 1),
-            "Limit": st.floats(allow_nan=False, allow_infinity=False),
-            "Since": st.dates().map(str),
-            "Address": st.lists(st.fixed_dictionaries({"City": st.text('ab:"\\', max_size=5)}), max_size=3),
-        },
-    )
-)
-def test_any_values_survive_the_way_there_and_back(values: dict[str, Any]) -> None:
-    bo = BusinessObject(DEFINITIONS, "Customer", "Create", values)
+@settings(max_examples=300)
+@given(objects_of(DEFINITIONS, "Customer") | objects_of(DEFINITIONS, "Article"))
+def test_every_object_can_be_written_and_comes_back(bo: BusinessObject) -> None:
     again = STRICT.to_business_object(STRICT.to_body(bo), None)
-    assert again == bo
-    assert again.as_dict() == bo.as_dict() == {k: values[k] for k in bo}
+    assert (again.type, again.verb, again.as_dict()) == (bo.type, bo.verb, bo.as_dict())

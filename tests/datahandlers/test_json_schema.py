@@ -482,43 +482,18 @@ PATTERNS = [
     (r"^(?=.*[A-Z])(?=.*\d).{4,}$", ["aB1x"], ["ab1x"]),
     (r"(?<=€)\d|(?<!\w)x", ["€5", " x"], ["5", "ax"]),
 ]
-NO_PATTERNS = [
-    r"\A",
-    r"\Z",
-    r"\z",
-    r"\a",
-    r"\h",
-    r"(?i)a",
-    r"(?P<n>a)",
-    r"(?>a)",
-    r"(?#a)",
-    r"a*+",
-    r"a++",
-    r"a**",
-    r"(a",
-    r"a)",
-    r"[a",
-    r"[z-a]",
-    r"\x4",
-    r"\u12",
-    r"\u{110000}",
-    r"\c1",
-    r"\k<n>",
-    r"(?<n>a)(?<n>b)",
-    r"\pL",
-    "\\",
-    "[\\",
-]
+NO_PATTERNS = r"""
+\A \Z \z \a \h (?i)a (?P<n>a) (?>a) (?#a) a*+ a++ a** (a a) [a [z-a] \x4 \u12 \u{110000} \c1 \k<n>
+(?<n>a)(?<n>b) \pL \ [\
+"""
 
 
-@rows("draft", ["draft-04/schema#", "draft-07/schema#", "draft/2019-09/schema", ""])
 @rows("pattern, fitting, other", PATTERNS)
 def test_patterns_are_those_of_ecma_262(
-    tmp_path: Path, draft: str, pattern: str, fitting: list[str], other: list[str]
+    tmp_path: Path, pattern: str, fitting: list[str], other: list[str]
 ) -> None:
-    which = {"$schema": f"{'https' if '/20' in draft else 'http'}://json-schema.org/{draft}"} if draft else {}
-    texts = schema_of(tmp_path, a={**which, "properties": {"Id": {"pattern": pattern}}})
-    names = schema_of(tmp_path, b={**which, "patternProperties": {pattern: {"type": "string"}}})
+    texts = schema_of(tmp_path, a={"properties": {"Id": {"pattern": pattern}}})
+    names = schema_of(tmp_path, b={"patternProperties": {pattern: {"type": "string"}}})
     for text in fitting:
         texts.check({"Id": text}, "the body")
         assert f"{json_path([text])}: found a number, expected type" in refusal(names, {text: 1})
@@ -530,13 +505,21 @@ def test_patterns_are_those_of_ecma_262(
         names.check({text: 1}, "the body")
 
 
-@rows("pattern", NO_PATTERNS)
+@rows("pattern", NO_PATTERNS.split())
 def test_what_ecma_262_does_not_have_is_refused_at_the_start(tmp_path: Path, pattern: str) -> None:
     for number, schema in enumerate([{"pattern": pattern}, {"patternProperties": {pattern: True}}]):
         with pytest.raises(
             ValueError, match=r"is no JSON Schema: \$.properties.a.pattern.*no regular expression"
         ):
             schema_of(tmp_path, **{f"a{number}": {"properties": {"a": schema}}})
+
+
+@rows("draft", ["http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2019-09/schema"])  # fmt: skip
+def test_patterns_are_the_same_in_every_draft(tmp_path: Path, draft: str) -> None:
+    pattern = {"pattern": r"^\d+$"}
+    schema = schema_of(tmp_path, a={"$schema": draft, "properties": {"Id": pattern}})
+    schema.check({"Id": "42"}, "the body")
+    assert "$.Id: found a text, expected pattern" in refusal(schema, {"Id": "৪২"})
 
 
 def test_words_that_are_no_patterns_stay_as_they_are(tmp_path: Path) -> None:
@@ -565,12 +548,13 @@ def test_words_that_are_no_patterns_stay_as_they_are(tmp_path: Path) -> None:
 )
 def test_a_pattern_that_goes_back_without_end_ends_soon(tmp_path: Path, pattern: str) -> None:
     """The limit of time is generous: without the limit of steps the comparison takes years."""
+    begun = time.process_time()
     schema = schema_of(
         tmp_path,
         a={"properties": {"Id": {"pattern": pattern}}, "patternProperties": {pattern: {"minLength": 1}}},
     )
     assert "$.Id: found a text, expected pattern" in refusal(schema, {"Id": "a" * 5000 + "1"})
-    assert time.process_time() < 200
+    assert time.process_time() - begun < 200
 
 
 # --- numbers ----------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
-from connector.testing.datahandlers import objects_of
 from tests.datahandlers.definitions import SAMPLES, define, known, make
 from tests.tables import rows
 
@@ -39,14 +38,6 @@ FORMATS: Final[dict[str, type[Any]]] = {
     "delimited": DelimitedHandler,
     "fixedwidth": FixedWidthHandler,
 }
-FULL: Final = {
-    "Tag": ["a", "b c", ""],
-    "Size": [1, -2, ""],
-    "InStock": [True, False],
-    "Weight": [0.5, 1e300],
-    "Sold": ["2024-02-29", "2024-05-31T08:00:00Z"],
-    "Part": [{"Size": [7]}, {"Tag": ["x"]}],
-}
 
 
 def article(values: dict[str, Any]) -> BusinessObject:
@@ -59,42 +50,6 @@ def one_list(type_name: str, info: str = "", **more: Any) -> Definitions:
 
 
 # --- every format ------------------------------------------------------------------------------
-
-
-@rows("name", FORMATS)
-def test_a_list_comes_back_as_it_was_written(name: str) -> None:
-    handler = make(FORMATS[name])
-    bo = article(FULL)
-    again = handler.to_business_object(handler.to_body(bo), ARTICLE)
-    assert again == bo
-    assert again["Size"] == [1, -2, ""]
-
-
-@settings(max_examples=300, deadline=None, database=None)
-@given(bo=objects_of(SAMPLES, "Article"))
-def test_all_formats_that_can_hold_an_object_agree_on_its_lists(bo: BusinessObject) -> None:
-    for name, kind in FORMATS.items():
-        handler = make(kind)
-        try:
-            body = handler.to_body(bo)
-        except MalformedData:
-            can_hold_all = name in ("json", "jsonlines") and is_unicode(bo)
-            assert not can_hold_all
-            continue
-        again = handler.to_business_object(body, Hint("Article", bo.verb))
-        if name != "fixedwidth":  # pad characters around a value are lost
-            assert without_empty(again.as_dict()) == without_empty(bo.as_dict()), name
-
-
-def is_unicode(bo: BusinessObject) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in str(bo.as_dict()))
-
-
-def without_empty(values: Any) -> Any:
-    """Leaves out empty lists, which most formats cannot tell from lists that are not set."""
-    if isinstance(values, dict):
-        return {name: without_empty(value) for name, value in values.items() if value != []}
-    return [without_empty(one) for one in values] if isinstance(values, list) else values
 
 
 @rows(

@@ -69,7 +69,3 @@ def test_an_attribute_that_cannot_hold_the_text_is_named(
     with pytest.raises(MalformedData) as refused:
         handler(attribute).to_business_object(b"text", Hint(object_name))
     assert reason in str(refused.value)
-
-
-def test_an_attribute_that_is_not_set_is_an_empty_body() -> None:
-    assert handler().to_body(BusinessObject(DEFINITIONS, "Note")) == b""

@@ -151,39 +151,11 @@ def compiled_or_error(text: str) -> Selector | SelectorError:
         return error
 
 
-WORDS = st.sampled_from(
-    [
-        *(
-            "AND",
-            "OR",
-            "NOT",
-            "BETWEEN",
-            "IN",
-            "LIKE",
-            "ESCAPE",
-            "IS",
-            "NULL",
-            "TRUE",
-            "false",
-            "x",
-            "y",
-            "JMSType",
-        ),
-        *(
-            "JMSPriority",
-            "JMSExpiration",
-            "'a'",
-            "'%_'",
-            "'",
-            "1",
-            "2.5",
-            "0x1F",
-            "1e9",
-            "9223372036854775808",
-        ),
-        *("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "(", ")", ",", " ", "\n", "ß", "$", "!", '"'),
-    ]
-)
+PIECES = """
+AND OR NOT BETWEEN IN LIKE ESCAPE IS NULL TRUE false x y JMSType JMSPriority JMSExpiration 'a' '%_' '
+1 2.5 0x1F 1e9 9223372036854775808 = <> < <= > >= + - * / ( ) , ß $ ! "
+"""
+WORDS = st.sampled_from([*PIECES.split(), " ", "\n"])
 TEXTS = st.one_of(
     st.text(), st.text("()'=<>,+-*/. 0x1eELdf_%naNOTR"), st.lists(WORDS, max_size=30).map(" ".join)
 )

@@ -610,29 +610,11 @@ def test_parts_that_cannot_be_followed_are_left_out_once() -> None:
     ]
 
 
-words = st.sampled_from(
-    [
-        "type",
-        "properties",
-        "items",
-        "$ref",
-        "allOf",
-        "oneOf",
-        "enum",
-        "required",
-        "a",
-        "object",
-        "array",
-        "#/a",
-        "#",
-        "string",
-        "integer",
-        "maxLength",
-        "minimum",
-        "format",
-        "int64",
-    ]
-)
+WORDS = """
+type properties items $ref allOf oneOf enum required a object array #/a # string integer maxLength
+minimum format int64
+"""
+words = st.sampled_from(WORDS.split())
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4),
@@ -650,24 +632,11 @@ def test_any_json_is_a_draft_or_malformed(tmp_path: Path, document: dict[str, An
     definitions(made, tmp_path)
 
 
-tags = st.sampled_from(
-    [
-        "element",
-        "complexType",
-        "simpleType",
-        "sequence",
-        "choice",
-        "group",
-        "attribute",
-        "attributeGroup",
-        "extension",
-        "restriction",
-        "complexContent",
-        "simpleContent",
-        "any",
-        "maxLength",
-    ]
-)
+TAGS = """
+element complexType simpleType sequence choice group attribute attributeGroup extension restriction
+complexContent simpleContent any maxLength
+"""
+tags = st.sampled_from(TAGS.split())
 marks = st.dictionaries(
     st.sampled_from(["name", "type", "ref", "base", "minOccurs", "maxOccurs", "value", "mixed", "use"]),
     st.sampled_from(["A", "t:A", "B", "xs:int", "xs:integer", "0", "2", "unbounded", "true", "required", ""]),
