@@ -14,23 +14,25 @@ import pytest
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.errors import MalformedData, Problem
+from tests.config.mistakes import Edit, Mistake, O, case
 from tests.tables import rows
 
 if TYPE_CHECKING:
     from tests.config.conftest import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
-OBJECTS = "metaobjects/objects.yaml"
+THING = """\
+business_object: Thing
+verbs: {Create: }
+attributes:
+  Id: {type: String, key: true}
+"""
 
 
 def found(deployment: Sample, attributes: str, more: str = "") -> list[Problem]:
     """The problems of a deployment with one more business object, a Thing with the key Id."""
-    key = "  Id: {type: String, key: true}\n"
     lines = "".join(f"  {line}\n" for line in attributes.splitlines())
-    deployment.write(
-        "metaobjects/thing.yaml",
-        f"business_object: Thing\nverbs: {{Create: }}\nattributes:\n{key}{lines}{more}",
-    )
+    deployment.write("metaobjects/thing.yaml", f"{THING}{lines}{more}")
     return deployment.check()
 
 
@@ -59,34 +61,35 @@ def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Sample)
     assert definitions(deployment)["Thing"].attributes == thing
 
 
-@rows(
-    "attribute, path, words, warning",
-    [
-        ("Part: {type: Part, ContainedObjectVersion: 1.0.0}", "Part.ContainedObjectVersion", "version 1.0.0 of Part, which is defined as version 2.0.0", True),
-        ("Name: {type: String, Relationship: Containment}", "Name.Relationship", "only a child", True),
-        ("Part: {type: Part, Relationship: Reference}", "Part.Relationship", "Containment", False),
-        ("Name: {type: String, IsRequiredServerBound: 1}", "Name.IsRequiredServerBound", "true or", False),
-        (
-            "Limit: {type: Double, default: 0}",
-            "Limit.default",
-            "a default of an attribute that is not required is never used, expected required: true too",
-            True,
-        ),
-        ("Limit: {type: Double, DefaultValue: CxBlank}", "Limit.DefaultValue", "is never used", True),
-        ("Part: {type: Part, MaxLength: 9}", "Part.MaxLength", "max_length of a child means nothing, expected it left out", True),
-        ("Limit: {type: Double, required: true, default: cxblank}", "Limit.default", "'cxblank'", False),
-        ("Pin: {type: Ciphertext, required: true, max_length: 2, default: s3}", None, "", False),
-    ],
-)  # fmt: skip
-def test_what_means_nothing_in_a_definition_is_found(
-    deployment: Sample, attribute: str, path: str | None, words: str, warning: bool
-) -> None:
-    more = "---\nbusiness_object: Part\nversion: 2.0.0\nattributes: {Id: {type: String, key: true}}\n"
-    problems = found(deployment, attribute, more)
-    assert [problem.path for problem in problems] == ([f"Thing.attributes.{path}"] if path else [])
-    for problem in problems:
-        assert words in str(problem)
-        assert (problem.warning, problem.line) == (warning, 5)
+PART = "---\nbusiness_object: Part\nversion: 2.0.0\nattributes: {Id: {type: String, key: true}}\n"
+
+
+def thing(attribute: str, path: str, words: str, *, warning: bool = True) -> Mistake:
+    """Returns a mistake in an attribute of a new object, Thing."""
+    edits = [("metaobjects/thing.yaml", "", f"{THING}  {attribute}\n{PART}")]
+    return Mistake(attribute, edits, f"Thing.attributes.{path}", (words,), warning=warning)
+
+
+PIN: Edit = (O, "  Name: String\n", "  Name: String\n  Pin: Ciphertext\n")
+MISTAKES = [
+    thing("Part: {type: Part, ContainedObjectVersion: §1.0.0}", "Part.ContainedObjectVersion", "version 1.0.0 of Part, which is defined as version 2.0.0"),
+    thing("Name: {type: String, Relationship: §Containment}", "Name.Relationship", "only a child"),
+    thing("Part: {type: Part, Relationship: §Reference}", "Part.Relationship", "Containment", warning=False),
+    thing("Name: {type: String, IsRequiredServerBound: §1}", "Name.IsRequiredServerBound", "true or", warning=False),
+    thing("Limit: {type: Double, default: §0}", "Limit.default", "a default of an attribute that is not required is never used, expected required: true too"),
+    thing("Limit: {type: Double, DefaultValue: §CxBlank}", "Limit.DefaultValue", "is never used"),
+    thing("Part: {type: Part, MaxLength: §9}", "Part.MaxLength", "max_length of a child means nothing, expected it left out"),
+    thing("Limit: {type: Double, required: true, default: §cxblank}", "Limit.default", "'cxblank'", warning=False),
+    # a ciphertext where its value would be seen
+    case("selector", O, "  Update:\n", "  Update: {app_specific_info: \"response_selector=JMSType = '{1}':Pin\"}\n", "Customer.verbs.Update.app_specific_info", "Pin is a Ciphertext: the provider would see its value", more=(PIN,)),
+    case("format", O, "MessageID: String", "OutputFormat: Ciphertext", "CustomerMeta.attributes.OutputFormat", "a Ciphertext as OutputFormat, which logs and errors show, expected a String", more=(PIN,)),
+    case("property", O, '{type: String, app_specific_info: "name=region;type=String"}', '{type: Ciphertext, app_specific_info: "name=region;type=Int"}', "CustomerProperties.attributes.Region", "a Ciphertext for a property that is of type int", more=(PIN,)),
+]  # fmt: skip
+
+
+@rows("mistake", MISTAKES)
+def test_a_mistake_in_a_definition_is_found_where_it_stands(deployment: Sample, mistake: Mistake) -> None:
+    mistake.assert_alone(deployment)
 
 
 def test_a_version_that_the_child_does_not_say_is_compared_with_nothing(
@@ -116,12 +119,12 @@ def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Samp
     (problem,) = found(deployment, "Inside: CustomerMeta")
     assert problem.path == "CustomerMeta.business_object"
     line = "business_object: CustomerProperties\n"
-    deployment.replace(OBJECTS, line, f"{line}verbs: {{Create: }}\n")
+    deployment.replace(O, line, f"{line}verbs: {{Create: }}\n")
     assert [problem.path for problem in found(deployment, "")] == ["CustomerProperties.business_object"]
 
 
 def test_a_default_in_a_meta_object_is_a_warning(deployment: Sample) -> None:
-    deployment.replace(OBJECTS, "MessageID: String", "MessageID: {type: String, required: true, default: x}")
+    deployment.replace(O, "MessageID: String", "MessageID: {type: String, required: true, default: x}")
     (problem,) = deployment.check()
     assert (problem.path, problem.warning) == ("CustomerMeta.attributes.MessageID.default", True)
     assert "a default in a meta-object is never used" in problem.found
@@ -146,45 +149,13 @@ def test_the_default_cxignore_is_none(deployment: Sample) -> None:
         finish(BusinessObject(definitions(deployment), "Thing", "Create"), use_defaults=True)
 
 
-@rows(
-    "old, new, path, words",
-    [
-        (
-            "  Update:\n",
-            "  Update: {app_specific_info: \"response_selector=JMSType = '{1}':Pin\"}\n",
-            "Customer.verbs.Update.app_specific_info",
-            "Pin is a Ciphertext: the provider would see its value",
-        ),
-        (
-            "MessageID: String",
-            "OutputFormat: Ciphertext",
-            "CustomerMeta.attributes.OutputFormat",
-            "a Ciphertext as OutputFormat, which logs and errors show, expected a String",
-        ),
-        (
-            '{type: String, app_specific_info: "name=region;type=String"}',
-            '{type: Ciphertext, app_specific_info: "name=region;type=Int"}',
-            "CustomerProperties.attributes.Region",
-            "a Ciphertext for a property that is of type int",
-        ),
-    ],
-)
-def test_a_ciphertext_where_its_value_would_be_seen_is_a_mistake(
-    deployment: Sample, old: str, new: str, path: str, words: str
-) -> None:
-    deployment.replace(OBJECTS, "  Name: String\n", "  Name: String\n  Pin: Ciphertext\n")
-    deployment.replace(OBJECTS, old, new)
-    (problem,) = deployment.check()
-    assert (problem.path, problem.warning) == (path, False)
-    assert words in str(problem)
-
-
 def test_a_ciphertext_that_is_a_property_of_messages_is_none(deployment: Sample) -> None:
-    deployment.replace(OBJECTS, "Region: {type: String,", "Region: {type: Ciphertext,")
+    deployment.replace(O, "Region: {type: String,", "Region: {type: Ciphertext,")
     assert deployment.check() == []
 
 
 def test_no_default_of_a_ciphertext_is_shown(deployment: Sample) -> None:
+    assert found(deployment, "Pin: {type: Ciphertext, required: true, max_length: 2, default: s3}") == []
     (problem,) = found(deployment, "Pin: {type: Ciphertext, required: true, max_length: 2, default: hush}")
     assert "hush" not in str(problem)
     found(deployment, "Pin: {type: Ciphertext, required: true, default: hush}")
