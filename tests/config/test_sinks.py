@@ -1,5 +1,7 @@
 """Sinks of installed distributions: how a subscription names one, and what is said of one that is broken."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import tomllib
@@ -14,15 +16,15 @@ from connector.config.resolved import as_document
 from connector.config.schema import json_schema
 from connector.config.sinks import SINKS
 from connector.errors import ConfigurationError, Problem
+from tests.config.mistakes import A, Mistake, P, case
 from tests.distribution import install
+from tests.tables import rows
 
 if TYPE_CHECKING:
     from tests.config.conftest import Sample
 
 Install = Callable[..., None]
 
-A = "adapter.yaml"
-P = "    process: processes:store_customer"
 MODULE = '''
 from dataclasses import dataclass
 from pydantic import Field
@@ -93,6 +95,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
             del sys.modules[module]
 
 
+@pytest.fixture
+def store(installed: Install) -> None:
+    """A distribution with the sink ``store`` is installed."""
+    installed()
+
+
 def the_only(problems: list[Problem]) -> Problem:
     assert len(problems) == 1, [str(problem) for problem in problems]
     return problems[0]
@@ -128,25 +136,41 @@ def test_schema_and_reference_have_its_keys(installed: Install) -> None:
     assert "#### `store`\n\nA table of a store.\n" in reference()
 
 
-@pytest.mark.parametrize(
-    ("key", "nearest", "expected"),
-    [
-        ("stor: {table: t}", "store", "a key of this section"),
-        ("proces: processes:f", "process", "a key of this section"),
-    ],
-)
-def test_an_unknown_key_that_resembles_a_sink_is_asked_about_and_is_the_only_problem(
-    deployment: Sample, installed: Install, key: str, nearest: str, expected: str
+S = "subscriptions[0]"
+MISTAKES = [
+    case("misspelt sink", A, P, "    §stor: {table: t}", f"{S}.stor", "unknown key, expected a key of this section", nearest="store"),
+    case("misspelt process", A, P, "    §proces: processes:f", f"{S}.proces", "unknown key, expected a key of this section", nearest="process"),
+    case("no sink", A, f"{P}\n", "", S, "neither dataframe nor destination nor load nor process nor store nor table nor webhook"),
+    case("three sinks", A, P, f"{P}\n    destination: queue://x\n    store: §{{table: t}}\n    level: high", f"{S}.store", "a process, a destination and a store"),
+    case("variable that is not set", A, P, "    process: §${NOWHERE}", f"{S}.process", "NOWHERE"),
+    case("variable that says nothing", A, P, "    process: ${NOWHERE:}", S, "neither dataframe nor destination"),
+    case("managed events", A, P, "    store: §{table: t}", f"{S}.store", "a store under ContainerManagedEvents", more=((A, "PollQuantity: 25", "ContainerManagedEvents: JMS"),)),
+    # keys of the sink
+    case("key of another sink", A, P, f"{P}\n    level: §high", f"{S}.level", "level of a process, expected it with a store only"),
+    case("list", A, P, "    store: {table: §[1]}", f"{S}.store.table", "a list, expected a text"),
+    case("misspelt key", A, P, "    store: {table: t}\n    §levle: x", f"{S}.levle", "unknown key", nearest="level"),
+    case("single value", A, P, "    store: §customers", f"{S}.store", "a single value, expected a mapping"),
+    case("check of the sink", A, P, "    store: {table: §none}", f"{S}.store.table", "there is no table 'none', expected a table", nearest="nine"),
+    case("warning of the sink", A, P, "    store: {table: t}\n    level: §odd", f"{S}.level", "an odd level, expected an even one", warning=True),
+    case("MIME type without a reply", A, P, "    store: {table: t}\n    mime_type: §text/xml", f"{S}.mime_type", "with reply: true"),
+    case("MIME type of a reply", A, P, "    store: {table: t}\n    reply: true\n    mime_type: §text/xlm", f"{S}.mime_type", nearest="text/xml"),
+]  # fmt: skip
+
+
+@rows("mistake", MISTAKES)
+def test_a_mistake_in_a_subscription_is_found_where_it_stands(
+    deployment: Sample, store: None, mistake: Mistake
 ) -> None:
-    installed()
-    deployment.replace(A, P, f"    {key}")
-    problem = the_only(deployment.check())
-    assert (problem.path, problem.line, problem.column) == (
-        f"subscriptions[0].{key.partition(':')[0]}",
-        22,
-        5,
-    )
-    assert (problem.found, problem.expected, problem.nearest) == ("unknown key", expected, nearest)
+    mistake.assert_alone(deployment)
+
+
+def test_an_unknown_key_of_a_sink_stands_beside_the_one_that_is_missing(
+    deployment: Sample, store: None
+) -> None:
+    deployment.replace(A, P, "    store: {tabel: t}")
+    (unknown,) = [one for one in deployment.check() if "is missing" not in one.found]
+    assert (unknown.path, unknown.line, unknown.column) == (f"{S}.store.tabel", 22, 13)
+    assert "unknown key, expected a key of this section" in str(unknown)
 
 
 def test_a_misspelt_sink_hides_no_other_mistake(deployment: Sample) -> None:
@@ -167,82 +191,6 @@ def test_a_misspelt_key_that_no_sink_resembles_leaves_the_sink_missing(deploymen
         "subscriptions[0]",
         "neither dataframe nor destination nor load nor process nor table nor webhook",
     )
-
-
-def test_a_subscription_without_a_sink_is_told_which_there_are(
-    deployment: Sample, installed: Install
-) -> None:
-    installed()
-    deployment.replace(A, f"{P}\n", "")
-    problem = the_only(deployment.check())
-    assert (problem.path, problem.found) == (
-        "subscriptions[0]",
-        "neither dataframe nor destination nor load nor process nor store nor table nor webhook",
-    )
-
-
-def test_a_subscription_with_three_sinks_is_one_problem(deployment: Sample, installed: Install) -> None:
-    installed()
-    deployment.replace(A, P, f"{P}\n    destination: queue://x\n    store: {{table: t}}\n    level: high")
-    problem = the_only(deployment.check())
-    assert (problem.path, problem.line) == ("subscriptions[0].store", 24)
-    assert problem.found == "a process, a destination and a store"
-
-
-def test_a_key_of_another_sink_is_said_to_be_one(deployment: Sample, installed: Install) -> None:
-    installed()
-    deployment.replace(A, P, f"{P}\n    level: high")
-    problem = the_only(deployment.check())
-    assert (problem.path, problem.line, problem.column) == ("subscriptions[0].level", 23, 12)
-    assert (problem.found, problem.expected) == ("level of a process", "it with a store only")
-
-
-@pytest.mark.parametrize(
-    ("entry", "path", "line", "column", "words"),
-    [
-        ("store: {table: [1]}", "store.table", 22, 20, "a list, expected a text"),
-        ("store: {tabel: t}", "store.tabel", 22, 13, "unknown key, expected a key of this section"),
-        ("store: {table: t}\n    levle: x", "levle", 23, 5, "did you mean 'level'"),
-        ("store: customers", "store", 22, 12, "a single value, expected a mapping"),
-        (
-            "store: {table: none}",
-            "store.table",
-            22,
-            20,
-            "there is no table 'none', expected a table, did you",
-        ),
-        ("store: {table: t}\n    mime_type: text/xml", "mime_type", 23, 16, "with reply: true"),
-        (
-            "store: {table: t}\n    reply: true\n    mime_type: text/xlm",
-            "mime_type",
-            24,
-            16,
-            "'text/xml'",
-        ),
-    ],
-)
-def test_a_mistake_in_its_keys_is_found_where_it_stands(
-    deployment: Sample,
-    installed: Install,
-    entry: str,
-    path: str,
-    line: int,
-    column: int,
-    words: str,
-) -> None:
-    installed()
-    deployment.replace(A, P, f"    {entry}")
-    problem = next(one for one in deployment.check() if "is missing" not in one.found)
-    assert (problem.path, problem.line, problem.column) == (f"subscriptions[0].{path}", line, column)
-    assert words in str(problem)
-
-
-def test_a_warning_of_its_check_is_one(deployment: Sample, installed: Install) -> None:
-    installed()
-    deployment.replace(A, P, "    store: {table: t}\n    level: odd")
-    problem = the_only(deployment.check())
-    assert (problem.warning, problem.path, problem.line) == (True, "subscriptions[0].level", 23)
-    assert deployment.load().subscriptions
 
 
 def test_a_wrong_sink_does_not_hide_a_wrong_object(deployment: Sample) -> None:
@@ -295,27 +243,6 @@ def test_two_distributions_with_one_sink_are_refused_by_name(deployment: Sample,
     found = the_only(deployment.check()).found
     assert found == (
         "several packages have the sink 'store': their-shop 1.0, their-store 1.0; remove all but one"
-    )
-
-
-def test_a_called_sink_is_no_sink_of_managed_events(deployment: Sample, installed: Install) -> None:
-    installed()
-    deployment.replace(A, P, "    store: {table: t}")
-    deployment.replace(A, "PollQuantity: 25", "ContainerManagedEvents: JMS")
-    problem = the_only(deployment.check())
-    assert (problem.path, problem.found) == ("subscriptions[0].store", "a store under ContainerManagedEvents")
-
-
-def test_a_variable_that_is_not_set_is_the_only_problem(deployment: Sample) -> None:
-    deployment.replace(A, P, "    process: ${NOWHERE}")
-    assert "NOWHERE" in str(the_only(deployment.check()))
-
-
-def test_a_variable_that_says_nothing_is_no_sink(deployment: Sample) -> None:
-    deployment.replace(A, P, "    process: ${NOWHERE:}")
-    assert (
-        the_only(deployment.check()).found
-        == "neither dataframe nor destination nor load nor process nor table nor webhook"
     )
 
 

@@ -91,11 +91,6 @@ def test_objects_nested_as_deeply_as_allowed_are_read_and_written() -> None:
     assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo
 
 
-def test_the_keys_name_type_and_verb_where_no_rule_does() -> None:
-    bo = STRICT.to_business_object(b'{"Verb": "Update", "BusinessObject": "Note", "Text": "a"}', None)
-    assert (bo.type, bo.verb, bo.as_dict()) == ("Note", "Update", {"Text": "a"})
-
-
 def test_the_rule_wins_over_the_keys() -> None:
     bo = STRICT.to_business_object(b'{"BusinessObject": "Note", "Verb": "Update", "Name": "a"}', CUSTOMER)
     assert (bo.type, bo.verb, bo.as_dict()) == ("Customer", "Create", {"Name": "a"})

@@ -135,21 +135,6 @@ def test_elements_come_in_any_order_and_leave_in_that_of_the_definition() -> Non
     )
 
 
-def test_an_empty_element_is_blank_and_a_nil_one_is_not_set() -> None:
-    body = (
-        b"<Customer xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance'><Name/><Notes></Notes><Limit/>"
-        b"<Rating xsi:nil='true'/><Home xsi:nil='1'/><Since xsi:nil='false'/></Customer>"
-    )
-    assert STRICT.to_business_object(body, None).as_dict() == {
-        "Name": "",
-        "Notes": "",
-        "Limit": "",
-        "Since": "",
-    }
-    with pytest.raises(MalformedData, match="Rating: xsi:nil is true, but the element is not empty"):
-        STRICT.to_business_object(body.replace(b"'true'/>", b"'true'>7</Rating>"), None)
-
-
 def test_namespaces_comments_and_processing_instructions_do_not_count() -> None:
     body = (
         b"<?pi a?><c:Customer xmlns:c='urn:c' xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' "
