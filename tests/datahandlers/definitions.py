@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.datahandlers import json_handler
 from connector.formats.datahandler import DataHandler, resolve_options
 from connector.testing.datahandlers import sample_definitions
 
@@ -49,3 +54,19 @@ def make(
     declared: Any = kind
     handler: Handler = kind(resolve_options(declared.options, options, "test", base), definitions)
     return handler
+
+
+@contextmanager
+def without_decoder() -> Iterator[None]:
+    """Lets handlers of JSON that are made inside parse each body and set its values one by one."""
+
+    class RefusingDecoder:
+        """A decoder that leaves every body to its caller."""
+
+        def __init__(self, *_: object) -> None: ...
+
+        def decode(self, *_: object) -> None: ...
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(json_handler, "JsonDecoder", RefusingDecoder)
+        yield

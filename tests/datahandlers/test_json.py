@@ -11,18 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint
-from connector.testing.datahandlers import objects_of, sample_definitions
+from connector.testing.datahandlers import objects_of
+from tests.datahandlers.definitions import SAMPLES, define, known, make
 from tests.tables import rows
 
-DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
-STRICT = JsonHandler({"IgnoreUndefinedAttributes": False, "write_type": True}, DEFINITIONS)
-LENIENT = JsonHandler({"IgnoreUndefinedAttributes": True, "write_type": False}, DEFINITIONS)
+STRICT = make(JsonHandler)
+LENIENT = make(JsonHandler, IgnoreUndefinedAttributes=True, write_type=False)
 
 
 def nested(depth: int, inner: bytes = b"1") -> bytes:
@@ -87,7 +86,7 @@ def test_objects_nested_as_deeply_as_allowed_are_read_and_written() -> None:
     values: dict[str, Any] = {"City": "a"}
     for _ in range(198):
         values = {"City": "a", "Before": values}
-    bo = BusinessObject(DEFINITIONS, "Customer", "Create", {"Home": values})
+    bo = BusinessObject(SAMPLES, "Customer", "Create", {"Home": values})
     assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo
 
 
@@ -115,24 +114,19 @@ def test_a_type_or_verb_that_is_no_text_is_malformed(body: bytes) -> None:
 
 
 def test_an_attribute_called_verb_is_an_attribute() -> None:
-    definition = Definition(
-        "Word", attributes={"Verb": Attribute("Verb", "String")}, verbs={"go": Verb("go")}
-    )
-    handler = JsonHandler(
-        {"IgnoreUndefinedAttributes": False, "write_type": True}, Definitions({"Word": definition})
-    )
-    bo = handler.to_business_object(b'{"Verb": "run"}', Hint("Word", "go"))
-    assert (bo.verb, bo["Verb"]) == ("go", "run")
+    handler = make(JsonHandler, known(define("Word", Verb="String")))
+    bo = handler.to_business_object(b'{"Verb": "run"}', Hint("Word", "Create"))
+    assert (bo.verb, bo["Verb"]) == ("Create", "run")
 
 
 def test_the_body_names_its_type_unless_told_not_to() -> None:
-    bo = BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"})
+    bo = BusinessObject(SAMPLES, "Note", "Create", {"Text": "a"})
     assert json.loads(STRICT.to_body(bo)) == {"BusinessObject": "Note", "Verb": "Create", "Text": "a"}
     assert LENIENT.to_body(bo) == b'{"Text":"a"}'
 
 
 def test_half_a_surrogate_pair_cannot_be_written_or_read() -> None:
-    bo = BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "\ud800"})
+    bo = BusinessObject(SAMPLES, "Note", "Create", {"Text": "\ud800"})
     with pytest.raises(MalformedData, match="Note cannot be written as JSON"):
         STRICT.to_body(bo)
     with pytest.raises(MalformedData, match="no valid Unicode"):
@@ -180,7 +174,7 @@ def test_exactly_bodies_with_duplicate_keys_are_refused(value: Any, space: str) 
 
 
 @settings(max_examples=300)
-@given(objects_of(DEFINITIONS, "Customer") | objects_of(DEFINITIONS, "Article"))
+@given(objects_of(SAMPLES, "Customer") | objects_of(SAMPLES, "Article"))
 def test_every_object_can_be_written_and_comes_back(bo: BusinessObject) -> None:
     again = STRICT.to_business_object(STRICT.to_body(bo), None)
     assert (again.type, again.verb, again.as_dict()) == (bo.type, bo.verb, bo.as_dict())

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connector.datahandlers import json_handler
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
 from connector.formats.json_decoder import JsonDecoder
 from connector.formats.json_plan import JsonPlans
 from connector.testing.datahandlers import sample_definitions
+from tests.datahandlers.definitions import without_decoder
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -27,16 +26,7 @@ OPTIONS = (
 )
 
 
-class RefusingDecoder:
-    """A decoder that leaves every body to its caller."""
-
-    def __init__(self, *_: Any) -> None: ...
-
-    def decode(self, *_: Any) -> None: ...
-
-
-with pytest.MonkeyPatch.context() as patched:
-    patched.setattr(json_handler, "JsonDecoder", RefusingDecoder)
+with without_decoder():
     PARSING = [JsonHandler(options, DEFINITIONS) for options in OPTIONS]
 DECODING = [JsonHandler(options, DEFINITIONS) for options in OPTIONS]
 

@@ -10,57 +10,39 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Attribute, Definitions
 from connector.businessobjects.instance import BusinessObject
-from connector.datahandlers import json_handler
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import DataHandler, Hint
 from connector.formats.json_decoder import JsonDecoder
 from connector.formats.json_plan import JsonPlans, name_in_json
 from connector.testing.datahandlers import DataHandlerSuite, Sample, objects_of
+from tests.datahandlers.definitions import define, known, make, without_decoder
 from tests.tables import rows
 
 ORDER = Hint("Order", "Create")
 KEYS = ("BusinessObject", "Verb")
 
 
-def attribute(name: str, kind: str = "String", info: str = "", **others: Any) -> Attribute:
-    return Attribute(name, kind, app_specific_info=info, **others)
-
-
-def define(*definitions: tuple[str, list[Attribute]], info: str = "") -> Definitions:
-    verbs = {name: Verb(name) for name in ("Create", "Update")}
-    return Definitions(
-        {
-            name: Definition(
-                name, "1.0.0", info if name == "Order" else "", {one.name: one for one in attributes}, verbs
-            )
-            for name, attributes in definitions
-        }
-    )
-
-
-DEFINITIONS = define(
-    (
+DEFINITIONS = known(
+    define(
         "Order",
-        [
-            attribute("Id", info="name=order-id;elem_name=x;attr_name=y", is_key=True),
-            attribute("Date", "Date", info="type=attribute; attr_name = order date"),
-            attribute("First", info="name=Second"),  # the names change places
-            attribute("Second", info="name=First"),
-            attribute("Kind", info="name=Verb;"),
-            attribute("Total", "Double", info="elem_name=Betrag €"),
-            attribute("Line", "Line", info="name=lines", cardinality="n"),
-            attribute("Home", "Place"),
-            attribute("Plain", "Plain"),
-            attribute("Meta", "Plain", info="name=meta"),
-        ],
+        "cw_mo_conn=Meta",
+        Id="String name=order-id;elem_name=x;attr_name=y",
+        Date="Date type=attribute; attr_name = order date",
+        First="String name=Second",  # the names change places
+        Second="String name=First",
+        Kind="String name=Verb;",
+        Total="Double elem_name=Betrag €",
+        Line="Line* name=lines",
+        Home="Place",
+        Plain="Plain",
+        Meta="Plain name=meta",
     ),
-    ("Line", [attribute("Article"), attribute("Place", "Place", info="name=at")]),
-    ("Place", [attribute("City", info="name=town"), attribute("Within", "Place")]),
-    ("Plain", [attribute("Text"), attribute("Note", info="name=;x=y")]),
-    info="cw_mo_conn=Meta",
+    define("Line", Article="String", Place="Place name=at"),
+    define("Place", City="String name=town", Within="Place"),
+    define("Plain", Text="String", Note="String name=;x=y"),
 )
 VALUES = {
     "Id": "1",
@@ -87,20 +69,10 @@ BODY = {
 
 
 def handler(definitions: Definitions = DEFINITIONS, **options: Any) -> JsonHandler:
-    defaults = {one.name: one.default for one in JsonHandler.options}
-    return JsonHandler({**defaults, "write_type": False, **options}, definitions)
+    return make(JsonHandler, definitions, **{"write_type": False, **options})
 
 
-class RefusingDecoder:
-    """A decoder that leaves every body to its caller."""
-
-    def __init__(self, *_: Any) -> None: ...
-
-    def decode(self, *_: Any) -> None: ...
-
-
-with pytest.MonkeyPatch.context() as patched:
-    patched.setattr(json_handler, "JsonDecoder", RefusingDecoder)
+with without_decoder():
     PARSING = handler()
 
 
@@ -155,7 +127,7 @@ def test_the_application_specific_information_names_the_members() -> None:
     ],
 )
 def test_the_first_tag_counts(info: str, name: str) -> None:
-    assert name_in_json(attribute("a", info=info)) == name
+    assert name_in_json(Attribute("a", "String", app_specific_info=info)) == name
 
 
 def test_renamed_attributes_are_decoded_in_one_step() -> None:
@@ -173,7 +145,7 @@ def test_an_object_with_a_member_called_as_a_key_is_left_to_the_caller() -> None
     assert JsonDecoder(JsonPlans(DEFINITIONS), KEYS).decode("Order", b'{"Verb": "Create"}') is None
     bo = handler().to_business_object(b'{"Verb": "Create"}', Hint("Order"))
     assert (bo.verb, bo.as_dict()) == ("Create", {"Kind": "Create"})
-    freed = define(("Order", [attribute("Verb", info="name=kind"), attribute("Id")]))
+    freed = known(define("Order", Verb="String name=kind", Id="String"))
     bo = handler(freed).to_business_object(b'{"Verb": "Update", "kind": "x"}', Hint("Order"))
     assert (bo.verb, bo.as_dict()) == ("Update", {"Verb": "x"})
 
@@ -213,8 +185,10 @@ def test_members_that_are_no_attribute_may_be_passed_over() -> None:
 
 @rows("attributes", [("name=c", "name=c"), ("name=b", ""), ("", "attr_name=a")])
 def test_two_attributes_cannot_have_one_name(attributes: tuple[str, str]) -> None:
-    inner = [attribute(name, info=info) for name, info in zip("ab", attributes, strict=True)]
-    definitions = define(("Order", [attribute("Child", "Inner")]), ("Inner", inner))
+    first, second = attributes
+    definitions = known(
+        define("Order", Child="Inner"), define("Inner", a=f"String {first}", b=f"String {second}")
+    )
     for call in (
         lambda: handler(definitions).to_business_object(b"{}", ORDER),
         lambda: handler(definitions).to_body(BusinessObject(definitions, "Order")),
@@ -226,8 +200,8 @@ def test_two_attributes_cannot_have_one_name(attributes: tuple[str, str]) -> Non
 
 def test_objects_nested_without_end_are_named() -> None:
     count = 3000
-    chain = [(f"N{n}", [attribute("c", f"N{n + 1}"), attribute("x")]) for n in range(count)]
-    definitions = define(*chain, (f"N{count}", [attribute("x", info="name=y")]))
+    chain = [define(f"N{n}", c=f"N{n + 1}", x="String") for n in range(count)]
+    definitions = known(*chain, define(f"N{count}", x="String name=y"))
     assert not JsonPlans(definitions).get("N0").is_plain
     found = handler(definitions).to_business_object(b'{"c": {"x": "a"}}', Hint("N0"))
     assert found.as_dict() == {"c": {"x": "a"}}

@@ -8,24 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import Hint, resolve_options
-from connector.testing.datahandlers import sample_definitions
+from connector.formats.datahandler import Hint
+from tests.datahandlers.definitions import SAMPLES, define, known, make
 from tests.tables import rows
 
-DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
-STRICT = XmlHandler(
-    resolve_options(XmlHandler.options, {"BOPrefix": "", "IgnoreUndefinedAttributes": False}, "test"),
-    DEFINITIONS,
-)
-LENIENT = XmlHandler(
-    resolve_options(XmlHandler.options, {"BOPrefix": "", "IgnoreUndefinedAttributes": True}, "test"),
-    DEFINITIONS,
-)
+STRICT = make(XmlHandler)
+LENIENT = make(XmlHandler, IgnoreUndefinedAttributes=True)
 
 LAUGHS = (
     "<!DOCTYPE Customer [<!ENTITY a0 'ha'>"
@@ -188,17 +180,11 @@ def test_objects_nested_deeper_are_refused() -> None:
 
 
 def test_a_prefix_stands_before_the_root_element_in_the_name_of_the_object() -> None:
-    definition = Definition(
-        "App_Note", attributes={"Text": Attribute("Text", "String")}, verbs={"V": Verb("V")}
-    )
-    definitions = Definitions({"App_Note": definition, "Note": Definition("Note")})
-    handler = XmlHandler(
-        resolve_options(XmlHandler.options, {"BOPrefix": "App", "IgnoreUndefinedAttributes": False}, "test"),
-        definitions,
-    )
-    bo = handler.to_business_object(b"<Note verb='V'><Text>a</Text></Note>", None)
+    definitions = known(define("App_Note", Text="String"), define("Note"))
+    handler = make(XmlHandler, definitions, BOPrefix="App")
+    bo = handler.to_business_object(b"<Note verb='Create'><Text>a</Text></Note>", None)
     assert (bo.type, bo["Text"]) == ("App_Note", "a")
-    assert b'<Note verb="V"><Text>a</Text></Note>' in handler.to_body(bo)
+    assert b'<Note verb="Create"><Text>a</Text></Note>' in handler.to_body(bo)
     with pytest.raises(MalformedData, match="Note does not begin with the BOPrefix 'App'"):
         handler.to_body(BusinessObject(definitions, "Note"))
 
@@ -206,16 +192,13 @@ def test_a_prefix_stands_before_the_root_element_in_the_name_of_the_object() -> 
 @rows("text", ["\0", "\x1b", "\ud800", "\ufffe"])
 def test_a_character_that_xml_lacks_cannot_be_written(text: str) -> None:
     with pytest.raises(MalformedData, match=r"Note: Text has the character .*, which XML cannot hold"):
-        STRICT.to_body(BusinessObject(DEFINITIONS, "Note", "Create", {"Text": text}))
+        STRICT.to_body(BusinessObject(SAMPLES, "Note", "Create", {"Text": text}))
 
 
 def test_a_name_that_xml_lacks_cannot_be_written() -> None:
-    definitions = Definitions({"A": Definition("A", attributes={"1st": Attribute("1st", "String")})})
+    definitions = known(define("A", **{"1st": "String"}))
     with pytest.raises(MalformedData, match=r"A: 1st: .1st. is no name in XML; give elem_name"):
-        XmlHandler(
-            resolve_options(XmlHandler.options, {"BOPrefix": "", "IgnoreUndefinedAttributes": False}, "test"),
-            definitions,
-        ).to_body(BusinessObject(definitions, "A", values={"1st": "x"}))
+        make(XmlHandler, definitions).to_body(BusinessObject(definitions, "A", values={"1st": "x"}))
 
 
 XML_TEXT = st.text(
@@ -228,5 +211,5 @@ XML_TEXT = st.text(
 @given(XML_TEXT, st.lists(XML_TEXT, min_size=1, max_size=3))
 def test_every_text_of_xml_can_be_written_and_comes_back(name: str, cities: list[str]) -> None:
     values = {"Name": name, "Address": [{"City": city} for city in cities]}
-    bo = BusinessObject(DEFINITIONS, "Customer", "Create", values)
+    bo = BusinessObject(SAMPLES, "Customer", "Create", values)
     assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo

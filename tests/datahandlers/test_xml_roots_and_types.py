@@ -130,6 +130,7 @@ NILS = known(
         Total="Double nil=blank",
         Note="String",
         ShipTo="Address nil=unset",
+        BillTo="Address",
         Tag="String* nil=blank",
         Stop="Address*",
     ),
@@ -157,7 +158,7 @@ def test_nil_is_not_set_or_blank_and_is_written_again(body: str, values: dict[st
 
 def test_without_a_tag_nil_is_not_set_and_is_not_written() -> None:
     made = handler(NILS)
-    body = f'<Order xmlns="urn:o" xmlns:xsi="{XSI}"><Note xsi:nil="{{}}"/></Order>'
+    body = f'<Order xmlns="urn:o" xmlns:xsi="{XSI}"><Note xsi:nil="{{}}"/><BillTo xsi:nil="1"/></Order>'
     for text, values in (("true", {}), (" 1 ", {}), ("false", {"Note": ""}), ("0", {"Note": ""})):
         assert made.to_business_object(body.format(text), None).as_dict() == values
     assert b"Note" not in made.to_body(BusinessObject(NILS, "Order", None, {}))
