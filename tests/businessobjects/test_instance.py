@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Attribute
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, finish
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.catalogue import discover
 from connector.formats.datahandler import Hint
 from connector.formats.handlers import Handlers
 from connector.testing.datahandlers import sample_definitions
+from tests.datahandlers.definitions import define, known
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -168,12 +169,8 @@ def test_the_event_id_is_no_attribute_unless_the_definition_declares_it() -> Non
     bo = customer({"CustomerId": "C1"})
     bo.object_event_id = "ID:1"
     assert bo.as_dict() == {"CustomerId": "C1"}
-    declared = Definition(
-        "A",
-        attributes={"ObjectEventId": Attribute("ObjectEventId", "String", is_required=True)},
-        verbs={"V": Verb("V")},
-    )
-    other = BusinessObject(Definitions({"A": declared}), "A", "V")
+    required = Attribute("ObjectEventId", "String", is_required=True)
+    other = BusinessObject(known(define("A", ObjectEventId=required)), "A", "Create")
     finish(other)
     other.object_event_id = "ID:1"
     assert other["ObjectEventId"] == "ID:1"
@@ -218,23 +215,20 @@ def test_a_blank_attribute_is_not_missing() -> None:
 @rows("required", [True, False])
 def test_a_default_satisfies_only_what_is_required_and_only_on_demand(required: bool) -> None:
     size = Attribute("Size", "Integer", is_required=required, default=0)
-    definitions = Definitions({"A": Definition("A", attributes={"Size": size}, verbs={"V": Verb("V")})})
-    bo = BusinessObject(definitions, "A", "V")
+    definitions = known(define("A", Size=size))
+    bo = BusinessObject(definitions, "A", "Create")
     finish(bo, use_defaults=True)
     assert bo["Size"] == (0 if required else None)
     if required:
         with pytest.raises(MalformedData, match="Size: required"):
-            finish(BusinessObject(definitions, "A", "V"))
+            finish(BusinessObject(definitions, "A", "Create"))
 
 
 def test_a_required_list_of_children_has_at_least_one() -> None:
-    child = Definition("B")
     parts = Attribute("Parts", "B", is_required=True, cardinality="n")
-    definitions = Definitions(
-        {"A": Definition("A", attributes={"Parts": parts}, verbs={"V": Verb("V")}), "B": child}
-    )
+    definitions = known(define("A", Parts=parts), define("B"))
     with pytest.raises(MalformedData, match="Parts: required"):
-        finish(BusinessObject(definitions, "A", "V", {"Parts": []}))
+        finish(BusinessObject(definitions, "A", "Create", {"Parts": []}))
 
 
 def test_definitions_travel_between_processes() -> None:
@@ -247,19 +241,16 @@ def test_definitions_travel_between_processes() -> None:
 
 @rows("mime_type", ["application/json", "text/xml", "text/plain"])
 def test_a_ciphertext_is_in_bodies_and_in_no_repr_or_error(mime_type: str, tmp_path: Path) -> None:
-    pin = Attribute("Pin", "Ciphertext", max_length=8)
-    definitions = Definitions(
-        {"Card": Definition("Card", attributes={"Pin": pin}, verbs={"Use": Verb("Use")})}
-    )
+    definitions = known(define("Card", Pin="Ciphertext 8"))
     options = {"attribute": "Pin"} if mime_type == "text/plain" else {}
     handlers = Handlers([discover(tmp_path).spec(mime_type, options)], definitions, tmp_path)
     handler = handlers.get(mime_type)
-    bo = BusinessObject(definitions, "Card", "Use", {"Pin": "hush"})
+    bo = BusinessObject(definitions, "Card", "Create", {"Pin": "hush"})
     assert bo.as_dict() == {"Pin": "hush"}
     body = handler.to_body(bo)
-    assert handler.to_business_object(body, Hint("Card", "Use")) == bo
+    assert handler.to_business_object(body, Hint("Card", "Create")) == bo
     assert "hush" not in repr(bo)
     text = body.decode() if isinstance(body, bytes) else body
     with pytest.raises(MalformedData, match="Pin") as refused:
-        handler.to_business_object(text.replace("hush", "hush-hush").encode(), Hint("Card", "Use"))
+        handler.to_business_object(text.replace("hush", "hush-hush").encode(), Hint("Card", "Create"))
     assert "hush" not in str(refused.value)

@@ -18,23 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.csv_handler import CsvHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.columns import MAX_COLUMNS
 from connector.formats.datahandler import DataHandler, Hint, SplittingHandler
-from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
+from connector.testing.datahandlers import DataHandlerSuite, Sample
+from tests.datahandlers.definitions import SAMPLES, define, known
 from tests.tables import rows
 
-
-def define(*attributes: Attribute, name: str = "Order", **others: Definition) -> Definitions:
-    verbs = {"Create": Verb("Create"), "Update": Verb("Update")}
-    definition = Definition(name, attributes={one.name: one for one in attributes}, verbs=verbs)
-    return Definitions({name: definition, **others})
-
-
-DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
 NOTE = Hint("Note", "Create")
 FULL = {
@@ -48,16 +41,19 @@ FULL = {
     "Since": "2024-02-29T23:59:60.5+05:30",
     "Home": {"City": "Delft"},
 }
-PLAIN = define(
-    Attribute("Id", "String", is_key=True),
-    Attribute("Text", "String"),
-    Attribute("Number", "Double"),
-    Attribute("Count", "Integer"),
-    Attribute("Done", "Boolean"),
-    Attribute("Secret", "Ciphertext", max_length=5),
+PLAIN = known(
+    define(
+        "Order",
+        Id="String",
+        Text="String",
+        Number="Double",
+        Count="Integer",
+        Done="Boolean",
+        Secret="Ciphertext 5",
+    )
 )
 ORDER = Hint("Order", "Create")
-TEXTS = define(*(Attribute(name, "String") for name in ("a", "b", "c")))
+TEXTS = known(define("Order", a="String", b="String", c="String"))
 
 
 def handler(definitions: Definitions = PLAIN, **options: Any) -> CsvHandler:
@@ -76,19 +72,17 @@ def refusal(body: bytes | str, hint: Hint | None = ORDER, **options: Any) -> str
 
 def objects() -> list[BusinessObject]:
     return [
-        BusinessObject(DEFINITIONS, "Customer", "Update", FULL),
-        BusinessObject(
-            DEFINITIONS, "Customer", "Create", {"CustomerId": "C-2", "Active": False, "Name": "n"}
-        ),
-        BusinessObject(DEFINITIONS, "Customer", "Create", {"Rating": "", "Since": "", "Limit": ""}),
-        BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"}),
+        BusinessObject(SAMPLES, "Customer", "Update", FULL),
+        BusinessObject(SAMPLES, "Customer", "Create", {"CustomerId": "C-2", "Active": False, "Name": "n"}),
+        BusinessObject(SAMPLES, "Customer", "Create", {"Rating": "", "Since": "", "Limit": ""}),
+        BusinessObject(SAMPLES, "Note", "Create", {"Text": "a"}),
     ]
 
 
 class TestCsv(DataHandlerSuite):
     @pytest.fixture
     def handler(self) -> DataHandler:
-        return handler(DEFINITIONS)
+        return handler(SAMPLES)
 
     @pytest.fixture
     def objects(self) -> Sequence[BusinessObject]:
@@ -130,7 +124,7 @@ class TestTabSeparated(TestCsv):
     @pytest.fixture
     def handler(self) -> DataHandler:
         return handler(
-            DEFINITIONS, delimiter="\\t", quote="'", escape="\\", null="\\N", line_end="\\n", split=True
+            SAMPLES, delimiter="\\t", quote="'", escape="\\", null="\\N", line_end="\\n", split=True
         )
 
     @pytest.fixture
@@ -152,7 +146,7 @@ class TestTabSeparated(TestCsv):
 class TestWithoutHeader(TestCsv):
     @pytest.fixture
     def handler(self) -> DataHandler:
-        return handler(DEFINITIONS, header=False, charset="utf-16")
+        return handler(SAMPLES, header=False, charset="utf-16")
 
     @pytest.fixture
     def samples(self) -> Sequence[Sample]:
@@ -169,7 +163,7 @@ class TestWithoutHeader(TestCsv):
 class TestWithType(TestCsv):
     @pytest.fixture
     def handler(self) -> DataHandler:
-        return handler(DEFINITIONS, write_type=True, null="NULL")
+        return handler(SAMPLES, write_type=True, null="NULL")
 
     @pytest.fixture
     def samples(self) -> Sequence[Sample]:
@@ -288,7 +282,7 @@ def test_objects_are_written_together_with_one_header() -> None:
 
 def test_objects_of_two_types_are_not_written_together() -> None:
     with pytest.raises(MalformedData, match=r"^record 2: found a Note, expected a Customer"):
-        handler(DEFINITIONS).to_joint_body([objects()[0], objects()[3]])
+        handler(SAMPLES).to_joint_body([objects()[0], objects()[3]])
     with pytest.raises(MalformedData, match="found no object"):
         handler().to_joint_body([])
 
@@ -305,42 +299,36 @@ def test_objects_of_two_types_are_not_written_together() -> None:
     ],
 )  # fmt: skip
 def test_what_csv_cannot_hold_is_refused(values: dict[str, Any], reason: str) -> None:
-    bo = BusinessObject(DEFINITIONS, "Customer", "Create", values)
+    bo = BusinessObject(SAMPLES, "Customer", "Create", values)
     with pytest.raises(MalformedData) as refused:
-        handler(DEFINITIONS).to_body(bo)
+        handler(SAMPLES).to_body(bo)
     assert reason in str(refused.value)
-    right = BusinessObject(DEFINITIONS, "Customer", "Create", {"Name": ""})
+    right = BusinessObject(SAMPLES, "Customer", "Create", {"Name": ""})
     with pytest.raises(MalformedData) as refused:
-        handler(DEFINITIONS).to_joint_body([right, bo])
+        handler(SAMPLES).to_joint_body([right, bo])
     assert str(refused.value).startswith("record 2: ")
     assert reason in str(refused.value)
 
 
 def test_an_empty_list_of_children_is_not_written() -> None:
-    bo = BusinessObject(DEFINITIONS, "Customer", "Create", {"Name": "a", "Address": []})
-    again = handler(DEFINITIONS).to_business_object(handler(DEFINITIONS).to_body(bo), CUSTOMER)
+    bo = BusinessObject(SAMPLES, "Customer", "Create", {"Name": "a", "Address": []})
+    again = handler(SAMPLES).to_business_object(handler(SAMPLES).to_body(bo), CUSTOMER)
     assert again.as_dict() == {"Name": "a"}
 
 
 def test_an_empty_line_is_not_written() -> None:
-    bo = BusinessObject(DEFINITIONS, "Note", "Create")
+    bo = BusinessObject(SAMPLES, "Note", "Create")
     with pytest.raises(MalformedData, match="Note: its record is an empty line, which cannot be read"):
-        handler(DEFINITIONS).to_body(bo)
-    assert handler(DEFINITIONS, null="-").to_body(bo) == b"Text\r\n-\r\n"
+        handler(SAMPLES).to_body(bo)
+    assert handler(SAMPLES, null="-").to_body(bo) == b"Text\r\n-\r\n"
 
 
 def test_the_page_of_formats_shows_a_body() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "data-formats.md").read_text()
     body = page.partition("```csv\n")[2].partition("```")[0]
-    names = {"Street": "String", "City": "String"}
-    home = Definition("Place", attributes={name: Attribute(name, kind) for name, kind in names.items()})
-    definitions = define(
-        Attribute("CustomerId", "String"),
-        Attribute("Name", "String"),
-        Attribute("Limit", "Double"),
-        Attribute("Active", "Boolean"),
-        Attribute("Home", "Place"),
-        Place=home,
+    definitions = known(
+        define("Order", CustomerId="String", Name="String", Limit="Double", Active="Boolean", Home="Place"),
+        define("Place", Street="String", City="String"),
     )
     one = handler(definitions, split=True, line_end="\n")
     bos = list(one.to_business_objects(body, ORDER))
@@ -368,14 +356,14 @@ def test_the_page_of_formats_shows_a_body() -> None:
 
 
 def test_a_tag_names_the_column() -> None:
-    place = Definition(
-        "Place", attributes={"Town": Attribute("Town", "String", app_specific_info="name=City; x=y")}
-    )
-    definitions = define(
-        Attribute("Id", "String", app_specific_info="name=Order No.;type=x"),
-        Attribute("To", "Place", app_specific_info="name=Deliver To"),
-        Attribute("From", "Place"),
-        Place=place,
+    definitions = known(
+        define(
+            "Order",
+            Id="String name=Order No.;type=x",
+            To="Place name=Deliver To",
+            From="Place",
+        ),
+        define("Place", Town="String name=City; x=y"),
     )
     bo = BusinessObject(
         definitions, "Order", "Create", {"Id": "1", "To": {"Town": "Oslo"}, "From": {"Town": "Rome"}}
@@ -389,10 +377,7 @@ def test_a_tag_names_the_column() -> None:
 
 
 def test_two_attributes_cannot_have_one_column() -> None:
-    definitions = define(
-        Attribute("a", "String", app_specific_info="name=b"),
-        Attribute("b", "String", app_specific_info="x=y"),
-    )
+    definitions = known(define("Order", a="String name=b", b="String x=y"))
     with pytest.raises(MalformedData, match="Order: two attributes have the column 'b'"):
         handler(definitions).to_business_object(b"b\n1", ORDER)
     with pytest.raises(MalformedData, match="Order: two attributes have the column 'b'"):
@@ -401,30 +386,19 @@ def test_two_attributes_cannot_have_one_column() -> None:
 
 def test_an_object_without_columns_cannot_be_held() -> None:
     with pytest.raises(MalformedData, match="Order has no attribute that CSV can hold"):
-        handler(define()).to_business_object(b"b\n1", ORDER)
+        handler(known(define("Order"))).to_business_object(b"b\n1", ORDER)
 
 
 def test_objects_within_objects_without_end_do_not_hang() -> None:
     levels = 30
-    wide = {
-        f"N{n}": Definition(
-            f"N{n}", attributes={name: Attribute(name, f"N{n + 1}") for name in ("a", "b")}, verbs={}
-        )
-        for n in range(levels)
-    }
-    wide[f"N{levels}"] = Definition(f"N{levels}", attributes={"x": Attribute("x", "String")})
+    last = define(f"N{levels}", x="String")
+    wide = [define(f"N{n}", a=f"N{n + 1}", b=f"N{n + 1}") for n in range(levels)]
     with pytest.raises(MalformedData, match=f"N0 has more than {MAX_COLUMNS} columns"):
-        handler(Definitions(wide)).to_business_object(b"x\n1", Hint("N0"))
-    deep = {
-        f"N{n}": Definition(
-            f"N{n}", attributes={"x": Attribute("x", "String"), "c": Attribute("c", f"N{n + 1}")}
-        )
-        for n in range(3000)
-    }
-    deep["N3000"] = wide[f"N{levels}"]
-    assert handler(Definitions(deep)).to_business_object(b"c.c.x\n1", Hint("N0")).as_dict() == {
-        "c": {"c": {"x": "1"}}
-    }
+        handler(known(*wide, last)).to_business_object(b"x\n1", Hint("N0"))
+    deep = [define(f"N{n}", x="String", c=f"N{n + 1}") for n in range(3000)]
+    assert handler(known(*deep, define("N3000", x="String"))).to_business_object(
+        b"c.c.x\n1", Hint("N0")
+    ).as_dict() == {"c": {"c": {"x": "1"}}}
 
 
 def test_columns_that_the_definition_lacks_may_be_passed_over() -> None:
@@ -452,7 +426,7 @@ def test_columns_that_the_definition_lacks_may_be_passed_over() -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_header_is_refused(header: str, reason: str) -> None:
-    assert reason in refusal(f"{header}\n1,2,3", CUSTOMER, definitions=DEFINITIONS)
+    assert reason in refusal(f"{header}\n1,2,3", CUSTOMER, definitions=SAMPLES)
 
 
 def test_a_record_that_is_no_header_is_not_shown() -> None:
@@ -519,10 +493,8 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], re
 
 def test_the_columns_name_type_and_verb_where_no_rule_does() -> None:
     body = b"BusinessObject,Verb,Text,Name\nNote,Update,a,\nCustomer,,,b\n"
-    assert "the header: column 'Name': no such attribute in Note" in refusal(
-        body, None, definitions=DEFINITIONS
-    )
-    found = handler(DEFINITIONS, IgnoreUndefinedAttributes=True).to_business_objects(body, None)
+    assert "the header: column 'Name': no such attribute in Note" in refusal(body, None, definitions=SAMPLES)
+    found = handler(SAMPLES, IgnoreUndefinedAttributes=True).to_business_objects(body, None)
     assert [(bo.type, bo.verb, bo.as_dict()) for bo in found] == [
         ("Note", "Update", {"Text": "a"}),
         ("Customer", None, {"Name": "b"}),
@@ -554,7 +526,7 @@ def test_a_record_that_names_no_defined_object_is_unknown(
 
 
 def test_attributes_called_so_are_attributes() -> None:
-    definitions = define(Attribute("Verb", "String"), Attribute("BusinessObject", "String"))
+    definitions = known(define("Order", Verb="String", BusinessObject="String"))
     bo = BusinessObject(definitions, "Order", "Create", {"Verb": "run", "BusinessObject": "x"})
     body = handler(definitions, write_type=True).to_body(bo)
     assert body == b"Verb,BusinessObject\r\nrun,x\r\n"
@@ -583,7 +555,7 @@ def test_a_character_that_is_not_in_the_set_is_refused_with_its_place() -> None:
     bos = [BusinessObject(PLAIN, "Order", "Create", {"Text": text}) for text in ("", "a", "€")]
     with pytest.raises(MalformedData, match=r"record 3: Order: Text: the character '.u20ac' does not exist"):
         handler(charset="ISO-8859-1").to_joint_body(bos)
-    definitions = define(Attribute("a", "String", app_specific_info="name=€"))
+    definitions = known(define("Order", a="String name=€"))
     with pytest.raises(MalformedData, match="the header of Order: the character"):
         handler(definitions, charset="ISO-8859-1").to_body(
             BusinessObject(definitions, "Order", values={"a": "b"})

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Attribute, Definitions
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.datahandlers.csv_handler import CsvHandler
 from connector.datahandlers.delimited_handler import DelimitedHandler
@@ -25,7 +25,9 @@ from connector.datahandlers.template_handler import TemplateHandler
 from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
-from connector.formats.datahandler import DataHandler, Hint, resolve_options
+from connector.formats.datahandler import DataHandler, Hint
+from tests.datahandlers.definitions import define, known
+from tests.datahandlers.definitions import make as make_handler
 from tests.tables import rows
 
 HINT: Final = Hint("Payment", "Create")
@@ -47,22 +49,20 @@ FORMATS: Final[dict[str, tuple[type[Any], str]]] = {
 
 def payment(*more: Attribute, digits: int = 0, scale: int | None = None, width: int = 0) -> Definitions:
     amount = Attribute("Amount", "Decimal", digits=digits, scale=scale, max_length=width)
-    rate = Attribute("Rate", "Decimal", cardinality="n", max_length=width)
-    attributes = {one.name: one for one in (amount, rate, *more)}
-    definition = Definition("Payment", attributes=attributes, verbs={"Create": Verb("Create")})
-    return Definitions({"Payment": definition})
+    others = {one.name: one for one in more}
+    return known(define("Payment", Amount=amount, Rate=f"Decimal* {width}", **others))
 
 
 KNOWN: Final = payment()
 
 
-def make(kind: type[Any], definitions: Definitions = KNOWN, **options: object) -> DataHandler:
-    known = {option.name for option in kind.options}
+def make(kind: type[Any], definitions: Definitions = KNOWN, **options: Any) -> DataHandler:
+    declared = {option.name for option in kind.options}
     if kind is TextHandler:
         options["attribute"] = "Amount"
-    if "IgnoreUndefinedAttributes" in known:
+    if "IgnoreUndefinedAttributes" in declared:
         options["IgnoreUndefinedAttributes"] = True
-    handler: DataHandler = kind(resolve_options(kind.options, options, "test"), definitions)
+    handler: DataHandler = make_handler(kind, definitions, **options)
     return handler
 
 
@@ -149,21 +149,21 @@ def test_what_is_no_number_or_a_huge_one_is_refused_by_every_format(name: str, t
     ],
 )
 def test_digits_and_scale_are_limits_and_nothing_is_rounded(name: str, text: str, reason: str) -> None:
-    known = payment(digits=5, scale=2)
+    definitions = payment(digits=5, scale=2)
     if not reason:
-        assert read(name, text, known)["Amount"] == Decimal(text)
+        assert read(name, text, definitions)["Amount"] == Decimal(text)
         return
     with pytest.raises(MalformedData) as refused:
-        read(name, text, known)
+        read(name, text, definitions)
     assert reason in str(refused.value)
     assert "Amount" in str(refused.value)
 
 
 def test_a_scale_of_zero_takes_whole_numbers_only() -> None:
-    known = payment(scale=0)
-    assert read("json", "7.00", known)["Amount"] == 7
+    definitions = payment(scale=0)
+    assert read("json", "7.00", definitions)["Amount"] == 7
     with pytest.raises(MalformedData, match="1 places after the point, expected at most 0"):
-        read("json", "7.5", known)
+        read("json", "7.5", definitions)
 
 
 @rows("body", ['{"Amount": ""}', '{"Amount": "", "Unknown": 1}'])
@@ -204,9 +204,9 @@ DECIMALS: Final = st.decimals(allow_nan=False, allow_infinity=False, places=None
 @settings(max_examples=400, deadline=None, database=None)
 @given(amount=DECIMALS, rates=st.lists(DECIMALS, max_size=4))
 def test_all_formats_agree_on_any_decimal(amount: Decimal, rates: list[Decimal]) -> None:
-    known = payment(width=120)
+    definitions = payment(width=120)
     bo, reason = attempt(
-        lambda: BusinessObject(known, "Payment", "Create", {"Amount": amount, "Rate": rates})
+        lambda: BusinessObject(definitions, "Payment", "Create", {"Amount": amount, "Rate": rates})
     )
     assert bo is not None or "zeros" in reason  # huge exponents are drawn, too
     if bo is None:
@@ -221,7 +221,7 @@ def test_all_formats_agree_on_any_decimal(amount: Decimal, rates: list[Decimal])
         DelimitedHandler,
         FixedWidthHandler,
     ):
-        handler = make(kind, known)
+        handler = make(kind, definitions)
         if (
             kind is FixedWidthHandler
             and max(map(len, (expected, *(format(one, "f") for one in bo["Rate"])))) > 120
@@ -250,17 +250,17 @@ def test_all_formats_agree_on_any_decimal(amount: Decimal, rates: list[Decimal])
 )
 @rows("text", ["12.50", "-12.50", "100", "-100", "0.50", "5.5", "55", "0.05", "1.0"])
 def test_a_number_in_a_field_comes_back_or_cannot_be_written(alignment: str, pad: str, text: str) -> None:
-    known = payment(width=10)
+    definitions = payment(width=10)
     handler = make(
         FixedWidthHandler,
-        known,
+        definitions,
         Alignment=alignment,
         PadCharacter=pad,
         BONameSize=7,
         BOVerbSize=6,
         BOCountSize=1,
     )
-    bo = BusinessObject(known, "Payment", "Create", {"Amount": text, "Rate": [text]})
+    bo = BusinessObject(definitions, "Payment", "Create", {"Amount": text, "Rate": [text]})
     body, reason = attempt(lambda: handler.to_body(bo))
     assert body is not None or (pad in "0-." and "PadCharacter" in reason) or "pad characters" in reason
     if body is None:
@@ -271,37 +271,31 @@ def test_a_number_in_a_field_comes_back_or_cannot_be_written(alignment: str, pad
 
 
 def test_zeros_stand_behind_the_sign() -> None:
-    known = payment(width=8)
+    definitions = payment(width=8)
     handler = make(
         FixedWidthHandler,
-        known,
+        definitions,
         Alignment="RIGHT",
         PadCharacter="0",
         BONameSize=7,
         BOVerbSize=6,
         BOCountSize=1,
     )
-    body = handler.to_body(BusinessObject(known, "Payment", "Create", {"Amount": "-12.50", "Rate": ["7.25"]}))
+    body = handler.to_body(
+        BusinessObject(definitions, "Payment", "Create", {"Amount": "-12.50", "Rate": ["7.25"]})
+    )
     assert body == b"PaymentCreate" + b"-0012.50" + b"1" + b"00007.25"
 
 
 def test_a_width_comes_from_the_digits_and_a_number_is_never_cut() -> None:
-    known = Definitions(
-        {
-            "Payment": Definition(
-                "Payment",
-                attributes={"Amount": Attribute("Amount", "Decimal", digits=6)},
-                verbs={"Create": Verb("Create")},
-            )
-        }
-    )
-    handler = make(FixedWidthHandler, known, BONameSize=7, BOVerbSize=6, Truncation=True)
+    definitions = known(define("Payment", Amount=Attribute("Amount", "Decimal", digits=6)))
+    handler = make(FixedWidthHandler, definitions, BONameSize=7, BOVerbSize=6, Truncation=True)
     assert (
-        handler.to_body(BusinessObject(known, "Payment", "Create", {"Amount": "-123.456"}))
+        handler.to_body(BusinessObject(definitions, "Payment", "Create", {"Amount": "-123.456"}))
         == b"PaymentCreate-123.456"
     )
     with pytest.raises(MalformedData, match="Amount has 9 characters, expected at most 8"):
-        handler.to_body(BusinessObject(known, "Payment", "Create", {"Amount": "-123.4560"}))
+        handler.to_body(BusinessObject(definitions, "Payment", "Create", {"Amount": "-123.4560"}))
 
 
 def test_a_template_writes_the_digits() -> None:

@@ -7,11 +7,11 @@ import json
 import pickle
 from typing import Any
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.formats.json_decoder import MAX_LEVELS, JsonDecoder
 from connector.formats.json_plan import JsonPlans
 from connector.testing.datahandlers import sample_definitions
+from tests.datahandlers.definitions import define, known
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -101,21 +101,15 @@ def test_an_object_with_an_attribute_of_that_name_is_left_to_the_caller() -> Non
 
 
 def test_an_object_that_is_not_defined_is_left_to_the_caller() -> None:
-    half = Definitions({"A": Definition("A", attributes={"b": Attribute("b", "Missing")})})
+    half = known(define("A", b="Missing"))
     assert decoder().decode("Nobody", b"{}") is None
     assert JsonDecoder(JsonPlans(half)).decode("A", b"{}") is None
 
 
 def test_definitions_may_be_nested_deeply() -> None:
     count = 5000
-    chain = {
-        f"N{n}": Definition(
-            f"N{n}", attributes={"c": Attribute("c", f"N{n + 1}"), "x": Attribute("x", "String")}
-        )
-        for n in range(count)
-    }
-    chain[f"N{count}"] = Definition(f"N{count}", attributes={"x": Attribute("x", "String")})
-    deep = JsonDecoder(JsonPlans(Definitions(chain)))
+    chain = [define(f"N{n}", c=f"N{n + 1}", x="String") for n in range(count)]
+    deep = JsonDecoder(JsonPlans(known(*chain, define(f"N{count}", x="String"))))
     for name in ("N0", f"N{count - 5}"):
         decoded = deep.decode(name, b'{"c": {"x": "a"}}')
         if decoded is not None:

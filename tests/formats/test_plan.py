@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Schema
+from connector.businessobjects.definition import Definitions, Schema
 from connector.businessobjects.types import text_of
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.plan import AttributeRun, Item, Plan, Plans, body_fields, takes_any_text
 from connector.testing.datahandlers import sample_definitions
+from tests.datahandlers.definitions import define, known
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -65,7 +66,7 @@ def test_a_run_knows_which_texts_need_a_converter() -> None:
 def test_a_value_is_written_as_its_type_is_read(
     type_name: str, values: list[bool | int | float | str]
 ) -> None:
-    definitions = Definitions({"A": Definition("A", attributes={"a": Attribute("a", type_name)})})
+    definitions = known(define("A", a=type_name))
     (item,) = plans(definitions).get("A").items
     assert item.to_text is not None
     assert [item.to_text(value) for value in values] == [text_of(value) for value in values]
