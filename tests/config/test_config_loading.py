@@ -18,12 +18,12 @@ from connector.sinks.destination.settings import DestinationEntry
 from connector.spark.section import Spark
 from connector.stores.dropbox.section import DropboxSection
 from connector.stores.memory.section import MemorySection
+from tests.config.mistakes import A, O, R
 from tests.tables import rows
 
 if TYPE_CHECKING:
     from tests.config.conftest import Sample
 
-A = "adapter.yaml"
 Q = "PollQuantity: 25"
 
 
@@ -116,8 +116,8 @@ def test_times_of_day_need_no_quotes(deployment: Sample) -> None:
 
 
 def test_format_codes_and_switch_words_in_metaobjects_stay_texts(deployment: Sample) -> None:
-    deployment.replace("metaobjects/rules.yaml", "InputFormat: CUST_IN", "InputFormat: 0710")
-    deployment.replace("metaobjects/rules.yaml", 'BOPrefix: ""', "BOPrefix: on")
+    deployment.replace(R, "InputFormat: CUST_IN", "InputFormat: 0710")
+    deployment.replace(R, 'BOPrefix: ""', "BOPrefix: on")
     metaobjects = deployment.load().metaobjects
     rule = metaobjects.static["MO_Config"].entry("Customer", "Create")
     assert rule is not None
@@ -211,7 +211,7 @@ def test_a_variable_that_says_nothing_is_as_if_the_key_were_not_there(
 
 def test_the_names_of_the_source_and_the_short_ones_are_the_same_keys(deployment: Sample) -> None:
     short = deployment.load().metaobjects.definitions["Customer"]
-    file = "metaobjects/objects.yaml"
+    file = O
     deployment.replace(
         file,
         "{type: String, key: true, required: true, max_length: 20}",
@@ -232,7 +232,7 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(
 ) -> None:
     mapping = deployment.load().metaobjects.static["MO_Config"]
     deployment.replace(
-        "metaobjects/rules.yaml",
+        R,
         "{InputFormat: CUST_IN, OutputDestination: queue://crm}",
         '"InputFormat=CUST_IN; OutputDestination=queue://crm;"',
     )
@@ -247,11 +247,8 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(
 @rows("empty", ['""', '" "', "null", ""])
 def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Sample, empty: str) -> None:
     deployment.replace(A, "- queue://orders", f"- {{destination: orders, selector: {empty}}}")
-    rules = deployment.read("metaobjects/rules.yaml")
-    deployment.write(
-        "metaobjects/rules.yaml",
-        rules.replace("Customer_Create: {", f"Customer_Create: {{selector: {empty}, "),
-    )
+    rules = deployment.read(R)
+    deployment.write(R, rules.replace("Customer_Create: {", f"Customer_Create: {{selector: {empty}, "))
     configuration = deployment.load()
     assert configuration.connector.inputs[0].selector is None
     rule = next(
@@ -269,9 +266,7 @@ def test_an_empty_selector_of_an_input_or_a_rule_is_no_selector(deployment: Samp
     ],
 )
 def test_a_rule_may_have_a_selector_an_expression_and_a_priority(deployment: Sample, rule: str) -> None:
-    deployment.replace(
-        "metaobjects/rules.yaml", "{InputFormat: CUST_IN, OutputDestination: queue://crm}", rule
-    )
+    deployment.replace(R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", rule)
     customer = deployment.load().metaobjects.static["MO_Config"].rules[0]
     assert customer.selector == "size > 10 AND region = 'EU'"
     assert customer.jmespath == "a.b == `1`"
@@ -284,7 +279,7 @@ def test_a_data_handler_that_a_rule_names_stands_against_one_of_default_however_
 ) -> None:
     deployment.write("handlers.py", "class Csv:\n    to_business_object = to_body = print\n")
     deployment.write(
-        "metaobjects/rules.yaml",
+        R,
         """\
 static_metaobject: MO_Config
 Default: {DataHandlerClassName: "handlers:Csv"}
@@ -444,14 +439,12 @@ def test_a_missing_file_a_directory_and_a_pipe_are_named_as_such(tmp_path: Path)
 
 
 def test_a_metaobject_file_that_is_no_yaml_causes_no_other_problems(deployment: Sample) -> None:
-    deployment.write("metaobjects/objects.yaml", "a: [b\n")
+    deployment.write(O, "a: [b\n")
     problems = deployment.check()
-    assert [(problem.file, "no YAML" in problem.found) for problem in problems] == [
-        ("metaobjects/objects.yaml", True)
-    ]
+    assert [(problem.file, "no YAML" in problem.found) for problem in problems] == [(O, True)]
 
 
 def test_options_are_found_by_the_mime_type_however_it_is_written(deployment: Sample) -> None:
-    deployment.replace("metaobjects/rules.yaml", "  text/xml: {BO", "  Text/XML; charset=utf-8: {BO")
+    deployment.replace(R, "  text/xml: {BO", "  Text/XML; charset=utf-8: {BO")
     options = deployment.load().metaobjects.handler_options["MO_DataHandler_Default"]
     assert list(options) == ["text/xml"]
