@@ -22,22 +22,27 @@ def install(
     site: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
-    sinks: Mapping[str, str],
+    plug_ins: Mapping[str, str],
     modules: Mapping[str, str],
+    *,
+    group: str = "connector.sinks",
+    version: str = "1.0",
 ) -> None:
     """Puts a distribution into a directory of its own that is on ``sys.path``.
 
     Args:
         site: where; its parent is there.
         name: of the distribution.
-        sinks: the entry points of the group ``connector.sinks``.
+        plug_ins: the entry points of the group.
         modules: their sources, by name.
+        group: of the entry points.
+        version: of the distribution.
     """
-    information = site / f"{name.replace('-', '_')}-1.0.dist-info"
+    information = site / f"{name.replace('-', '_')}-{version}.dist-info"
     information.mkdir(parents=True)
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    lines = "".join(f"{key} = {value}\n" for key, value in sinks.items())
-    (information / "entry_points.txt").write_text(f"[connector.sinks]\n{lines}")
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = "".join(f"{key} = {value}\n" for key, value in plug_ins.items())
+    (information / "entry_points.txt").write_text(f"[{group}]\n{lines}")
     for module, source in modules.items():
         (site / f"{module}.py").write_text(source, "utf-8")
     monkeypatch.syspath_prepend(str(site))

@@ -20,6 +20,7 @@ from connector.declare.masking import MASK
 from connector.errors import ConfigurationError, ConnectorError
 from connector.messaging import connect
 from connector.testing.deployment import Deployment
+from tests import distribution
 from tests.cli.in_process import call
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -101,14 +102,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         source: str = SHELVES, *, package: str = "shelves", name: str = "shelf", value: str = ""
     ) -> Path:
         site = tmp_path / f"site-{package}"
-        information = site / f"{package}-2.1.dist-info"
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.1\n")
-        (information / "entry_points.txt").write_text(
-            f"[connector.providers]\n{name} = {value or f'{package}:KIND'}\n"
+        known = {name: value or f"{package}:KIND"}
+        modules = {package: source}
+        distribution.install(
+            site, monkeypatch, package, known, modules, group="connector.providers", version="2.1"
         )
-        (site / f"{package}.py").write_text(source)
-        monkeypatch.syspath_prepend(str(site))
         monkeypatch.delitem(sys.modules, package, raising=False)
         return site
 

@@ -14,6 +14,7 @@ from connector.formats.catalogue import INSTALLED, PLUGIN, SHIPPED, discover, sp
 from connector.formats.datahandler import Hint, Option, charset, message_body, option_problems
 from connector.formats.handlers import Handlers, HandlerSpec
 from connector.testing.datahandlers import sample_definitions
+from tests.distribution import install
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -195,17 +196,12 @@ def test_an_installed_handler_is_found_by_its_entry_point_and_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry_point: str, mime_types: tuple[str, ...]
 ) -> None:
     site = tmp_path / "site"
-    information = site / "their_handlers-1.0.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: their-handlers\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(
-        f"[connector.datahandlers]\n{entry_point} = their_handlers.upper:Upper\n"
-    )
+    plug_ins = {entry_point: "their_handlers.upper:Upper"}
+    install(site, monkeypatch, "their-handlers", plug_ins, {}, group="connector.datahandlers")
     package = site / "their_handlers"
     package.mkdir()
     (package / "__init__.py").write_text('raise RuntimeError("was run")')
     (package / "upper.py").write_text(EXPLODING)
-    monkeypatch.syspath_prepend(str(site))
     info = discover(tmp_path).find(mime_types[0])
     assert info is not None
     assert (info.origin, info.module, info.class_name) == (INSTALLED, "their_handlers.upper", "Upper")
