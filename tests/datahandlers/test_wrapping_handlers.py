@@ -32,6 +32,9 @@ def note(text: str) -> BusinessObject:
 
 class TestBinary(DataHandlerSuite):
     is_exact = False  # the body of an object without bytes is empty, and base64 has several forms
+    # Any bytes are a right body.
+    test_a_malformed_body_is_refused_with_a_reason = None  # type: ignore[assignment]
+    test_nothing_of_a_refused_body_is_left_for_the_next = None  # type: ignore[assignment]
 
     @pytest.fixture
     def handler(self) -> DataHandler:
@@ -44,16 +47,6 @@ class TestBinary(DataHandlerSuite):
     @pytest.fixture
     def samples(self) -> Sequence[Sample]:
         return [Sample(b"\0\xff", NOTE, {"Text": "AP8="}), Sample(b"", NOTE, {"Text": ""})]
-
-    @pytest.fixture
-    def malformed(self) -> Sequence[bytes]:
-        return [b"\0"]  # see below: every body is right
-
-    def test_a_malformed_body_is_refused_with_a_reason(self) -> None:  # type: ignore[override]
-        """Any bytes are a right body."""
-
-    def test_nothing_of_a_refused_body_is_left_for_the_next(self) -> None:  # type: ignore[override]
-        """Nothing is refused."""
 
     def test_a_big_text_arrives_whole(self, handler: DataHandler) -> None:  # type: ignore[override]
         body = bytes(range(256)) * 4096
