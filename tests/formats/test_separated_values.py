@@ -147,7 +147,7 @@ def test_an_escape_at_the_end_is_a_mistake() -> None:
 
 
 def test_fields_beyond_the_limit_are_not_kept() -> None:
-    for text in ("a," * 50, '"a",' * 50, '"a""b",' * 50, '"a",b,b,b,' * 10):
+    for text in ("a," * 50, '"a",' * 50, '"a""b",' * 50, '"a",b,b,b,' * 10, '"a",b,b,b,b,b,b,b,b,"c",d'):
         records = FORMS[0].read(text, 5)
         assert 5 < len(records.fields(next(iter(records)))) <= 12
 

@@ -100,7 +100,7 @@ def test_what_json_members_no_attribute_can_hold_is_left_out(tmp_path: Path) -> 
     made = draft(
         '{"id": 1, "tags": ["a", ""], "matrix": [[1]], "gaps": [1, null], "mixed": [{"a": 1}, 2],'
         ' "a;b": 1, " c ": 1, "": 1,'
-        ' "rows": [{"v": 1, "w": {}}, {"v": "x", "w": 5}], "one": {"x": 1}}',
+        ' "rows": [{"v": 1, "w": {}, "l": 1}, {"v": "x", "w": 5, "l": [1]}], "one": {"x": 1}}',
         "json",
     )
     assert made.left_out == [
@@ -112,6 +112,7 @@ def test_what_json_members_no_attribute_can_hold_is_left_out(tmp_path: Path) -> 
         "Order.: no tag can carry this name",
         "Order_rows.v: no type fits a text and a whole number of 32 bits",
         "Order_rows.w: an object in one place, a whole number of 32 bits in another",
+        "Order_rows.l: a list in one place, a single value in another",
     ]
     assert shapes(made) == {
         "Order": {"id": "Integer", "tags": "String n", "rows": "Order_rows n", "one": "Order_one"},
