@@ -120,12 +120,12 @@ def test_many_warnings_and_many_sections_have_an_end(monkeypatch: pytest.MonkeyP
 @rows(
     "content",
     [
-        b"[" * 1_000_000,
-        b"[a" + b" " * 1_000_000,
-        b"a " * 500_000,
-        b"\n" * 300_000 + b"x",
-        b"[a]\n" + b"[a\n" * 200_000,
-        b"[BusinessObjectDefinition]\nName = " + b"x=" * 500_000,
+        b"[" * 200_000,
+        b"[a" + b" " * 200_000,
+        b"a " * 100_000,
+        b"\n" * 60_000 + b"x",
+        b"[a]\n" + b"[a\n" * 40_000,
+        b"[BusinessObjectDefinition]\nName = " + b"x=" * 100_000,
     ],
 )
 def test_hostile_files_take_little_time_and_memory(content: bytes) -> None:
