@@ -597,7 +597,7 @@ def ours(dialect: dict[str, Any]) -> CsvHandler:
     )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(dialect=dialects(), rows=VALUES)
 def test_what_the_csv_module_writes_is_read(dialect: dict[str, Any], rows: list[list[str]]) -> None:
     if dialect["quoting"] in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
@@ -613,7 +613,7 @@ def test_what_the_csv_module_writes_is_read(dialect: dict[str, Any], rows: list[
     assert found == rows
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(dialect=dialects(), rows=VALUES)
 def test_the_csv_module_reads_what_is_written(dialect: dict[str, Any], rows: list[list[str]]) -> None:
     bos = [
