@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def _modules() -> dict[str, Path]:
 MODULES = _modules()
 
 
-def _tree(name: str) -> ast.Module:
+@cache
+def tree_of(name: str) -> ast.Module:
     return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
@@ -65,7 +67,7 @@ def _imports(name: str) -> set[str]:
     """Everything that a module imports, wherever in it; names of modules where they are ours."""
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
     found: set[str] = set()
-    for node in ast.walk(_tree(name)):
+    for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -198,4 +200,4 @@ def test_only_the_spark_package_knows_spark() -> None:
 
 @rows("name", sorted(MODULES))
 def test_every_module_says_what_it_is_about(name: str) -> None:
-    assert (ast.get_docstring(_tree(name)) or "").strip()
+    assert (ast.get_docstring(tree_of(name)) or "").strip()

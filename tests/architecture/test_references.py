@@ -6,17 +6,11 @@ import ast
 import builtins
 import re
 from functools import cache
-from pathlib import Path
 
-from tests.architecture.test_architecture import MODULES
+from tests.architecture.test_architecture import MODULES, tree_of
 from tests.tables import rows
 
 _REFERENCE = re.compile(r":(?:class|meth|func|mod|data|attr|exc):`~?([^`]+)`")
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _members(body: list[ast.stmt]) -> dict[str, ast.AST]:
@@ -44,9 +38,14 @@ def _members(body: list[ast.stmt]) -> dict[str, ast.AST]:
     return found
 
 
+@cache
+def _members_of(module: str) -> dict[str, ast.AST]:
+    return _members(tree_of(module).body)
+
+
 def _is_member(module: str, names: list[str], inside: ast.ClassDef | None = None) -> bool:
     """Tells whether a path of names leads somewhere from a module, or from a class in that module."""
-    members = _members(inside.body if inside else _tree(MODULES[module]).body)
+    members = _members(inside.body) if inside else _members_of(module)
     name, *rest = names
     node = members.get(name)
     if node is None and inside is not None:
@@ -69,12 +68,12 @@ def _is_member(module: str, names: list[str], inside: ast.ClassDef | None = None
 
 def _is_member_of_base(module: str, base: ast.expr, names: list[str]) -> bool:
     path = ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
-    members = _members(_tree(MODULES[module]).body)
+    members = _members_of(module)
     node = members.get(path)
     if isinstance(node, ast.ClassDef):
         return _is_member(module, names, node)
     if isinstance(node, ast.ImportFrom) and node.module in MODULES:
-        other = _members(_tree(MODULES[node.module]).body).get(path)
+        other = _members_of(node.module).get(path)
         return isinstance(other, ast.ClassDef) and _is_member(node.module, names, other)
     return False
 
@@ -100,7 +99,7 @@ def _references(module: str) -> list[tuple[str, list[ast.ClassDef]]]:
         for child in ast.iter_child_nodes(node):
             visit(child, inner)
 
-    visit(_tree(MODULES[module]), [])
+    visit(tree_of(module), [])
     return found
 
 
