@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import pytest
 import yaml
 
 from connector.messaging.message import Message
-from connector.testing.deployment import Deployment
+from connector.service.loop import Service
+from connector.status import ReturnCode
+from connector.testing.deployment import Deployment, InProcessAdapter
 
 OBJECTS = """\
 business_object: Customer
@@ -161,12 +165,100 @@ CONNECTOR: Mapping[str, Any] = {
 }
 
 
+def with_rules(rules: str) -> str:
+    """The objects with another static meta-object, whose entries are ``rules``."""
+    before, _, rest = OBJECTS.partition("static_metaobject: MO_Config\n")
+    return f"{before}static_metaobject: MO_Config\nrules:\n{rules}---\n{rest.partition('---')[2].lstrip()}"
+
+
+ORDER = '{"BusinessObject": "Order", "Id": "1"}'
+A_AND_B = (
+    {"object": "Customer", "process": "processes:a", "name": "a"},
+    {"object": "*", "process": "processes:b", "name": "b"},
+)
+IN_MEMORY = {"type": "memory"}
+
+
+def customer(name: str = "") -> str:
+    """The body of a customer, whose name says what its processes do."""
+    return f'{{"CustomerId": "1", "Name": "{name}"}}'
+
+
+class EventDeployment(Deployment):
+    """A deployment of a bench, and what became of its events."""
+
+    def drop_customers(self, **names: str) -> None:
+        """Drops customers by the last part of their message id, each with its name."""
+        for identity, name in names.items():
+            self.drop("customers", customer(name), f"4.{identity}.T")
+
+    def drop_in_turn(self, queue: str, body: str, *names: str) -> None:
+        """Drops files of which each is a second younger than the one before it."""
+        for number, name in enumerate(names):
+            self.drop(queue, body, name)
+            moment = 1_700_000_000 + number
+            os.utime(Path(self.folders(queue).target) / name, (moment, moment))
+
+    def drain(self, **how: Any) -> InProcessAdapter:
+        """Runs the adapter until its inputs are empty. Returns it, which has ended, for its summary."""
+        with self.running(**how) as adapter:
+            assert adapter.drain().code is ReturnCode.SUCCEED
+        return adapter
+
+    def outcomes(self, **how: Any) -> dict[str, tuple[str, str]]:
+        """Drains. Returns outcome and reason by message id, as ``run --json`` shows them."""
+        return outcomes_of(self.drain(**how))
+
+    def ids(self, queue: str) -> list[str]:
+        """The ids of the messages of a queue, in the order of taking."""
+        return [message.message_id or "" for message in self.messages(queue)]
+
+    def deliveries(self, queue: str) -> list[tuple[str, int]]:
+        """Id and delivery count of the messages of a queue."""
+        return [(message.message_id or "", message.delivery_count) for message in self.messages(queue)]
+
+    def copy(self, queue: str, identity: str) -> Message:
+        """The one message of a queue with an id."""
+        found = [message for message in self.messages(queue) if message.message_id == identity]
+        assert len(found) == 1, f"{queue}: {self.ids(queue)}"
+        return found[0]
+
+    def properties(self, queue: str, identity: str) -> dict[str, Any]:
+        """The properties of the one message of a queue with an id."""
+        return dict(self.copy(queue, identity).properties)
+
+    def move(self, source: str, target: str, body: str | None = None) -> None:
+        """Moves the files of a queue into another, as an operator does with ``mv``.
+
+        Args:
+            source, target: names of queues.
+            body: that the operator writes into each file before. None = none.
+        """
+        for name in self.names(source):
+            path = Path(self.folders(source).target) / name
+            if body is not None:
+                path.write_text(body)
+            path.rename(Path(self.folders(target).target) / name)
+
+
+def outcomes_of(adapter: InProcessAdapter) -> dict[str, tuple[str, str]]:
+    """Outcome and reason by message id of the events of an adapter."""
+    return {e["id"]: (e["outcome"], e["reason"] or "") for e in adapter.summary.as_dict()["events"]}
+
+
 class Bench:
     """Makes deployments, and reads what their processes have recorded."""
 
     def __init__(self, directory: Path, root: Path) -> None:
         self.directory = directory
         self.root = root
+        self._made = 0
+
+    def again(self) -> Bench:
+        """Makes a bench with directories of its own, for a row of a table."""
+        self._made += 1
+        root = self.root.with_name(f"{self.root.name}.{self._made}")
+        return Bench(self.directory / "rows" / str(self._made), root)
 
     def deploy(
         self,
@@ -179,19 +271,26 @@ class Bench:
         processes: str = PROCESSES,
         more: Mapping[str, Any] | None = None,
         **connector: Any,
-    ) -> Deployment:
-        """A deployment; a keyword is a key of ``connector:``, None leaves it out."""
+    ) -> EventDeployment:
+        """Makes a deployment.
+
+        Args:
+            provider: keys of ``provider:``. Those of a directory are added unless it has another type.
+            more: further sections.
+            connector: keys of ``connector:``. None leaves a key out.
+        """
         settings = {k: v for k, v in {**CONNECTOR, **connector}.items() if v is not None}
-        dropbox = {"type": "dropbox", "root": str(self.root), "create": True, "durability": "none"}
-        in_memory = provider is not None and provider.get("type") == "memory"
+        provider = provider or {}
+        directory = {"type": "dropbox", "root": str(self.root), "create": True, "durability": "none"}
+        is_directory = provider.get("type", "dropbox") == "dropbox"
         document = {
-            "provider": {**({} if in_memory else dropbox), **(provider or {})},
+            "provider": {**(directory if is_directory else {}), **provider},
             "connector": settings,
             "subscriptions": [dict(s) for s in subscriptions],
             "metaobjects": "./metaobjects",
             **(more or {}),
         }
-        return Deployment(
+        return EventDeployment(
             self.directory,
             adapter=yaml.safe_dump(document, sort_keys=False),
             metaobjects=objects,
@@ -210,6 +309,14 @@ class Bench:
         """The message ids that a process was called with."""
         return [call["id"] for call in self.calls() if call["who"] == who]
 
+    def counts(self) -> dict[str, int]:
+        """The delivery count of the last call with each message id."""
+        return {call["id"]: call["count"] for call in self.calls()}
+
+    def callers(self) -> list[str]:
+        """The processes that were called, in the order of the calls."""
+        return [call["who"] for call in self.calls()]
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
@@ -225,25 +332,25 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield Bench(tmp_path, tmp_path / "data")
 
 
-@pytest.fixture
-def outcomes() -> Callable[[Deployment], dict[str, tuple[str, str]]]:
-    """Outcome and reason by message id, as ``run --json`` would show them after a drain."""
-
-    def run(deployment: Deployment, **how: Any) -> dict[str, tuple[str, str]]:
-        with deployment.running(**how) as adapter:
-            adapter.drain()
-        return {e["id"]: (e["outcome"], e["reason"] or "") for e in adapter.summary.as_dict()["events"]}
-
-    return run
+@pytest.fixture(params=["dropbox", "memory", "sqlite", "postgresql"])
+def section(request: pytest.FixtureRequest, bench: Bench) -> Mapping[str, str]:
+    """The section of each provider. A directory needs no key."""
+    if request.param == "postgresql":
+        return {"type": "sql", "url": request.getfixturevalue("database")}
+    sqlite = {"type": "sql", "url": f"sqlite:///{bench.root}.db"}
+    return {"dropbox": {}, "memory": IN_MEMORY, "sqlite": sqlite}[request.param]
 
 
-@pytest.fixture
-def copy_of() -> Callable[[Deployment, str, str], Message]:
-    """The one message of a queue with an id."""
-
-    def find(deployment: Deployment, queue: str, identity: str) -> Message:
-        found = [m for m in deployment.messages(queue) if m.message_id == identity]
-        assert len(found) == 1, f"{queue}: {[m.message_id for m in deployment.messages(queue)]}"
-        return found[0]
-
-    return find
+@contextmanager
+def serving(adapter: InProcessAdapter) -> Iterator[Service]:
+    """A service in a thread. The end of the block stops it. It must not have failed."""
+    service = Service(adapter)
+    failures: list[str | None] = []
+    thread = threading.Thread(target=lambda: failures.append(service.run()))
+    thread.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+        thread.join()
+    assert failures == [None]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from connector.events.task import Task
 from connector.events.task_settings import WorkItem
+from connector.limits.control import RunnerControl
 from connector.messaging.state_store import CycleJournal
 from connector.service.assembly import make_task_settings
 from connector.state.journal import JournalFile
-
-Bench = Any
+from tests.events.conftest import Bench
+from tests.tables import rows
 
 PROCESS = """\
 import pathlib
@@ -30,21 +28,6 @@ def a(bo, event):
 """
 
 
-class Progress:
-    """A watch that nobody reads."""
-
-    stopping = False
-    is_full = False
-
-    def limit(self, seconds: float) -> None: ...
-
-    def give_up(self) -> None: ...
-
-    def arm(self, seconds: float, what: str) -> None: ...
-
-    def disarm(self) -> None: ...
-
-
 def run(bench: Bench, *bodies: str, order_groups: list[list[int]]) -> tuple[list[CycleJournal], CycleJournal]:
     """Runs events as a worker does; returns the journal as each call of the process saw it, and the last."""
     deployment = bench.deploy(processes=PROCESS)
@@ -52,14 +35,14 @@ def run(bench: Bench, *bodies: str, order_groups: list[list[int]]) -> tuple[list
         deployment.drop("orders", body, f"4.{number}.T")
     connection = deployment.provider.connect("test", "one")
     poller = connection.poller(deployment.configuration.connector.inputs[1].destination)
-    claims = [poller.take(1, number) for number in range(len(bodies))]
+    claims = [claim for number in range(len(bodies)) if (claim := poller.take(1, number)) is not None]
     task_settings = make_task_settings(deployment.configuration, deployment.provider, connection.access())
     items: list[list[WorkItem]] = [
         [(claims[n].sequence, str(claims[n].destination), claims[n].reference, 0) for n in group]
         for group in order_groups
     ]
     path = bench.directory / "journal"
-    task = Task(task_settings, str(deployment.directory), Progress())
+    task = Task(task_settings, str(deployment.directory), RunnerControl())
     try:
         task.run(JournalFile(str(path)), items)
     finally:
@@ -80,14 +63,13 @@ def order(identity: str = "") -> str:
     return f'{{"BusinessObject": "Order", "Id": "{identity}"}}'
 
 
-@pytest.mark.parametrize("order_groups", [[[0, 1, 2]], [[0], [], [1, 2]], [[0], [1], [2]]])
+@rows("order_groups", [[[0, 1, 2]], [[0], [], [1, 2]], [[0], [1], [2]]])
 def test_each_event_is_at_work_while_it_is_processed_and_none_at_the_end(
     bench: Bench, order_groups: list[list[int]]
 ) -> None:
     seen, end = run(bench, order(), order(), order(), order_groups=order_groups)
     assert [one.at_work for one in seen] == [{0: 1}, {1: 1}, {2: 1}]
-    assert end.at_work == {}
-    assert set(end.done) == {0, 1, 2}
+    assert (end.at_work, set(end.done)) == ({}, {0, 1, 2})
 
 
 def test_an_event_without_a_delivery_is_named_too(bench: Bench) -> None:

@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,11 +21,10 @@ from connector.events.convert import Converter
 from connector.limits import stages
 from connector.limits.control import RunnerControl
 from connector.messaging.message import Message
-from connector.status import ReturnCode
-from connector.testing.deployment import Deployment
-from tests.events.conftest import Bench
+from tests.events.conftest import Bench, EventDeployment
+from tests.tables import rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 OBJECTS = """\
 business_object: Work
@@ -104,7 +103,7 @@ ACTIONS: dict[str, tuple[Callable[[], object], str]] = {
     "mute": (throw(Mute()), "Mute"),
     "recursion": (recurse, "recursion"),
     "memory": (allocate, "MemoryError"),
-    "sleep": (lambda: time.sleep(600), "convert_timeout"),
+    "wait": (threading.Event().wait, "convert_timeout"),
     "regex": (keep_the_interpreter, "convert_timeout"),
     "exit": (lambda: os._exit(7), "ended with status 7"),
     "exit 0": (lambda: os._exit(0), "ended with status 0"),
@@ -113,7 +112,7 @@ ACTIONS: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
-HANGING = ("sleep", "regex")
+HANGING = ("wait", "regex")
 QUICK = sorted(set(ACTIONS) - set(HANGING))
 
 
@@ -154,16 +153,15 @@ def deploy(bench: Bench, **connector: Any) -> Any:
     return deployment
 
 
-def send(deployment: Any, queue: str, body: str) -> str:
+def send(deployment: EventDeployment, queue: str, body: str) -> str:
     return str(deployment.send(f"queue://{queue}", body, reply_to="queue://answers"))
 
 
-def expect(deployment: Any, bad: dict[str, tuple[str, str]], good: set[str]) -> None:
+def expect(
+    deployment: EventDeployment, bad: dict[str, tuple[str, str]], good: set[str], parallelism: int = 1
+) -> None:
     """Drains, and asserts that the bad events have failed with reason and place, and no other event."""
-    with deployment.running(isolated=True) as adapter:
-        report = adapter.drain()
-    assert report.code is ReturnCode.SUCCEED, report
-    found = {e["id"]: (e["outcome"], e["reason"] or "") for e in adapter.summary.as_dict()["events"]}
+    found = deployment.outcomes(isolated=True, parallelism=parallelism)
     assert {name for name, (outcome, _) in found.items() if outcome == "published"} == good
     assert {name for name, (outcome, _) in found.items() if outcome == "failed"} == set(bad)
     for name, (at, do) in bad.items():
@@ -180,18 +178,25 @@ def expect(deployment: Any, bad: dict[str, tuple[str, str]], good: set[str]) -> 
     assert len(deployment.messages("out")) == len(good)
 
 
-@pytest.mark.parametrize("hangs", [True, False])
-@pytest.mark.parametrize("at", stages.STAGES)
-def test_a_stage_may_do_anything_to_its_own_event_only(
-    bench: Bench, harmful: None, at: str, hangs: bool
-) -> None:
-    deployment = deploy(bench, convert_timeout="2s" if hangs else "120s")
+@rows("at", stages.STAGES)
+def test_a_stage_may_do_anything_to_its_own_event_only(bench: Bench, harmful: None, at: str) -> None:
+    deployment = deploy(bench)
     bad, good = {}, {send(deployment, "orders", work("other"))}
-    for do in HANGING if hangs else QUICK:
+    for do in QUICK:
         good.add(send(deployment, "customers", work("good")))
         bad[send(deployment, "customers", work("bad", at, do))] = (at, do)
     good.add(send(deployment, "customers", work("good")))
     expect(deployment, bad, good)
+
+
+def test_each_stage_may_hang_and_only_its_own_event_fails(bench: Bench, harmful: None) -> None:
+    deployment = deploy(bench, convert_timeout="2s", order="none")
+    bad, good = {}, {send(deployment, "orders", work("other"))}
+    harms = [(at, "wait") for at in stages.STAGES] + [("data_handler", "regex")]
+    for harm in harms:
+        good.add(send(deployment, "customers", work("good")))
+        bad[send(deployment, "customers", work("bad", *harm))] = harm
+    expect(deployment, bad, good, parallelism=3)
 
 
 EVENTS = st.tuples(
@@ -256,61 +261,38 @@ class Handler:
         return bo["Id"]
 """
 
-PROVIDERS = {
-    "dropbox": {"type": "dropbox", "root": "./data", "create": True, "durability": "none"},
-    "sqlite": {"type": "sql", "url": "sqlite:///./messages.db"},
-}
 
-
-def deploy_handler(directory: Path, provider: str = "dropbox", **connector: Any) -> Deployment:
-    document = {
-        "provider": PROVIDERS[provider],
-        "connector": {
-            "ApplicationName": "test",
-            "InputDestination": ["queue://in", "queue://other"],
-            "PollQuantity": 100,
-            "ErrorDestination": "queue://error",
-            "ArchiveDestination": "queue://archive",
-            "DataHandlerMimeType": "application/x-own",
-            **connector,
-        },
-        "subscriptions": [{"object": "*", "destination": "queue://out"}],
-        "metaobjects": "./metaobjects",
-        "datahandlers": "./handlers",
-    }
-    deployment = Deployment(
-        directory,
-        adapter=yaml.safe_dump(document),
-        metaobjects="business_object: Work\nverbs: {Create: }\nattributes: {Id: String}\n",
-        processes="",
+def deploy_handler(bench: Bench, provider: str = "dropbox", **connector: Any) -> EventDeployment:
+    deployment = bench.deploy(
+        provider={"type": "sql", "url": "sqlite:///./messages.db"} if provider == "sqlite" else {},
+        objects="business_object: Work\nverbs: {Create: }\nattributes: {Id: String}\n",
+        subscriptions=[{"object": "*", "destination": "queue://out"}],
+        more={"datahandlers": "./handlers"},
+        InputDestination=["queue://in", "queue://other"],
+        ConfigurationMetaObject=None,
+        DataHandlerMimeType="application/x-own",
+        **connector,
     )
     deployment.write("handlers/own.py", HANDLER)
     return deployment
 
 
-def drain(deployment: Deployment) -> list[tuple[str, str, str]]:
+def drain(deployment: EventDeployment) -> list[tuple[str, str, str]]:
     """Outcome, reason and body of each event, in the order in which they were taken."""
-    with deployment.running(isolated=True) as adapter:
-        assert adapter.drain().code is ReturnCode.SUCCEED
-    bodies = {
-        message.message_id: message.body.decode()
-        for queue in ("archive", "error")
-        for message in deployment.messages(queue)
-    }
-    events = adapter.summary.as_dict()["events"]
-    return [(bodies[event["id"]], event["outcome"], event["reason"] or "") for event in events]
+    outcomes = deployment.outcomes(isolated=True)
+    copies = [one for queue in ("archive", "error") for one in deployment.messages(queue)]
+    bodies = {message.message_id: message.body.decode() for message in copies}
+    return [(bodies[identity], *outcome) for identity, outcome in outcomes.items()]
 
 
-def converted(deployment: Deployment) -> list[str]:
+def converted(deployment: EventDeployment) -> list[str]:
     lines = (deployment.directory / "handlers" / "converted").read_text().split("\n")
     return [line.split()[0] for line in lines if line]
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_conversion_that_never_ends_fails_at_once_and_holds_up_nothing(
-    tmp_path: Path, provider: str
-) -> None:
-    deployment = deploy_handler(tmp_path, provider, convert_timeout="1500ms")
+@rows("provider", ["dropbox", "sqlite"])
+def test_a_conversion_that_never_ends_fails_at_once_and_holds_up_nothing(bench: Bench, provider: str) -> None:
+    deployment = deploy_handler(bench, provider, convert_timeout="1500ms")
     for queue, body in [("in", "good"), ("in", "hang"), ("in", "good"), ("other", "good")]:
         deployment.send(f"queue://{queue}", body)
     found = drain(deployment)
@@ -322,9 +304,9 @@ def test_a_conversion_that_never_ends_fails_at_once_and_holds_up_nothing(
     assert len(deployment.messages("out")) == 3
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_conversion_that_ends_its_process_runs_once_more_and_alone(tmp_path: Path, provider: str) -> None:
-    deployment = deploy_handler(tmp_path, provider, max_attempts=7)
+@rows("provider", ["dropbox", "sqlite"])
+def test_a_conversion_that_ends_its_process_runs_once_more_and_alone(bench: Bench, provider: str) -> None:
+    deployment = deploy_handler(bench, provider, max_attempts=7)
     for body in ("good", "die", "good"):
         deployment.send("queue://in", body)
     found = drain(deployment)
@@ -337,8 +319,8 @@ def test_a_conversion_that_ends_its_process_runs_once_more_and_alone(tmp_path: P
     assert converted(deployment).count("die") == 2
 
 
-def test_a_worker_that_keeps_memory_is_replaced_between_two_events(tmp_path: Path) -> None:
-    deployment = deploy_handler(tmp_path, worker_memory="768MiB")
+def test_a_worker_that_keeps_memory_is_replaced_between_two_events(bench: Bench) -> None:
+    deployment = deploy_handler(bench, worker_memory="768MiB")
     bodies = ["leak"] * 4 + ["large"] + ["leak"] * 4 + ["huge", "leak"]
     for body in bodies:
         deployment.send("queue://in", body)
@@ -355,8 +337,8 @@ def test_a_worker_that_keeps_memory_is_replaced_between_two_events(tmp_path: Pat
     assert len({line.split()[1] for line in lines}) > 2
 
 
-def test_a_runner_is_what_the_kernel_ends_first(tmp_path: Path) -> None:
-    deployment = deploy_handler(tmp_path, worker_memory="1GiB")
+def test_a_runner_is_what_the_kernel_ends_first(bench: Bench) -> None:
+    deployment = deploy_handler(bench, worker_memory="1GiB")
     deployment.write(
         "handlers/own.py",
         HANDLER.replace('"Id": text}', '"Id": open("/proc/self/oom_score_adj").read().strip() + " " + str('

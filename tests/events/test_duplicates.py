@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from connector.service.assembly import make_provider
 from connector.status import ReturnCode
-
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-
-
-def customer(name: str = "") -> str:
-    return f'{{"CustomerId": "1", "Name": "{name}"}}'
+from connector.testing.deployment import InProcessAdapter
+from tests.events.conftest import Bench, customer
+from tests.tables import rows
 
 
 def again(identity: str, number: int) -> str:
@@ -28,21 +19,19 @@ def again(identity: str, number: int) -> str:
     return f"4.{identity}.T....copy{number}"
 
 
-def kinds(adapter: Any) -> Counter[tuple[str, str]]:
+def kinds(adapter: InProcessAdapter) -> Counter[tuple[str, str]]:
     return Counter((e["id"], e["outcome"]) for e in adapter.summary.as_dict()["events"])
 
 
-@pytest.mark.parametrize("quantity", [1, 2, 100])
-@pytest.mark.parametrize("parallelism", [1, 3])
+@rows("quantity", [1, 2, 100])
+@rows("parallelism", [1, 3])
 def test_copies_of_one_message_are_published_once(bench: Bench, quantity: int, parallelism: int) -> None:
     """Within one poll, and in the batch that is claimed while the job of the first runs."""
     deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=quantity, order="none")
     for number in range(4):
         for identity in ("x", "y"):
             deployment.drop("customers", customer(), again(identity, number))
-    with deployment.running(parallelism=parallelism) as adapter:
-        report = adapter.drain()
-    assert report.code is ReturnCode.SUCCEED
+    adapter = deployment.drain(parallelism=parallelism)
     assert sorted(bench.called()) == ["ID:x", "ID:y"]
     assert kinds(adapter) == {
         ("ID:x", "published"): 1,
@@ -58,12 +47,10 @@ def test_what_was_published_before_a_restart_is_known_after_it_in_any_order(benc
     deployment = bench.deploy(DuplicateEventElimination=True)
     for n in range(5):
         deployment.drop("customers", customer(), again(f"x{n}", 0))
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     for n in (3, 0, 4, 1, 2, 5):
         deployment.drop("customers", customer(), again(f"x{n}", 1))
-    with deployment.running() as adapter:
-        adapter.drain()
+    adapter = deployment.drain()
     assert kinds(adapter) == {("ID:x5", "published"): 1, **{(f"ID:x{n}", "duplicate"): 1 for n in range(5)}}
     assert sorted(bench.called()) == [f"ID:x{n}" for n in range(6)]
 
@@ -85,15 +72,13 @@ def test_only_published_events_are_remembered(bench: Bench) -> None:
     }
 
 
-@pytest.mark.parametrize("quantity", [1, 2, 100])
+@rows("quantity", [1, 2, 100])
 def test_a_second_copy_runs_where_the_first_one_failed(bench: Bench, quantity: int) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=quantity)
     deployment.drop("customers", customer("a: fail x"), again("x", 0))
     deployment.drop("customers", customer(), again("x", 1))
     deployment.drop("customers", customer(), again("x", 2))
-    with deployment.running() as adapter:
-        report = adapter.drain()
-    assert report.code is ReturnCode.SUCCEED
+    adapter = deployment.drain()
     assert kinds(adapter) == {("ID:x", "failed"): 1, ("ID:x", "published"): 1, ("ID:x", "duplicate"): 1}
     assert deployment.names("customers") == []
 
@@ -102,8 +87,7 @@ def test_one_id_in_two_destinations_is_two_messages(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
     deployment.drop("customers", customer(), again("x", 0))
     deployment.drop("orders", '{"BusinessObject": "Order"}', again("x", 1))
-    with deployment.running() as adapter:
-        adapter.drain()
+    adapter = deployment.drain()
     assert adapter.summary.total.published == 2
 
 
@@ -139,8 +123,7 @@ def test_without_elimination_every_copy_is_published(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=False)
     for number in range(3):
         deployment.drop("customers", customer(), again("x", number))
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert bench.called() == ["ID:x"] * 3
 
 
@@ -157,9 +140,7 @@ def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(
             report = adapter.poll()
             assert (report.claimed, report.settled) == (2, 1)
             assert bench.called() == ["ID:y"]
-            assert [(m.message_id, m.delivery_count) for m in deployment.messages("customers")] == [
-                ("ID:x", 1)
-            ]
+            assert deployment.deliveries("customers") == [("ID:x", 1)]
             window.release()
             adapter.poll()
             assert bench.called() == ["ID:y", "ID:x"]
@@ -182,7 +163,7 @@ def test_two_draining_adapters_do_not_wait_for_each_other(bench: Bench) -> None:
         """Releases its key as soon as the adapter has begun, and has no key in flight."""
         for number in (2, 1):
             while len(os.listdir(in_flight)) != number and not drained.is_set():
-                time.sleep(0)  # the moment may be shorter than a pause
+                os.sched_yield()  # the moment may be shorter than a pause
         window.release()
 
     try:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +13,11 @@ from typing import Any
 
 import pytest
 
+from connector.messaging.provider_kind import AdapterProvider
 from connector.service.assembly import make_requests, make_task_settings
-from tests.events.conftest import OBJECTS, Bench
+from tests.events.conftest import IN_MEMORY, Bench, EventDeployment, serving, with_rules
 
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-
-RULES = """\
-static_metaobject: MO_Config
-rules:
-  Order_Create: {OutputDestination: queue://asked, ResponseTimeout: 10000}
-"""
+RULES = "  Order_Create: {OutputDestination: queue://asked, ResponseTimeout: 60000}\n"
 
 FRONT = '''\
 import json, os, signal, time
@@ -95,59 +89,33 @@ class TwoAdapters:
 
     def __init__(self, bench: Bench, directory: Path) -> None:
         self.bench = bench
-        objects = OBJECTS[: OBJECTS.index("static_metaobject")]
-        rest = OBJECTS[OBJECTS.index("datahandler_metaobject") :]
-        self._objects = f"{objects}{RULES}---\n{rest}"
         self._back = Bench(directory, bench.root)
 
-    def asking(self, process: str, **entry: Any) -> Any:
+    def asking(self, process: str, *, timeout: str | None = None, **settings: Any) -> EventDeployment:
         """The deployment whose process asks."""
-        more = {key: entry.pop(key) for key in ("provider", "max_attempts") if key in entry}
-        subscription = {"object": "Customer", "process": f"processes:{process}", **entry}
+        subscription = {"object": "Customer", "process": f"processes:{process}", "name": "asking"}
         return self.bench.deploy(
-            subscriptions=[{**subscription, "name": "asking"}],
-            objects=self._objects,
+            subscriptions=[{**subscription, "timeout": timeout} if timeout else subscription],
+            objects=with_rules(RULES),
             processes=FRONT,
-            **{"InputDestination": "queue://customers", **more},
+            InputDestination="queue://customers",
+            **settings,
         )
 
     @contextmanager
-    def answering(self, provider: Any = None) -> Iterator[None]:
-        """Serves while it is open."""
+    def answering(self, memory: AdapterProvider | None = None) -> Iterator[None]:
+        """Serves while it is open. A memory is shared within this process."""
         deployment = self._back.deploy(
             subscriptions=[{"object": "Order", "process": "processes:serve", "reply": True}],
             processes=BACK,
-            provider={"type": "memory"} if provider is not None else None,
+            provider=IN_MEMORY if memory else None,
             ApplicationName="back",
             InputDestination="queue://asked",
             instance="back",
         )
-        if provider is not None:
-            deployment._provider = provider  # a memory is shared within this process
-        ended = threading.Event()
-        started = threading.Event()
-        errors: list[Exception] = []
-
-        def serve() -> None:
-            try:
-                with deployment.running() as adapter:
-                    while not ended.is_set():
-                        adapter.poll()
-                        started.set()
-                        ended.wait(0.01)
-            except Exception as error:
-                errors.append(error)
-                started.set()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            assert started.wait(120)
+        deployment._provider = memory
+        with deployment.running() as adapter, serving(adapter):
             yield
-        finally:
-            ended.set()
-            thread.join(120)
-        assert errors == []
 
     def answers(self) -> list[dict[str, Any]]:
         """What the processes that asked have noted."""
@@ -170,14 +138,12 @@ def customer(number: int = 1, name: str = "") -> str:
     return json.dumps({"BusinessObject": "Customer", "CustomerId": str(number), "Name": name})
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_a_process_asks_another_adapter_and_goes_on_with_its_answer(
-    two: TwoAdapters, outcomes: Outcomes, isolated: bool
-) -> None:
+@pytest.mark.parametrize("isolated", [False, pytest.param(True, marks=pytest.mark.process)])
+def test_a_process_asks_another_adapter_and_goes_on_with_its_answer(two: TwoAdapters, isolated: bool) -> None:
     deployment = two.asking("ask")
     ids = [deployment.send("customers", customer(number)) for number in (1, 2, 13)]
     with two.answering():
-        assert {kind for kind, _ in outcomes(deployment, isolated=isolated).values()} == {"published"}
+        assert {kind for kind, _ in deployment.outcomes(isolated=isolated).values()} == {"published"}
     found = [(a["id"], a["status"], a["object"], a["message"]) for a in two.answers()]
     assert found == [
         (ids[0], "VALCHANGE", {"Id": "seen 1"}, None),
@@ -188,79 +154,76 @@ def test_a_process_asks_another_adapter_and_goes_on_with_its_answer(
     assert two.remains() == []
 
 
-def test_messages_in_memory_will_do_for_both(two: TwoAdapters, outcomes: Outcomes) -> None:
-    deployment = two.asking("ask", provider={"type": "memory"})
+def test_messages_in_memory_will_do_for_both(two: TwoAdapters) -> None:
+    deployment = two.asking("ask", provider=IN_MEMORY)
     deployment.send("customers", customer())
     with two.answering(deployment.provider):
-        outcomes(deployment)
+        deployment.outcomes()
     assert [answer["object"] for answer in two.answers()] == [{"Id": "seen 1"}]
 
 
-def test_a_process_may_have_several_requests_on_their_way(two: TwoAdapters, outcomes: Outcomes) -> None:
+def test_a_process_may_have_several_requests_on_their_way(two: TwoAdapters) -> None:
     deployment = two.asking("ask_without_waiting")
     deployment.send("customers", customer())
     with two.answering():
-        outcomes(deployment, isolated=True)
+        deployment.drain()
     (note,) = two.answers()
     assert [answer["object"]["Id"] for answer in note["answers"]] == [f"seen {n}" for n in range(5)]
     assert two.remains() == []
 
 
-def test_a_client_is_opened_by_the_first_request_and_serves_all_of_them(
-    two: TwoAdapters, outcomes: Outcomes
-) -> None:
+def test_a_client_is_opened_by_the_first_request_and_serves_all_of_them(two: TwoAdapters) -> None:
     deployment = two.asking("look")
     for number in (0, 1, 1):
         deployment.send("customers", customer(number, str(two.bench.root)))
     with two.answering():
-        outcomes(deployment)
+        deployment.outcomes()
     none, first, second = [(note["before"], note["after"]) for note in two.answers()]
     assert none[0] == none[1] == first[0]
     assert first[1] > first[0]
     assert second == (first[1], first[1])
 
 
-def test_a_wrong_call_is_the_fault_of_the_process(two: TwoAdapters, outcomes: Outcomes) -> None:
+def test_a_wrong_call_is_the_fault_of_the_process(two: TwoAdapters) -> None:
     deployment = two.asking("ask_for_nothing")
     identity = deployment.send("customers", customer())
-    kind, reason = outcomes(deployment)[identity]
+    kind, reason = deployment.outcomes()[identity]
     assert kind == "failed"
     assert reason.startswith("asking: UnknownBusinessObject: ")
     assert "did you mean 'Order'" in reason
 
 
-def test_the_timeout_of_a_process_counts_while_it_waits_for_a_reply(
-    two: TwoAdapters, outcomes: Outcomes
-) -> None:
-    deployment = two.asking("ask_in_vain", timeout="300ms", max_attempts=2)
+@pytest.mark.process
+def test_the_timeout_of_a_process_counts_while_it_waits_for_a_reply(two: TwoAdapters) -> None:
+    deployment = two.asking("ask_in_vain", timeout="1s", max_attempts=2)
     identity = deployment.send("customers", customer())
-    kind, reason = outcomes(deployment, isolated=True)[identity]
+    kind, reason = deployment.outcomes(isolated=True)[identity]
     assert (kind, reason) == (
         "failed",
         "its worker did not return from asking in time and was ended; it was tried 2 times (max_attempts)",
     )
     assert [note["count"] for note in two.answers()] == [1, 2]
     assert two.remains() != []
-    outcomes(deployment)  # a neighbour, or the next start, removes what its clients have left
+    deployment.outcomes()  # a neighbour, or the next start, removes what its clients have left
     assert two.remains() == []
 
 
-def test_a_worker_that_is_killed_asks_again_and_leaves_nothing(two: TwoAdapters, outcomes: Outcomes) -> None:
+@pytest.mark.process
+def test_a_worker_that_is_killed_asks_again_and_leaves_nothing(two: TwoAdapters) -> None:
     deployment = two.asking("ask_and_die")
     identity = deployment.send("customers", customer())
     with two.answering():
-        assert outcomes(deployment, isolated=True)[identity] == ("published", "")
+        assert deployment.outcomes(isolated=True)[identity] == ("published", "")
     assert [answer["object"] for answer in two.answers()] == [{"Id": "seen 1"}] * 2
-    outcomes(deployment)
+    deployment.outcomes()
     assert two.remains() == []
 
 
-def test_a_process_that_was_forked_by_another_makes_no_requests_in_its_name(
-    two: TwoAdapters, outcomes: Outcomes
-) -> None:
+@pytest.mark.process
+def test_a_process_that_was_forked_by_another_makes_no_requests_in_its_name(two: TwoAdapters) -> None:
     deployment = two.asking("ask_in_a_child")
     deployment.send("customers", customer())
-    outcomes(deployment, isolated=True)
+    deployment.outcomes(isolated=True)
     (note,) = two.answers()
     assert note["error"].startswith("a forked process cannot make requests")
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from connector.messaging.message import Message
 from connector.service.assembly import make_explainer
 from connector.workbench.explain import Explanation
-from tests.events.conftest import OBJECTS
-
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
+from tests.events.conftest import OBJECTS, Bench, EventDeployment
+from tests.tables import rows
 
 SPLIT = OBJECTS.replace("  text/plain: {attribute: Text}\n", "  application/jsonl: {split: true}\n")
 PROCESS = {"object": "Customer", "process": "processes:a", "name": "a"}
@@ -42,7 +37,7 @@ def customer(**values: Any) -> str:
     return json.dumps({"BusinessObject": "Customer", "CustomerId": "1", **values})
 
 
-def explained(deployment: Any, queue: str) -> dict[str, Explanation]:
+def explained(deployment: EventDeployment, queue: str) -> dict[str, Explanation]:
     explainer = make_explainer(deployment.configuration)
     return {
         str(message.message_id): explainer.explain(message, f"queue://{queue}")
@@ -50,11 +45,11 @@ def explained(deployment: Any, queue: str) -> dict[str, Explanation]:
     }
 
 
-def compare(deployment: Any, queue: str, outcomes: Outcomes) -> dict[str, Explanation]:
+def compare(deployment: EventDeployment, queue: str) -> dict[str, Explanation]:
     """Explains the messages of a queue, runs the deployment, and compares both. Returns the explanations."""
     found = explained(deployment, queue)
     assert found
-    done = outcomes(deployment)
+    done = deployment.outcomes()
     assert {name: (one.outcome, one.reason) for name, one in found.items()} == done
     for name, one in found.items():
         assert one.settled is not None
@@ -67,7 +62,7 @@ def essence(message: Message) -> tuple[Any, ...]:
     return message.body, message.type, message.message_class, message.correlation_id, message.properties
 
 
-def test_the_explanation_of_each_message_is_what_happens(bench: Bench, outcomes: Outcomes) -> None:
+def test_the_explanation_of_each_message_is_what_happens(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[PROCESS, QUEUE, NOTE, AS_TEXT], max_body="400B")
     for number, body in enumerate(
         [
@@ -86,7 +81,7 @@ def test_the_explanation_of_each_message_is_what_happens(bench: Bench, outcomes:
     ):
         deployment.drop("orders", body, f"4.{number}.T")
     deployment.send("orders", "a text", type="NOTE")
-    found = compare(deployment, "orders", outcomes)
+    found = compare(deployment, "orders")
     assert {one.outcome for one in found.values()} == {"published", "failed", "unsubscribed"}
     sent = [
         essence(subscription.sent)
@@ -100,7 +95,7 @@ def test_the_explanation_of_each_message_is_what_happens(bench: Bench, outcomes:
     assert sorted(sent, key=repr) == sorted(really, key=repr)
 
 
-def test_a_handler_that_raises_is_named_with_its_place(bench: Bench, outcomes: Outcomes) -> None:
+def test_a_handler_that_raises_is_named_with_its_place(bench: Bench) -> None:
     writes = {"object": "Order", "destination": "queue://x", "name": "x", "mime_type": "text/broken"}
     objects = OBJECTS.replace(
         "rules:\n", "rules:\n  Order_Cancel: {InputFormat: BROKEN, DataHandlerMimeType: text/broken}\n"
@@ -110,22 +105,22 @@ def test_a_handler_that_raises_is_named_with_its_place(bench: Bench, outcomes: O
     deployment = bench.deploy(subscriptions=[writes], objects=objects, more={"datahandlers": "./broken.py"})
     deployment.send("orders", "a", type="BROKEN")
     deployment.drop("orders", '{"BusinessObject": "Order", "Id": "1"}', "4.1.T")
-    found = compare(deployment, "orders", outcomes)
+    found = compare(deployment, "orders")
     assert sorted(one.reason.rpartition(" ")[2] for one in found.values()) == [
         "(broken.py:12)",
         "(broken.py:9)",
     ]
 
 
-def test_the_dynamic_meta_object_has_the_values_of_the_run(bench: Bench, outcomes: Outcomes) -> None:
+def test_the_dynamic_meta_object_has_the_values_of_the_run(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[PROCESS])
     deployment.send("customers", '{"CustomerId": "1"}', correlation_id="C7", properties={"region": "EU"})
-    (one,) = compare(deployment, "customers", outcomes).values()
+    (one,) = compare(deployment, "customers").values()
     (call,) = bench.calls()
     assert one.objects[0].values == call["values"]
 
 
-@pytest.mark.parametrize(
+@rows(
     "records",
     [
         [customer(), customer(), customer()],
@@ -137,24 +132,22 @@ def test_the_dynamic_meta_object_has_the_values_of_the_run(bench: Bench, outcome
         [],
     ],
 )
-def test_a_body_that_is_split_is_explained_record_by_record(
-    bench: Bench, outcomes: Outcomes, records: list[str]
-) -> None:
+def test_a_body_that_is_split_is_explained_record_by_record(bench: Bench, records: list[str]) -> None:
     deployment = bench.deploy(
         subscriptions=[PROCESS, QUEUE], objects=SPLIT, DataHandlerMimeType="application/jsonl"
     )
     deployment.drop("orders", "\n".join(records), "4.1.T")
-    (one,) = compare(deployment, "orders", outcomes).values()
+    (one,) = compare(deployment, "orders").values()
     sent = [found.sent for bo in one.objects for found in bo.subscriptions if found.sent is not None]
     assert [essence(message) for message in sent] == [
         essence(message) for message in deployment.messages("crm")
     ]
 
 
-def test_a_subscription_that_has_confirmed_gets_nothing_again(bench: Bench, outcomes: Outcomes) -> None:
+def test_a_subscription_that_has_confirmed_gets_nothing_again(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[PROCESS, {**PROCESS, "process": "processes:b", "name": "b"}])
     deployment.drop("orders", customer(Name="b: fail no stock"), "4.1.T")
-    outcomes(deployment)
+    deployment.outcomes()
     (copy,) = deployment.messages("error")
     found = make_explainer(deployment.configuration).explain(copy, "queue://orders")
     (bo,) = found.objects
@@ -176,8 +169,8 @@ def test_the_options_in_effect_are_those_of_the_chosen_meta_object(bench: Bench)
     assert found.named_by == "the rule Note_Create"
 
 
-@pytest.mark.parametrize(
-    ("entry", "named_by"),
+@rows(
+    "entry, named_by",
     [
         ("InputFormat: NOTE, DataHandlerMimeType: text/plain", "the rule Note_Create"),
         ("InputFormat: NOTE", "Default"),

@@ -7,19 +7,15 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from connector.log import LogSettings, set_up_logging
 from connector.status import ReturnCode
-
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-CopyOf = Callable[..., Any]
-
-ORDER = '{"BusinessObject": "Order", "Id": "1"}'
+from tests.events.conftest import ORDER, Bench, EventDeployment
+from tests.tables import rows
 
 HELPERS = """\
 def check(order):
@@ -114,29 +110,44 @@ class Odd:
 """
 
 
+class LogLines:
+    """The lines of a log that is set up as a command does."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self._path = sys.path[:]
+        self.again()
+
+    def again(self, **settings: Any) -> LogLines:
+        """Sets up the log anew, without its lines so far, and forgets the modules of other rows."""
+        sys.path[:] = self._path
+        for name in [name for name in sys.modules if name.partition(".")[0] == "lib"]:
+            del sys.modules[name]
+        self._stream.seek(0)
+        self._stream.truncate()
+        with contextlib.redirect_stderr(self._stream):
+            set_up_logging(LogSettings(format="json", **settings))
+        return self
+
+    def all(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._stream.getvalue().splitlines()]
+
+    def failures(self) -> list[dict[str, Any]]:
+        return [line for line in self.all() if line["level"] == "error"]
+
+
 @pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[dict[str, Any]]]]:
-    """Sets up the log as a command does; answers with its lines so far."""
-    stream = io.StringIO()
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogLines]:
+    """Sets up the log as a command does."""
     monkeypatch.setattr(sys, "path", sys.path[:])
-    for name in [name for name in sys.modules if name.partition(".")[0] == "lib"]:
-        monkeypatch.delitem(sys.modules, name)  # that of another test
     root = logging.getLogger("connector")
     before = root.handlers[:], root.propagate, root.level
-
-    def lines(**settings: Any) -> list[dict[str, Any]]:
-        if settings:
-            with contextlib.redirect_stderr(stream):
-                set_up_logging(LogSettings(**settings))
-        return [json.loads(line) for line in stream.getvalue().splitlines()]
-
-    lines(format="json")
-    yield lines
+    yield LogLines()
     root.handlers[:], root.propagate = before[0], before[1]
     root.setLevel(before[2])
 
 
-def deploy(bench: Bench, process: str, **more: Any) -> Any:
+def deploy(bench: Bench, process: str, **more: Any) -> EventDeployment:
     subscription = {"object": "Order", "process": f"processes:{process}", "name": "shop", **more}
     deployment = bench.deploy(subscriptions=[subscription], processes=PROCESSES)
     deployment.write("lib/helpers.py", HELPERS)
@@ -144,12 +155,8 @@ def deploy(bench: Bench, process: str, **more: Any) -> Any:
     return deployment
 
 
-def failures(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [line for line in lines if line["level"] == "error"]
-
-
-@pytest.mark.parametrize(
-    ("process", "reason", "place"),
+@rows(
+    "process, reason, place",
     [
         ("direct", "ValueError: x", "processes.py:10"),
         ("deep", "ValueError: no such order", "lib/helpers.py:3"),
@@ -168,22 +175,16 @@ def failures(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ],
 )
 def test_what_a_process_raises_is_logged_once_and_its_place_is_kept(
-    bench: Bench,
-    outcomes: Outcomes,
-    copy_of: CopyOf,
-    log: Callable[..., list[dict[str, Any]]],
-    process: str,
-    reason: str,
-    place: str,
+    bench: Bench, log: LogLines, process: str, reason: str, place: str
 ) -> None:
     deployment = deploy(bench, process)
-    kind, found = outcomes(deployment)["ID:1"]
+    kind, found = deployment.outcomes()["ID:1"]
     assert kind == "failed"
     assert found.startswith(f"shop: {reason}")
     assert found.endswith(f" ({place})")
     assert len(found.encode()) <= 8192
-    assert copy_of(deployment, "error", "ID:1").properties["connector_reason"] == found
-    (line,) = failures(log())
+    assert deployment.properties("error", "ID:1")["connector_reason"] == found
+    (line,) = log.failures()
     expected = {
         "event": "a business process has failed",
         "logger": "connector.events",
@@ -198,16 +199,14 @@ def test_what_a_process_raises_is_logged_once_and_its_place_is_kept(
     assert {key: line.get(key) for key in expected} == expected
     assert "connector/" not in line["exception"]
     assert len(line["exception"].encode()) <= 64 << 10
-    (settled,) = [line for line in log() if line["level"] == "warning"]
+    (settled,) = [line for line in log.all() if line["level"] == "warning"]
     assert (settled["event"], settled["reason"]) == ("an event was not published", found)
     assert "exception" not in settled
 
 
-def test_a_traceback_has_the_frames_of_user_code_and_the_chain(
-    bench: Bench, outcomes: Outcomes, log: Callable[..., list[dict[str, Any]]]
-) -> None:
-    outcomes(deploy(bench, "chained"))
-    (line,) = failures(log())
+def test_a_traceback_has_the_frames_of_user_code_and_the_chain(bench: Bench, log: LogLines) -> None:
+    deploy(bench, "chained").outcomes()
+    (line,) = log.failures()
     words = [
         "helpers.py",
         "ValueError: no such order",
@@ -219,20 +218,16 @@ def test_a_traceback_has_the_frames_of_user_code_and_the_chain(
     assert positions == sorted(positions)
 
 
-def test_with_debug_a_traceback_has_all_frames(
-    bench: Bench, outcomes: Outcomes, log: Callable[..., list[dict[str, Any]]]
-) -> None:
-    log(format="json", debug=True)
-    outcomes(deploy(bench, "in_a_library"))
-    (line,) = failures(log())
+def test_with_debug_a_traceback_has_all_frames(bench: Bench, log: LogLines) -> None:
+    log.again(debug=True)
+    deploy(bench, "in_a_library").outcomes()
+    (line,) = log.failures()
     for part in ("connector/sinks/process/sink.py", "processes.py", "json/decoder.py"):
         assert part in line["exception"]
 
 
-@pytest.mark.parametrize("process", ["unsubscribed", "inactive"])
-def test_an_answer_is_no_failure(
-    bench: Bench, log: Callable[..., list[dict[str, Any]]], process: str
-) -> None:
+@rows("process", ["unsubscribed", "inactive"])
+def test_an_answer_is_no_failure(bench: Bench, log: LogLines, process: str) -> None:
     deployment = deploy(bench, process)
     with deployment.running() as adapter:
         report = adapter.poll()
@@ -242,47 +237,42 @@ def test_an_answer_is_no_failure(
     else:
         assert report.code is ReturnCode.APPRESPONSETIMEOUT
     assert said in ("shop: Unsubscribed: too small", "shop: NotActive: asleep")
-    assert [line for line in log() if "exception" in line] == []
+    assert [line for line in log.all() if "exception" in line] == []
 
 
-def test_a_temporary_failure_is_logged_when_the_retries_are_used_up(
-    bench: Bench, outcomes: Outcomes, log: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_a_temporary_failure_is_logged_when_the_retries_are_used_up(bench: Bench, log: LogLines) -> None:
     deployment = deploy(bench, "busy", retries=2)
-    assert outcomes(deployment)["ID:1"] == (
+    assert deployment.outcomes()["ID:1"] == (
         "failed",
         "shop: TemporaryFailure: locked (tried 3 times) (processes.py:58)",
     )
-    assert len(failures(log())) == 1
+    assert len(log.failures()) == 1
 
 
 def test_a_process_that_replies_is_logged_too_and_the_reply_names_no_place(
-    bench: Bench, outcomes: Outcomes, log: Callable[..., list[dict[str, Any]]]
+    bench: Bench, log: LogLines
 ) -> None:
     deployment = deploy(bench, "direct", reply=True)
     identity = deployment.send("queue://orders", ORDER, reply_to="queue://replies")
-    kind, reason = outcomes(deployment)[identity]
+    kind, reason = deployment.outcomes()[identity]
     assert (kind, reason) == ("failed", "shop: ValueError: x (processes.py:10)")
-    assert len(failures(log())) == 1  # the other message has failed alike
+    assert len(log.failures()) == 1  # the other message has failed alike
     (reply,) = deployment.messages("queue://replies")
     assert reply.body == b"ValueError: x"
 
 
-def test_a_data_handler_that_raises_is_logged_with_its_place(
-    bench: Bench, outcomes: Outcomes, log: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_a_data_handler_that_raises_is_logged_with_its_place(bench: Bench, log: LogLines) -> None:
     deployment = bench.deploy(
-        subscriptions=[{"object": "*", "process": "processes:a", "name": "a"}],
         more={"datahandlers": "./my_handlers.py"},
         DataHandlerMimeType="text/odd",
     )
     deployment.write("my_handlers.py", HANDLER)
     deployment.drop("orders", "bug", "4.1.T")
     deployment.drop("orders", "malformed", "4.2.T")
-    found = outcomes(deployment)
+    found = deployment.outcomes()
     assert found["ID:1"] == ("failed", "the data handler Odd raised KeyError: 'missing' (my_handlers.py:13)")
     assert found["ID:2"] == ("failed", "line 1: no colon")
-    (line,) = failures(log())
+    (line,) = log.failures()
     expected = {
         "event": "a data handler has failed",
         "message_id": "ID:1",
@@ -296,7 +286,7 @@ def test_a_data_handler_that_raises_is_logged_with_its_place(
 
 
 def test_a_data_handler_that_cannot_write_is_logged_with_the_subscription(
-    bench: Bench, outcomes: Outcomes, log: Callable[..., list[dict[str, Any]]]
+    bench: Bench, log: LogLines
 ) -> None:
     deployment = bench.deploy(
         subscriptions=[
@@ -306,16 +296,14 @@ def test_a_data_handler_that_cannot_write_is_logged_with_the_subscription(
     )
     deployment.write("my_handlers.py", HANDLER)
     deployment.drop("orders", ORDER, "4.1.T")
-    kind, reason = outcomes(deployment)["ID:1"]
+    kind, reason = deployment.outcomes()["ID:1"]
     assert kind == "failed"
     assert reason.endswith("the data handler Odd raised KeyError: 'missing' (my_handlers.py:16)")
-    (line,) = failures(log())
+    (line,) = log.failures()
     assert (line["subscription"], line["data_handler"], line["message_id"]) == ("crm", "Odd", "ID:1")
 
 
-def test_the_console_shows_fields_and_escapes_what_a_terminal_would_act_upon(
-    log: Callable[..., list[dict[str, Any]]],
-) -> None:
+def test_the_console_shows_fields_and_escapes_what_a_terminal_would_act_upon(log: LogLines) -> None:
     stream = io.StringIO()
     with contextlib.redirect_stderr(stream):
         set_up_logging(LogSettings())

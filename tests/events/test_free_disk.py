@@ -22,6 +22,7 @@ from connector.service.loop import Service
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.events.conftest import Bench
+from tests.tables import rows
 from tests.waiting import wait_for
 
 BODY = '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}'
@@ -69,8 +70,8 @@ def test_a_disk_that_lacks_a_byte_shows_two_numbers(monkeypatch: pytest.MonkeyPa
     assert shortage_of("/data", MinFree(size=8 << 20)) == shown
 
 
-@pytest.mark.parametrize(
-    ("text", "least"),
+@rows(
+    "text, least",
     [
         ("1%", 20),
         ("0.5%", 10),
@@ -95,7 +96,7 @@ def test_a_share_or_a_size(bench: Bench, text: str, least: int) -> None:
     assert deployment.configuration.min_free == configuration.min_free
 
 
-@pytest.mark.parametrize("text", ["101%", "-1%", "1 %", "%", "5XB", "5iB", "much", "1.5GB"])
+@rows("text", ["101%", "-1%", "1 %", "%", "5XB", "5iB", "much", "1.5GB"])
 def test_neither(bench: Bench, text: str) -> None:
     bench.deploy(more={"min_free": text})
     with pytest.raises(ConfigurationError, match="expected a share of the disk such as 1%") as refused:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from connector.events.grouped_log import GroupedLog
 from connector.operate.reasons import group_id
 from connector.text.alike import mask
+from tests.tables import rows
 
 LOG = logging.getLogger("connector.events")
 
@@ -61,8 +62,8 @@ def test_groups_without_end_take_no_memory_without_end(caplog: pytest.LogCapture
     assert len(caplog.records) == 3000
 
 
-@pytest.mark.parametrize(
-    ("text", "masked"),
+@rows(
+    "text, masked",
     [
         ("order 17 of 'Miller' is wrong", "order # of '...' is wrong"),
         ('ID:ab-12 says "x y" and `z`', "# says '...' and '...'"),
@@ -82,7 +83,7 @@ def test_any_text_is_masked_into_a_group(text: str) -> None:
     assert len(group_id("malformed", "", "", masked)) == 10
 
 
-@pytest.mark.parametrize("text", ["a" * 1_000_000, "'" * 1_000_000, "'a" * 500_000, "1" * 1_000_000])
+@rows("text", ["a" * 1_000_000, "'" * 1_000_000, "'a" * 500_000, "1" * 1_000_000])
 def test_a_hostile_text_costs_no_time(text: str) -> None:
     began = time.process_time()
     mask(text)

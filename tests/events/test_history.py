@@ -3,53 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-import yaml
 
 from connector.messaging.history import History, HistoryRow
 from connector.operate.history import LifeEvent, find_ids, find_now, note_action, read_all, read_life
-from connector.testing.deployment import Deployment
-from tests.events.conftest import Bench
-from tests.events.test_retry_later import SOON, drain_with
+from tests.events.conftest import Bench, EventDeployment
+from tests.events.test_retry_later import SOON, drain
 
-Deploy = Callable[..., Deployment]
+Deploy = Callable[..., EventDeployment]
 CUSTOMER = '{"BusinessObject": "Customer", "CustomerId": "%s", "Name": "%s"}'
 
 
-@pytest.fixture(params=["dropbox", "sqlite", "postgresql", "memory"])
-def deploy(request: pytest.FixtureRequest, bench: Bench) -> Deploy:
+@pytest.fixture
+def deploy(section: Mapping[str, str], bench: Bench) -> Deploy:
     """Makes deployments with one of the providers."""
 
-    def make(directory: str = "", **settings: Any) -> Deployment:
-        place = Bench(bench.directory / directory, bench.root)
-        if request.param == "memory":
-            return place.deploy(provider={"type": "memory"}, **settings)
-        deployment = place.deploy(**settings)
-        if request.param != "dropbox":
-            is_sqlite = request.param == "sqlite"
-            url = f"sqlite:///{bench.root}.db" if is_sqlite else request.getfixturevalue("database")
-            document = yaml.safe_load((place.directory / "adapter.yaml").read_text())
-            document["provider"] = {"type": "sql", "url": url}
-            deployment.write("adapter.yaml", yaml.safe_dump(document))
-        return deployment
+    def make(directory: str = "", **settings: Any) -> EventDeployment:
+        return Bench(bench.directory / directory, bench.root).deploy(provider=section, **settings)
 
     return make
 
 
-def history_of(deployment: Deployment) -> History:
+def history_of(deployment: EventDeployment) -> History:
     return deployment.provider.existing_state("test").history()
 
 
 def told(events: Sequence[LifeEvent]) -> list[tuple[str, str]]:
     return [(one.row.what, one.row.destination) for one in events]
-
-
-def drained(deployment: Deployment) -> None:
-    with deployment.running() as adapter:
-        adapter.drain()
 
 
 def test_the_life_of_an_event_goes_on_in_the_messages_that_it_has_sent(deploy: Deploy) -> None:
@@ -60,12 +43,12 @@ def test_the_life_of_an_event_goes_on_in_the_messages_that_it_has_sent(deploy: D
         second._provider = first.provider  # the same memory
     identity = first.send("customers", CUSTOMER % ("7", ""), correlation_id="C-1")
     other = first.send("customers", CUSTOMER % ("8", ""))
-    drained(first)
+    first.drain()
     history = history_of(first)
     life = read_life(history, identity)
     assert told(life.events) == [("published", "queue://customers")]
     assert places(first, identity) == {("queue://archive", "waiting"), ("queue://copies", "waiting")}
-    drained(second)
+    second.drain()
     life = read_life(history, identity)
     assert told(life.events) == [("published", "queue://customers"), ("published", "queue://copies")]
     own, sent = life.events
@@ -78,7 +61,7 @@ def test_the_life_of_an_event_goes_on_in_the_messages_that_it_has_sent(deploy: D
     assert find_ids(history, key="9") == []
 
 
-def places(deployment: Deployment, identity: str) -> set[tuple[str, str]]:
+def places(deployment: EventDeployment, identity: str) -> set[tuple[str, str]]:
     connection = deployment.provider.existing()
     life = read_life(history_of(deployment), identity)
     found = find_now(connection, life.ids, life.destinations(), shows_all=True)
@@ -94,7 +77,7 @@ def test_each_outcome_is_told_with_its_reason(deploy: Deploy) -> None:
         deployment.send("customers", CUSTOMER % ("3", "a: unsubscribed gone")): "unsubscribed",
         deployment.send("customers", "{"): "failed",
     }
-    drained(deployment)
+    deployment.drain()
     history = history_of(deployment)
     found = {one.id: one for one in read_all(history, 0.0)}
     assert {identity: one.row.what for identity, one in found.items()} == wanted
@@ -114,8 +97,7 @@ def test_a_later_try_and_its_time_are_told(deploy: Deploy, bench: Bench) -> None
     deployment = deploy(subscriptions=[name], InputDestination="queue://orders", ConfigurationMetaObject=None)
     sent = time.time()
     identity = deployment.send("orders", CUSTOMER % ("1", "a: temporary-once away"))
-    with deployment.running() as adapter:
-        drain_with(adapter, deployment)
+    drain(deployment)
     events = read_life(history_of(deployment), identity).events
     assert [one.row.what for one in events] == ["later", "published"]
     assert sent * 1000 < events[0].row.due < events[1].row.time * 1000
@@ -125,7 +107,7 @@ def test_a_later_try_and_its_time_are_told(deploy: Deploy, bench: Bench) -> None
 def test_who_repairs_a_message_is_told(deploy: Deploy) -> None:
     deployment = deploy()
     identity = deployment.send("customers", CUSTOMER % ("1", "a: fail"))
-    drained(deployment)
+    deployment.drain()
     history = deployment.provider.state("test").history()
     note_action(
         history,
@@ -146,14 +128,14 @@ def test_who_repairs_a_message_is_told(deploy: Deploy) -> None:
 def test_the_keys_can_be_left_out(deploy: Deploy) -> None:
     deployment = deploy(more={"history": {"keys": False}})
     deployment.send("customers", CUSTOMER % ("4711", ""), correlation_id="C-1")
-    drained(deployment)
+    deployment.drain()
     assert [(one.keys, one.correlation_id) for one in read_all(history_of(deployment), 0.0)] == [((), "C-1")]
 
 
 def test_no_history_is_kept_where_none_is_wanted(deploy: Deploy) -> None:
     deployment = deploy(more={"history": {"keep": 0}})
     deployment.send("customers", CUSTOMER % ("4711", ""))
-    drained(deployment)
+    deployment.drain()
     assert len(deployment.messages("archive")) == 1
     assert read_all(history_of(deployment), 0.0) == []
 
@@ -164,6 +146,5 @@ def test_old_days_are_removed(deploy: Deploy) -> None:
     now, day = time.time(), 86400
     history.append([HistoryRow(time=now - 4 * day, what="published", ids=["old"])])
     history.append([HistoryRow(time=now - day, what="published", ids=["young"])])
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert [one.id for one in read_all(history_of(deployment), 0.0)] == ["young"]

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connector.errors import CapabilityError, ConfigurationError, PipelineError
 from connector.events.job import CHECK
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from connector.testing.pipeline import InProcessPipeline
+from tests.events.conftest import IN_MEMORY, ORDER, Bench
+from tests.tables import rows
 
-Bench = Any
 PID = "import os, pathlib\ndef a(bo, event): pathlib.Path('pid').write_text(str(os.getpid()))\n"
 
 
-@pytest.mark.parametrize("isolated", [True, False])
+@pytest.mark.process
+@rows("isolated", [True, False])
 def test_a_process_runs_in_the_directory_of_its_deployment_isolated_or_not(
     bench: Bench, isolated: bool
 ) -> None:
     deployment = bench.deploy(processes=PID)
-    deployment.drop("orders", '{"BusinessObject": "Order"}')
+    deployment.drop("orders", ORDER)
     before = os.getcwd()
-    with deployment.running(isolated=isolated) as adapter:
-        adapter.drain()
+    deployment.drain(isolated=isolated)
     assert os.getcwd() == before
     pid = int((deployment.directory / "pid").read_text())
     assert (pid == os.getpid()) is not isolated
@@ -53,10 +52,6 @@ def test_a_deployment_tells_every_mistake_of_its_texts(tmp_path: Path) -> None:
     assert len(raised.value.problems) >= 2
 
 
-IN_MEMORY = {"type": "memory"}
-ORDER = '{"BusinessObject": "Order"}'
-
-
 def test_messages_may_live_in_memory_and_leave_no_file(bench: Bench) -> None:
     deployment = bench.deploy(
         provider=IN_MEMORY,
@@ -67,10 +62,9 @@ def test_messages_may_live_in_memory_and_leave_no_file(bench: Bench) -> None:
     )
     identity = deployment.send("orders", ORDER)
     bad = deployment.send("orders", "{")
-    with deployment.running() as adapter:
-        adapter.drain()
-    assert [message.message_id for message in deployment.messages("archive")] == [identity]
-    assert [message.message_id for message in deployment.messages("error")] == [bad]
+    deployment.drain()
+    assert deployment.ids("archive") == [identity]
+    assert deployment.ids("error") == [bad]
     (sent,) = deployment.messages("crm")
     assert sent.delivery_mode == NON_PERSISTENT
     assert not bench.root.exists()
@@ -86,6 +80,7 @@ def test_memory_says_that_it_cannot_keep_what_a_persistent_message_promises(benc
     assert lax.send("orders", ORDER, delivery_mode=PERSISTENT)
 
 
+@pytest.mark.process
 def test_memory_is_not_shared_with_an_isolated_process(bench: Bench) -> None:
     deployment = bench.deploy(provider=IN_MEMORY)
     with pytest.raises(PipelineError, match="memory cannot be shared"), deployment.running(isolated=True):
@@ -95,8 +90,7 @@ def test_memory_is_not_shared_with_an_isolated_process(bench: Bench) -> None:
 def test_work_in_progress_and_managed_events_are_in_memory_what_they_are_elsewhere(bench: Bench) -> None:
     moving = bench.deploy(provider=IN_MEMORY, InProgressDestination="queue://busy")
     moving.send("orders", ORDER)
-    with moving.running() as adapter:
-        assert adapter.drain().code is ReturnCode.SUCCEED
+    moving.drain()
     assert (len(moving.messages("archive")), moving.messages("busy")) == (1, [])
     managed = bench.deploy(
         provider=IN_MEMORY,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -15,34 +15,32 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
+from tests.events.conftest import ORDER, Bench, EventDeployment
 
-Bench = Any
-Deploy = Callable[..., Any]
+Deploy = Callable[..., EventDeployment]
 
 PRICES = {"destination": "topic://prices", "subscription": "all"}
-ORDER = '{"BusinessObject": "Order"}'
 
 
 @pytest.fixture(params=["dropbox", "memory"])
 def deploy(request: pytest.FixtureRequest, bench: Bench) -> Deploy:
     """Makes deployments whose messages live in a directory, or in memory."""
 
-    def make(*inputs: Any, redelivery_limit: int | str = "none", **connector: Any) -> Any:
+    def make(
+        *inputs: str | Mapping[str, Any], redelivery_limit: int | str = "none", **connector: Any
+    ) -> EventDeployment:
         provider = {"type": request.param, "redelivery_limit": redelivery_limit}
         return bench.deploy(provider=provider, InputDestination=list(inputs), **connector)
 
     return make
 
 
-def drained(deployment: Any) -> dict[str, Any]:
+def drained(deployment: EventDeployment) -> dict[str, Any]:
     """The summary of a drain that succeeded."""
-    with deployment.running() as adapter:
-        assert adapter.drain().code is ReturnCode.SUCCEED
-        summary: dict[str, Any] = adapter.summary.as_dict()
-        return summary
+    return deployment.drain().summary.as_dict()
 
 
-def subscribed(deployment: Any) -> None:
+def subscribed(deployment: EventDeployment) -> None:
     """Starts the adapter once, so that its subscriptions are there."""
     with deployment.running():
         pass
@@ -58,7 +56,7 @@ def test_a_selector_leaves_the_other_messages_of_a_queue_to_others(deploy: Deplo
     ]
     summary = drained(deployment)
     assert bench.called() == [wanted]
-    assert [message.message_id for message in deployment.messages("orders")] == others
+    assert deployment.ids("orders") == others
     assert all(message.delivery_count == 1 for message in deployment.messages("orders"))
     assert summary["destinations"] == {
         "queue://orders": {

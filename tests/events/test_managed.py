@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from connector.status import ReturnCode
-
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-CopyOf = Callable[..., Any]
+from tests.events.conftest import Bench, EventDeployment, customer
+from tests.tables import rows
 
 HANDLER = '''\
 """Writes customers while a shop is open, and never one whose name is bad."""
@@ -40,42 +37,29 @@ CRM = {"object": "Customer", "destination": "queue://crm", "name": "crm"}
 SHOP = {"object": "Customer", "destination": "queue://shop", "name": "shop", "mime_type": "text/shop"}
 
 
-def customer(name: str = "") -> str:
-    return f'{{"CustomerId": "1", "Name": "{name}"}}'
-
-
-@pytest.fixture
-def managed(bench: Bench) -> Callable[..., Any]:
+def deploy(bench: Bench, **connector: Any) -> EventDeployment:
     """A deployment that sends customers to two queues in one transaction."""
-
-    def deploy(**connector: Any) -> Any:
-        deployment = bench.deploy(
-            subscriptions=[CRM, SHOP],
-            ContainerManagedEvents="JMS",
-            more={"datahandlers": "./shop.py"},
-            **connector,
-        )
-        deployment.write("shop.py", HANDLER)
-        return deployment
-
-    return deploy
+    deployment = bench.deploy(
+        subscriptions=[CRM, SHOP],
+        ContainerManagedEvents="JMS",
+        more={"datahandlers": "./shop.py"},
+        **connector,
+    )
+    deployment.write("shop.py", HANDLER)
+    return deployment
 
 
-def test_what_is_taken_and_what_is_sent_are_one_commit(
-    managed: Callable[..., Any], bench: Bench, outcomes: Outcomes
-) -> None:
-    deployment = managed(PollQuantity=3)
+def test_what_is_taken_and_what_is_sent_are_one_commit(bench: Bench) -> None:
+    deployment = deploy(bench, PollQuantity=3)
     for n in range(7):
         deployment.drop("customers", customer(), f"4.{n}.T")
-    assert {kind for kind, _ in outcomes(deployment).values()} == {"published"}
+    assert {kind for kind, _ in deployment.outcomes().values()} == {"published"}
     assert (len(deployment.messages("crm")), len(deployment.messages("shop"))) == (7, 7)
     assert deployment.names("customers") == deployment.names("customers", "processing") == []
 
 
-def test_a_failure_rolls_back_all_of_its_event_and_ends_no_poll(
-    managed: Callable[..., Any],
-) -> None:
-    deployment = managed()
+def test_a_failure_rolls_back_all_of_its_event_and_ends_no_poll(bench: Bench) -> None:
+    deployment = deploy(bench)
     deployment.drop("customers", customer("bad"), "4.1.T")
     with deployment.running() as adapter:
         report = adapter.poll()
@@ -88,8 +72,8 @@ def test_a_failure_rolls_back_all_of_its_event_and_ends_no_poll(
     assert (message.delivery_count, message.redelivered) == (2, True)
 
 
-def test_a_failure_that_passes_is_published_once_when_it_comes_again(managed: Callable[..., Any]) -> None:
-    deployment = managed()
+def test_a_failure_that_passes_is_published_once_when_it_comes_again(bench: Bench) -> None:
+    deployment = deploy(bench)
     closed = deployment.write("closed", "")
     deployment.drop("customers", customer(), "4.1.T")
     with deployment.running() as adapter:
@@ -98,90 +82,83 @@ def test_a_failure_that_passes_is_published_once_when_it_comes_again(managed: Ca
         closed.unlink()
         assert adapter.poll().settled == 1
     assert (len(deployment.messages("crm")), len(deployment.messages("shop"))) == (1, 1)
-    (copy,) = deployment.messages("archive")
-    assert copy.message_id == "ID:1"
+    assert deployment.ids("archive") == ["ID:1"]
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
+@rows(
+    "body, reason",
     [
-        pytest.param(customer("bad"), "RuntimeError: the shop is closed", id="a sink cannot take it"),
-        pytest.param("{", "JSON", id="the body is malformed"),
+        (customer("bad"), "RuntimeError: the shop is closed"),  # a sink cannot take it
+        ("{", "JSON"),  # the body is malformed
     ],
 )
-@pytest.mark.parametrize("limit", [1, 3])
+@rows("limit", [1, 3])
 def test_what_fails_every_time_has_failed_after_max_attempts(
-    managed: Callable[..., Any], outcomes: Outcomes, copy_of: CopyOf, body: str, reason: str, limit: int
+    bench: Bench, body: str, reason: str, limit: int
 ) -> None:
-    deployment = managed(max_attempts=limit)
+    deployment = deploy(bench, max_attempts=limit)
     deployment.drop("customers", body, "4.1.T")
-    found = outcomes(deployment)
+    found = deployment.outcomes()
     assert set(found) == {"ID:1"}
     kind, why = found["ID:1"]
     assert kind == "failed"
     assert reason in why
     assert why.startswith("tried 3 times: ") == (limit == 3)
-    copy = copy_of(deployment, "error", "ID:1")
-    assert copy.properties["connector_attempts"] == limit
-    assert copy.properties["connector_reason"] == why
+    properties = deployment.properties("error", "ID:1")
+    assert (properties["connector_attempts"], properties["connector_reason"]) == (limit, why)
     assert deployment.messages("crm") == deployment.messages("shop") == []
 
 
-def test_what_nobody_wants_is_no_failure(managed: Callable[..., Any], outcomes: Outcomes) -> None:
-    deployment = managed()
+def test_what_nobody_wants_is_no_failure(bench: Bench) -> None:
+    deployment = deploy(bench)
     deployment.drop("orders", '{"BusinessObject": "Order"}', "4.1.T")
-    assert outcomes(deployment)["ID:1"][0] == "unsubscribed"
+    assert deployment.outcomes()["ID:1"][0] == "unsubscribed"
 
 
-@pytest.mark.parametrize(
-    ("order", "published"),
+@pytest.mark.process
+@rows(
+    "order, published",
     [
-        pytest.param("destination", ["1"], id="those behind it wait for it"),
-        pytest.param("group", ["1", "3"], id="those of its group wait for it"),
-        pytest.param("none", ["1", "3", "4"], id="nobody waits for it"),
+        ("destination", ["1"]),  # those behind it wait for it
+        ("group", ["1", "3"]),  # those of its group wait for it
+        ("none", ["1", "3", "4"]),  # nobody waits for it
     ],
 )
-@pytest.mark.parametrize("isolated", [False, True])
+@rows("isolated", [False, True])
 def test_what_is_rolled_back_is_not_overtaken(
-    managed: Callable[..., Any], order: str, published: list[str], isolated: bool
+    bench: Bench, order: str, published: list[str], isolated: bool
 ) -> None:
-    deployment = managed(order=order)
+    deployment = deploy(bench, order=order)
     for n, of in enumerate("gghg", 1):
         name = f"4.{n:016}-x-{n}.T.....JMSXGroupIDS={of}"
         deployment.drop("customers", customer("bad" if n == 2 else ""), name)
     with deployment.running(isolated=isolated) as adapter:
         adapter.poll()
-    assert [m.message_id[-1] for m in deployment.messages("archive")] == published
-    waiting = [(m.message_id[-1], m.delivery_count) for m in deployment.messages("customers")]
+    assert [identity[-1] for identity in deployment.ids("archive")] == published
+    waiting = [(identity[-1], count) for identity, count in deployment.deliveries("customers")]
     rest = [n for n in "1234" if n not in published]
     assert waiting == [(n, 2 if n == "2" else 1) for n in rest]
 
 
-@pytest.mark.parametrize("order", ["destination", "none"])
-def test_a_drain_brings_every_event_to_its_end_in_order(
-    managed: Callable[..., Any], outcomes: Outcomes, order: str
-) -> None:
-    deployment = managed(order=order, PollQuantity=2, max_attempts=3)
+@rows("order", ["destination", "none"])
+def test_a_drain_brings_every_event_to_its_end_in_order(bench: Bench, order: str) -> None:
+    deployment = deploy(bench, order=order, PollQuantity=2, max_attempts=3)
     for n in range(1, 8):
         name = f"4.{n:016}-x-{n}.T"
         deployment.drop("customers", customer("bad" if n in (3, 6) else ""), name)
-    with deployment.running() as adapter:
-        report = adapter.drain()
-        events = [(e["id"][-1], e["outcome"]) for e in adapter.summary.as_dict()["events"]]
-    assert report.code is ReturnCode.SUCCEED
+    events = [(identity[-1], outcome) for identity, (outcome, _) in deployment.outcomes().items()]
     assert sorted(events) == [(str(n), "failed" if n in (3, 6) else "published") for n in range(1, 8)]
     if order == "destination":
         assert [number for number, _ in events] == list("1234567")
     assert len(deployment.messages("crm")) == 5
 
 
-def test_an_event_that_ends_its_worker_fails_and_harms_no_other(
-    managed: Callable[..., Any], outcomes: Outcomes
-) -> None:
-    deployment = managed(max_attempts=2)
+@pytest.mark.process
+def test_an_event_that_ends_its_worker_fails_and_harms_no_other(bench: Bench) -> None:
+    deployment = deploy(bench, max_attempts=2)
     for n, name in enumerate(["", "deadly", "bad", ""], 1):
         deployment.drop("customers", customer(name), f"4.{n:016}-x-{n}.T")
-    found = outcomes(deployment, isolated=True)
+    found = deployment.outcomes(isolated=True)
     assert [found[i][0] for i in sorted(found)] == ["published", "failed", "failed", "published"]
     assert len(deployment.messages("crm")) == len(deployment.messages("shop")) == 2
 
@@ -214,6 +191,7 @@ class Count:
 '''
 
 
+@pytest.mark.process
 def test_deliveries_are_counted_over_the_death_of_a_worker_and_over_a_rollback(bench: Bench) -> None:
     deployment = bench.deploy(
         subscriptions=[{"object": "Customer", "destination": "queue://crm", "mime_type": "text/count"}],
@@ -222,7 +200,6 @@ def test_deliveries_are_counted_over_the_death_of_a_worker_and_over_a_rollback(b
     )
     deployment.write("count.py", COUNTING)
     deployment.drop("customers", customer(), "4.1.T")
-    with deployment.running(isolated=True) as adapter:
-        assert adapter.drain().code is ReturnCode.SUCCEED
+    deployment.drain(isolated=True)
     assert (bench.directory / "counts").read_text().splitlines() == ["1 False", "2 True", "3 True"]
     assert [message.body for message in deployment.messages("crm")] == [b"3"]

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
-
-import pytest
-
 from connector.status import ReturnCode
-
-Bench = Any
-
-
-def customer(name: str = "") -> str:
-    return f'{{"CustomerId": "1", "Name": "{name}"}}'
+from tests.events.conftest import Bench, customer
+from tests.tables import rows
 
 
 def test_higher_priority_comes_first_then_the_older_one(bench: Bench) -> None:
     deployment = bench.deploy()
-    for name in ("4.x1.T", "9.x2.T", "4.x3.T", "0.x4.T", "-3.x5.T", "2147483647.x6.T", "9.x7.T"):
-        deployment.drop("customers", customer(), name)
-        time.sleep(0.011)  # file times are as coarse as the kernel's clock tick
-    with deployment.running() as adapter:
-        adapter.drain()
+    names = ("4.x1.T", "9.x2.T", "4.x3.T", "0.x4.T", "-3.x5.T", "2147483647.x6.T", "9.x7.T")
+    deployment.drop_in_turn("customers", customer(), *names)
+    deployment.drain()
     assert [i.removeprefix("ID:") for i in bench.called()] == ["x6", "x2", "x7", "x1", "x3", "x4", "x5"]
 
 
@@ -30,8 +19,7 @@ def test_the_time_in_an_id_is_the_age_of_a_message(bench: Bench) -> None:
     deployment = bench.deploy()
     for name in ("4.0000000000000003-c.T", "4.0000000000000001-a.T", "4.0000000000000002-b.T"):
         deployment.drop("customers", customer(), name)
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert [i[-1] for i in bench.called()] == ["a", "b", "c"]
 
 
@@ -39,12 +27,12 @@ def group(name: str, of: str | None) -> str:
     return f"4.{name}.T.....JMSXGroupIDS={of}" if of else f"4.{name}.T"
 
 
-@pytest.mark.parametrize(
-    ("order", "not_published"),
+@rows(
+    "order, not_published",
     [
-        pytest.param("destination", ["x2", "x3", "x4", "x5", "x6"], id="the rest of the destination waits"),
-        pytest.param("group", ["x2", "x4"], id="the rest of the group waits"),
-        pytest.param("none", ["x2"], id="nothing waits"),
+        ("destination", ["x2", "x3", "x4", "x5", "x6"]),  # the rest of the destination waits
+        ("group", ["x2", "x4"]),  # the rest of the group waits
+        ("none", ["x2"]),  # nothing waits
     ],
 )
 def test_an_event_given_back_stops_the_later_ones_of_its_key(
@@ -61,9 +49,7 @@ def test_an_event_given_back_stops_the_later_ones_of_its_key(
         assert report.code is ReturnCode.APPRESPONSETIMEOUT
         assert not report.provider_failed
         assert "at lunch" in report.reason
-        waiting = sorted(
-            message.message_id.removeprefix("ID:") for message in deployment.messages("customers")
-        )
+        waiting = sorted(identity.removeprefix("ID:") for identity in deployment.ids("customers"))
     assert waiting == not_published
     assert deployment.names("customers", "processing") == []
     published = {i for i, _ in messages} - set(not_published)
@@ -76,8 +62,7 @@ def test_the_events_of_a_group_keep_their_order_whatever_else_runs(bench: Bench)
     deployment = bench.deploy(order="group", PollQuantity=4)
     for n in range(24):
         deployment.drop("customers", customer(), f"4.m{n:02}.T.....JMSXGroupIDS=g{n % 5}")
-    with deployment.running(parallelism=3) as adapter:
-        adapter.drain()
+    deployment.drain(parallelism=3)
     called = [i.removeprefix("ID:") for i in bench.called()]
     assert sorted(called) == [f"m{n:02}" for n in range(24)]
     for remainder in range(5):
@@ -93,4 +78,4 @@ def test_an_event_given_back_holds_those_of_its_key_in_the_batch_claimed_meanwhi
         report = adapter.drain()
     assert report.code is ReturnCode.APPRESPONSETIMEOUT
     assert bench.called() == ["ID:x1", "ID:x2", "ID:x3"]
-    assert [m.message_id for m in deployment.messages("customers")] == ["ID:x3", "ID:x4", "ID:x5", "ID:x6"]
+    assert deployment.ids("customers") == ["ID:x3", "ID:x4", "ID:x5", "ID:x6"]

@@ -23,6 +23,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.status import OutcomeKind
+from tests.tables import rows
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 handles = st.lists(st.lists(texts, min_size=2, max_size=2), max_size=3).map(tuple)
@@ -75,10 +76,10 @@ def test_an_answer_tells_the_outcome_of_each_event(found: list[tuple[Outcome, se
 def test_a_journal_that_names_the_event_in_its_outcome_is_read() -> None:
     line = b'[17,"published","Order","Create",null,1,["a"]]'
     outcome = Outcome.from_list(orjson.loads(line))
-    assert outcome == Outcome("published", "Order", "Create", attempts=1, delivered=("a",))
+    assert outcome == Outcome(OutcomeKind.PUBLISHED, "Order", "Create", attempts=1, delivered=("a",))
 
 
-@pytest.mark.parametrize("values", [[], [1], ["sent"], [1, "sent"], ["failed", *[None] * 20]])
+@rows("values", [[], [1], ["sent"], [1, "sent"], ["failed", *[None] * 20]])
 def test_what_is_no_outcome_is_refused(values: list[Any]) -> None:
     with pytest.raises(ValueError, match="is no outcome"):
         Outcome.from_list(values)
@@ -108,8 +109,8 @@ def test_a_reason_is_whole_up_to_8_kib_and_always_unicode(text: str) -> None:
         assert len(short.encode("utf-8")) > MAX_REASON - 8
 
 
-@pytest.mark.parametrize(
-    ("properties", "expected"),
+@rows(
+    "properties, expected",
     [
         ({}, (0, ())),
         ({"connector_attempts": 3, "connector_outcome": "failed"}, (3, ())),

@@ -6,10 +6,9 @@ import json
 import sys
 from typing import Any, NamedTuple
 
-import pytest
-
 from connector.events.probe import differences, versions
 from connector.status import VERSION
+from tests.tables import rows
 
 
 class Answer(NamedTuple):
@@ -28,8 +27,8 @@ def test_a_worker_like_the_driver_differs_in_nothing() -> None:
     assert differences(of()) == []
 
 
-@pytest.mark.parametrize(
-    ("facts", "words"),
+@rows(
+    "facts, words",
     [
         (
             {"version": "3.9"},

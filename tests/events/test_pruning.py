@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.events.conftest import Bench
 from tests.waiting import now_ms, until_past
-
-Bench = Any
 
 CUSTOMER = '{"CustomerId": "1"}'
 BROKEN = '{"CustomerId": '
@@ -21,8 +20,7 @@ def settle_and_wait(bench: Bench, **keep: str) -> Any:
     deployment.drop("customers", CUSTOMER, "4.x.T")
     deployment.drop("customers", BROKEN, "4.y.T")
     deployment.drop("orders", '{"BusinessObject": "Unknown"}', "4.z.T")
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert [len(deployment.messages(queue)) for queue in ("archive", "error", "unsubscribed")] == [1, 1, 1]
     until_past(now_ms() + 1)
     return bench.deploy(DuplicateEventElimination=True, **keep)
@@ -46,8 +44,7 @@ def test_each_key_is_about_the_copies_of_one_queue(
 
 def test_without_them_everything_is_kept(bench: Bench) -> None:
     deployment = settle_and_wait(bench)
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert all(deployment.messages(queue) for queue in ("archive", "error", "unsubscribed"))
 
 

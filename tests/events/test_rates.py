@@ -24,6 +24,7 @@ from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine import world
 from tests.brokers.engine.provider import LentProvider
 from tests.events.conftest import Bench
+from tests.tables import rows
 from tests.waiting import wait_for
 
 BODY = '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}'
@@ -84,7 +85,7 @@ def test_a_poll_claims_less_of_an_input_with_a_rate() -> None:
     assert [claim.sequence for claim in taken.claims] == [1, 3, 5]
 
 
-@pytest.mark.parametrize("rate", ["50/s", "30/m", "7/h", "60/m", "100/h"])
+@rows("rate", ["50/s", "30/m", "7/h", "60/m", "100/h"])
 def test_a_rate_is_shown_as_it_is_meant(bench: Bench, rate: str) -> None:
     deployment = bench.deploy(InputDestination=[{"destination": "queue://orders", "rate": rate}])
     (shown,) = as_document(deployment.configuration)["connector"]["InputDestination"]
@@ -95,7 +96,7 @@ def test_a_rate_is_shown_as_it_is_meant(bench: Bench, rate: str) -> None:
     assert as_document(deployment.configuration)["connector"]["InputDestination"] == [shown]
 
 
-@pytest.mark.parametrize("rate", ["50", "0/s", "-1/s", "1.5/s", "50/d", "50 / s", "1000000000/s", "fast"])
+@rows("rate", ["50", "0/s", "-1/s", "1.5/s", "50/d", "50 / s", "1000000000/s", "fast"])
 def test_no_rate(bench: Bench, rate: str) -> None:
     bench.deploy(InputDestination=[{"destination": "queue://orders", "rate": rate}])
     with pytest.raises(ConfigurationError, match="expected messages a second, minute or hour") as refused:
@@ -242,8 +243,9 @@ def test_without_wake_a_rate_does_not_hasten_a_poll(bench: Bench) -> None:
         assert len(bench.calls()) == 1
 
 
+@pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("order", ["destination", "none"])
+@rows("order", ["destination", "none"])
 def test_a_broker_lends_no_more_than_the_rate(tmp_path: Path, order: str) -> None:
     provider = LentProvider(tmp_path / "state")
     inputs = [{"destination": "queue://customers", "rate": "20/s"}, "queue://urgent"]

@@ -76,23 +76,20 @@ def test_a_copy_says_what_kind_of_reason_it_has(bench: Bench, body: str, expecte
     one = {"object": "Customer", "process": "processes:a", "name": "a", "timeout": "500ms"}
     deployment = bench.deploy(subscriptions=[one], processes=PROCESSES, max_attempts=1, max_body="2KiB")
     deployment.send("queue://orders", body)
-    with deployment.running(isolated=True) as adapter:
-        adapter.drain()
+    deployment.drain(isolated=True)
     copies = [*deployment.messages("queue://error"), *deployment.messages("queue://unsubscribed")]
     assert [told(copy) for copy in copies] == [expected]
 
 
 def test_a_mistake_of_a_data_handler_has_its_place(bench: Bench) -> None:
     deployment = bench.deploy(
-        subscriptions=[{"object": "*", "process": "processes:a", "name": "a"}],
         processes=PROCESSES,
         more={"datahandlers": "./my_handlers.py"},
         DataHandlerMimeType="text/odd",
     )
     deployment.write("my_handlers.py", HANDLER)
     deployment.send("queue://orders", "x")
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     (copy,) = deployment.messages("queue://error")
     assert told(copy) == {"kind": "handler_failed", "place": "my_handlers.py:8"}
 
@@ -103,8 +100,7 @@ def test_a_message_that_cannot_be_sent_on_names_its_subscription(bench: Bench) -
     deployment.send(
         "queue://orders", '{"BusinessObject": "Customer", "CustomerId": "1", "Child": [{"A": "x"}]}'
     )
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     (copy,) = deployment.messages("queue://error")
     assert told(copy) == {
         "kind": "send_failed",
@@ -129,18 +125,17 @@ Default: {}
 """
 
 
+@pytest.mark.process
 def test_the_properties_go_when_the_message_is_processed_again(bench: Bench) -> None:
     one = {"object": "Customer", "process": "processes:a", "name": "a"}
     deployment = bench.deploy(subscriptions=[one], processes=PROCESSES)
     deployment.drop("orders", customer("refuse"), "4.1.T")
-    with deployment.running(isolated=True) as adapter:
-        adapter.drain()
+    deployment.drain(isolated=True)
     assert told(*deployment.messages("queue://error"))["kind"] == "refused"
     deployment.write("processes.py", "def a(bo, event): pass\n")
     (file,) = deployment.names("error")
     Path(deployment.folders("error").target, file).rename(Path(deployment.folders("orders").target, file))
-    with deployment.running(isolated=True) as adapter:
-        adapter.drain()
+    deployment.drain(isolated=True)
     assert told(*deployment.messages("queue://archive")) == {}
 
 

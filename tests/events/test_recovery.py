@@ -19,16 +19,16 @@ import pytest
 from connector.events.recovery import InDoubtAtStartup, InDoubtPolicy, Recovery
 from connector.events.settling import CopyDestinations, SettlementRules
 from connector.events.summary import Summary
+from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.service.assembly import make_provider
+from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
+from connector.testing.deployment import InProcessAdapter
+from tests.events.conftest import A_AND_B, Bench, EventDeployment, customer, outcomes_of
+from tests.tables import rows
 
-Bench = Any
 IN_PROGRESS = parse_destination("queue://busy")
-
-
-def customer(name: str = "") -> str:
-    return f'{{"CustomerId": "1", "Name": "{name}"}}'
 
 
 def done(sequence: int, *values: object) -> str:
@@ -38,7 +38,9 @@ def done(sequence: int, *values: object) -> str:
 class Victim:
     """An adapter that claims, writes journals and dies."""
 
-    def __init__(self, deployment: Any, *, in_progress: bool = False, application: str = "test") -> None:
+    def __init__(
+        self, deployment: EventDeployment, *, in_progress: bool = False, application: str = "test"
+    ) -> None:
         self._provider = make_provider(deployment.configuration)
         self.connection = self._provider.connect(application, "victim")
         self.journals = self._provider.state(application).journals(self.connection.client_id, "victim")
@@ -47,25 +49,47 @@ class Victim:
             parse_destination("queue://customers"), IN_PROGRESS if in_progress else None
         )
 
-    def claim(self, number: int, cycle: int = 1) -> list[Any]:
-        claims = [self._poller.take(cycle, sequence) for sequence in range(number)]
-        assert None not in claims
+    def claim(self, number: int, cycle: int = 1) -> list[Claim]:
+        taken = [self._poller.take(cycle, sequence) for sequence in range(number)]
+        claims = [claim for claim in taken if claim is not None]
+        assert len(claims) == number
         return claims
 
+    @property
+    def directory(self) -> Path:
+        """Where its journals are."""
+        assert isinstance(self.journals, JournalDirectory)
+        return Path(self.journals.path)
+
     def journal(self, *lines: str, cycle: int = 1, task: int = 0) -> None:
-        Path(self.journals.file(cycle, task, 0).path).write_text("P 1 nowhere\n" + "".join(lines))
+        (self.directory / f"{cycle}.{task}.0").write_text("P 1 nowhere\n" + "".join(lines))
 
     def die(self) -> None:
         self.connection.abandon()
 
 
-def drop(deployment: Any, *identities: str, name: str = "") -> None:
+def leave(deployment: EventDeployment, claims: int, *lines: str, in_progress: bool = False) -> None:
+    """An adapter claims so many customers, writes these lines of a journal, if any, and dies."""
+    victim = Victim(deployment, in_progress=in_progress)
+    victim.claim(claims)
+    if lines:
+        victim.journal(*lines)
+    victim.die()
+
+
+def start(deployment: EventDeployment) -> None:
+    """Starts an adapter, which takes over, and stops it."""
+    with deployment.running():
+        pass
+
+
+def drop(deployment: EventDeployment, *identities: str, name: str = "") -> None:
     for identity in identities:
         deployment.drop("customers", customer(name), f"4.{identity}.T")
 
 
-def told(adapter: Any) -> dict[str, str]:
-    return {event["id"]: event["outcome"] for event in adapter.summary.as_dict()["events"]}
+def told(adapter: InProcessAdapter) -> dict[str, str]:
+    return {identity: outcome for identity, (outcome, _) in outcomes_of(adapter).items()}
 
 
 PUBLISHED = ("published", "Customer", "Create", None, 1, ["a"])
@@ -74,24 +98,27 @@ FAILED = ("failed", "Customer", "Create", "a: ValueError: x", 1)
 
 def test_done_is_settled_begun_runs_again_untouched_runs(bench: Bench) -> None:
     deployment = bench.deploy()
-    drop(deployment, "pub", "fail", "begun", "torn", "untouched")
+    drop(deployment, "pub", "fail", "begun", "torn", "twice", "confirmed", "untouched")
     victim = Victim(deployment)
-    victim.claim(5)
-    victim.journal(done(0, *PUBLISHED), done(1, *FAILED), "B 2\n", "B 3\n", 'D 3 [3,"publ')
+    victim.claim(7)
+    journal = [done(0, *PUBLISHED), done(1, *FAILED), "B 2\n", "B 4\n", "B 3\n"]
+    journal.append(done(5, "given_back", "Customer", "Create", "b: NotActive", 0, ["a"]))
+    victim.journal(
+        done(0, *PUBLISHED), done(1, *FAILED), "B 2\n", "B 4\n", given_back, "B 3\n", 'D 3 [3,"publ'
+    )
+    victim.journal("B 4\n", task=1)
     victim.die()
     with deployment.running() as adapter:
         assert told(adapter) == {"ID:pub": "published", "ID:fail": "failed"}
-        waiting = {m.message_id: m.delivery_count for m in deployment.messages("customers")}
-        assert waiting == {"ID:begun": 2, "ID:torn": 2, "ID:untouched": 1}
+        begun = {"ID:begun": 2, "ID:torn": 2, "ID:twice": 3}
+        waiting = dict(deployment.deliveries("customers"))
+        assert waiting == {**begun, "ID:confirmed": 1, "ID:untouched": 1}
+        assert deployment.properties("customers", "ID:confirmed")["connector_delivered"] == "a"
         adapter.drain()
-    assert {call["id"]: call["count"] for call in bench.calls()} == {
-        "ID:begun": 2,
-        "ID:torn": 2,
-        "ID:untouched": 1,
-    }
+    assert bench.counts() == {**begun, "ID:untouched": 1}, "the only subscriber has confirmed one already"
     archived = {m.message_id: m.properties["connector_attempts"] for m in deployment.messages("archive")}
-    assert archived == {"ID:pub": 1, "ID:begun": 2, "ID:torn": 2, "ID:untouched": 1}
-    assert [m.message_id for m in deployment.messages("error")] == ["ID:fail"]
+    assert archived == {"ID:pub": 1, **begun, "ID:confirmed": 0, "ID:untouched": 1}
+    assert deployment.ids("error") == ["ID:fail"]
     assert deployment.names("customers", "processing") == []
 
 
@@ -104,12 +131,11 @@ def test_an_event_whose_conversion_ended_everything_has_used_an_attempt(bench: B
         at_work = numbers.index("ID:harmful")
         victim.journal(*(done(n, *PUBLISHED) for n in range(at_work)), f"A {at_work}\n")
         victim.die()
-        with deployment.running():
-            pass
+        start(deployment)
     with deployment.running() as adapter:
         adapter.drain()
         assert told(adapter) == {"ID:harmful": "failed", "ID:untouched": "published"}
-    assert "begun 2 times" in deployment.messages("error")[0].properties["connector_reason"]
+    assert "begun 2 times" in deployment.properties("error", "ID:harmful")["connector_reason"]
 
 
 def test_what_the_version_before_has_left_is_taken_over(bench: Bench) -> None:
@@ -119,7 +145,7 @@ def test_what_the_version_before_has_left_is_taken_over(bench: Bench) -> None:
     victim = Victim(deployment)
     victim.claim(4)
     victim._poller.take(2, 0)
-    directory = Path(victim.journals.file(1, 0, 0).path).parent
+    directory = victim.directory
     end = "E\n"
     (directory / "1.0.0").write_text("P 1 nowhere\nA 0\n" + done(0, *PUBLISHED) + "A 1\nB 1\n")
     (directory / "1.0.0.1").write_text("P 1 nowhere\nA 1\nB 1\nD 1 " + json.dumps([1, *FAILED]) + "\n" + end)
@@ -137,22 +163,9 @@ def test_what_the_version_before_has_left_is_taken_over(bench: Bench) -> None:
             "ID:ahead": "published",
             "ID:open": "published",
         }
-    counts = {call["id"]: call["count"] for call in bench.calls()}
-    assert counts == {"ID:next": 2, "ID:ahead": 1, "ID:open": 1}
+    assert bench.counts() == {"ID:next": 2, "ID:ahead": 1, "ID:open": 1}
     assert not directory.exists()
     assert deployment.names("customers", "processing") == []
-
-
-def test_what_was_begun_twice_has_two_deliveries_more(bench: Bench) -> None:
-    deployment = bench.deploy()
-    drop(deployment, "x")
-    victim = Victim(deployment)
-    victim.claim(1)
-    victim.journal("B 0\n")
-    victim.journal("B 0\n", task=1)
-    victim.die()
-    with deployment.running():
-        assert [m.delivery_count for m in deployment.messages("customers")] == [3]
 
 
 def test_the_journals_of_two_cycles_are_told_apart(bench: Bench) -> None:
@@ -165,43 +178,24 @@ def test_the_journals_of_two_cycles_are_told_apart(bench: Bench) -> None:
     victim.die()
     with deployment.running() as adapter:
         assert told(adapter) == {"ID:y": "published"}
-        assert [(m.message_id, m.delivery_count) for m in deployment.messages("customers")] == [("ID:x", 1)]
-
-
-def test_an_event_given_back_in_the_journal_says_who_has_confirmed(bench: Bench) -> None:
-    deployment = bench.deploy()
-    drop(deployment, "x")
-    victim = Victim(deployment)
-    victim.claim(1)
-    victim.journal(done(0, "given_back", "Customer", "Create", "b: NotActive", 0, ["a"]))
-    victim.die()
-    with deployment.running() as adapter:
-        (message,) = deployment.messages("customers")
-        assert (message.delivery_count, message.properties["connector_delivered"]) == (1, "a")
-        adapter.drain()
-    assert bench.calls() == []  # the only subscriber had it already
-    assert len(deployment.names("archive")) == 1
+        assert deployment.deliveries("customers") == [("ID:x", 1)]
 
 
 def test_what_was_published_by_the_dead_is_a_duplicate_for_the_living(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
     drop(deployment, "x")
-    victim = Victim(deployment)
-    victim.claim(1)
-    victim.journal(done(0, *PUBLISHED))
-    victim.die()
+    leave(deployment, 1, done(0, *PUBLISHED))
     deployment.drop("customers", customer(), "4.x.T....again")
-    with deployment.running() as adapter:
-        adapter.drain()
-    assert [e["outcome"] for e in adapter.summary.as_dict()["events"]] == ["published", "duplicate"]
+    adapter = deployment.drain()
+    assert (adapter.summary.total.published, adapter.summary.total.duplicates) == (1, 1)
     assert bench.calls() == []
 
 
-@pytest.mark.parametrize("in_progress", [False, True])
+@rows("in_progress", [False, True])
 def test_an_event_whose_prepared_message_is_gone_is_in_doubt(bench: Bench, in_progress: bool) -> None:
     """A provider that has lost its last commits may have lost that message. The journal is written again."""
-    options = {"InProgressDestination": "queue://busy", "InDoubtEvents": "Reprocess"} if in_progress else {}
-    deployment = bench.deploy(DuplicateEventElimination=in_progress, **options)
+    busy = "queue://busy" if in_progress else None
+    deployment = bench.deploy(DuplicateEventElimination=in_progress, InProgressDestination=busy)
     drop(deployment, "gone", "done")
     victim = Victim(deployment, in_progress=in_progress)
     victim.claim(2)
@@ -214,27 +208,20 @@ def test_an_event_whose_prepared_message_is_gone_is_in_doubt(bench: Bench, in_pr
             assert told(adapter) == {"ID:done": "published"}
         adapter.drain()
         assert told(adapter) == {"ID:done": "published", "ID:gone": "published"}
-    assert {call["id"]: call["count"] for call in bench.calls()} == {"ID:gone": 2}
+    assert bench.counts() == {"ID:gone": 2}
 
 
 def test_a_message_begun_max_attempts_times_over_several_lives_has_failed(bench: Bench) -> None:
     deployment = bench.deploy(max_attempts=3)
     drop(deployment, "x")
     for _ in range(3):
-        victim = Victim(deployment)
-        victim.claim(1)
-        victim.journal("B 0\n")
-        victim.die()
-        with deployment.running():
-            pass
-    with deployment.running() as adapter:
-        adapter.drain()
-    (event,) = adapter.summary.as_dict()["events"]
-    assert event["outcome"] == "failed"
-    assert "begun 3 times" in event["reason"]
+        leave(deployment, 1, "B 0\n")
+        start(deployment)
+    ((outcome, reason),) = deployment.outcomes().values()
+    assert outcome == "failed"
+    assert "begun 3 times" in reason
     assert bench.calls() == []
-    (copy,) = deployment.messages("error")
-    assert copy.properties["connector_attempts"] == 3
+    assert deployment.properties("error", "ID:x")["connector_attempts"] == 3
 
 
 def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -> None:
@@ -249,31 +236,24 @@ def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -
         assert [m.delivery_count for m in deployment.messages("customers")] == [2]
 
 
-def test_another_application_is_left_to_its_own_instances(bench: Bench) -> None:
+@rows("application, dies", [("somebody-else", True), ("test", False)])
+def test_claims_of_another_application_or_of_a_living_neighbour_stay(
+    bench: Bench, application: str, dies: bool
+) -> None:
     deployment = bench.deploy()
     drop(deployment, "x")
-    victim = Victim(deployment, application="somebody-else")
-    victim.claim(1)
-    victim.die()
-    with deployment.running() as adapter:
-        adapter.drain()
-        assert bench.calls() == []
-    assert len(deployment.names("customers", "processing")) == 1
-
-
-def test_a_living_neighbour_keeps_its_claims(bench: Bench) -> None:
-    deployment = bench.deploy()
-    drop(deployment, "x")
-    neighbour = Victim(deployment)
+    neighbour = Victim(deployment, application=application)
     neighbour.claim(1)
-    with deployment.running() as adapter:
-        adapter.drain()
-        assert bench.calls() == []
+    if dies:
+        neighbour.die()
+    deployment.drain()
+    assert bench.calls() == []
     assert len(deployment.names("customers", "processing")) == 1
-    neighbour.die()
+    if not dies:
+        neighbour.die()
 
 
-def recovery(deployment: Any, connection: Any, summary: Summary) -> Recovery:
+def recovery(deployment: EventDeployment, connection: Any, summary: Summary) -> Recovery:
     archive = CopyDestinations(parse_destination("archive"), None, None)
     state = deployment.provider.state("test")
     return Recovery(
@@ -309,18 +289,15 @@ def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Benc
     second = heir.run(at_start=False, timeout=0.0)
     assert (second.busy, second.settled, second.returned) == (False, 1, 1)
     assert summary.total.published == 1
-    assert [m.message_id for m in deployment.messages("customers")] == ["ID:y"]
-    assert not os.path.exists(victim.journals.path)
+    assert deployment.ids("customers") == ["ID:y"]
+    assert not victim.directory.exists()
     connection.close()
 
 
 def test_of_two_heirs_one_takes_over(bench: Bench) -> None:
     deployment = bench.deploy()
     drop(deployment, "x")
-    victim = Victim(deployment)
-    victim.claim(1)
-    victim.journal(done(0, *PUBLISHED))
-    victim.die()
+    leave(deployment, 1, done(0, *PUBLISHED))
     provider = make_provider(deployment.configuration)
     connections = [provider.connect("test", name) for name in ("one", "two")]
     summaries = [Summary(), Summary()]
@@ -335,21 +312,18 @@ def test_of_two_heirs_one_takes_over(bench: Bench) -> None:
 # -- with an in-progress destination ------------------------------------------------------------------
 
 
-def left_in_progress(bench: Bench, policy: str) -> Any:
+def left_in_progress(bench: Bench, policy: str) -> EventDeployment:
     """Three messages in progress, of a dead adapter: done, begun, untouched; and a new one that waits."""
     deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents=policy, PollQuantity=1)
     drop(deployment, "done", "begun", "untouched")
-    victim = Victim(deployment, in_progress=True)
-    victim.claim(3)
-    victim.journal(done(0, *PUBLISHED), "B 1\n")
-    victim.die()
+    leave(deployment, 3, done(0, *PUBLISHED), "B 1\n", in_progress=True)
     drop(deployment, "new")
     assert len(deployment.names("busy")) == 3
     return deployment
 
 
-def ids(deployment: Any, queue: str) -> list[str]:
-    return [message.message_id.removeprefix("ID:") for message in deployment.messages(queue)]
+def ids(deployment: EventDeployment, queue: str) -> list[str]:
+    return [identity.removeprefix("ID:") for identity in deployment.ids(queue)]
 
 
 def test_reprocess_runs_what_was_begun_before_any_new_input(bench: Bench) -> None:
@@ -359,11 +333,7 @@ def test_reprocess_runs_what_was_begun_before_any_new_input(bench: Bench) -> Non
         assert ids(deployment, "busy") == []
         assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
         adapter.drain()
-    assert {call["id"]: call["count"] for call in bench.calls()} == {
-        "ID:begun": 2,
-        "ID:untouched": 1,
-        "ID:new": 1,
-    }
+    assert bench.counts() == {"ID:begun": 2, "ID:untouched": 1, "ID:new": 1}
     assert {call["from"] for call in bench.calls()} == {"queue://customers"}
     assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
     origins = {m.properties["connector_origin_destination"] for m in deployment.messages("archive")}
@@ -401,21 +371,15 @@ def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) 
     (name,) = deployment.names("busy")
     source = Path(deployment.folders("busy").target) / name
     os.rename(source, Path(deployment.folders("customers").target) / name)
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert sorted(bench.called()) == ["ID:begun", "ID:new", "ID:untouched"]
     assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
 
 
 # -- a process that is not active, and an in-progress destination ---------------------------------------
 
-A_AND_B = (
-    {"object": "Customer", "process": "processes:a", "name": "a"},
-    {"object": "*", "process": "processes:b", "name": "b"},
-)
 
-
-def sleeping(bench: Bench, **connector: Any) -> Any:
+def sleeping(bench: Bench, **connector: Any) -> EventDeployment:
     """A deployment where the process b of the first message is not active until it is woken."""
     settings = {"InProgressDestination": "queue://busy", "PollQuantity": 1, **connector}
     deployment = bench.deploy(subscriptions=A_AND_B, **settings)
@@ -424,7 +388,7 @@ def sleeping(bench: Bench, **connector: Any) -> Any:
     return deployment
 
 
-@pytest.mark.parametrize("provider", ["dropbox", "memory"])
+@rows("provider", ["dropbox", "memory"])
 def test_a_message_whose_process_is_not_active_waits_in_progress_and_runs_before_new_input(
     bench: Bench, provider: str
 ) -> None:
@@ -441,8 +405,8 @@ def test_a_message_whose_process_is_not_active_waits_in_progress_and_runs_before
             report = adapter.poll()
             assert report.code is ReturnCode.APPRESPONSETIMEOUT
             assert not report.provider_failed
-            assert [m.message_id for m in deployment.messages("busy")] == [asleep]
-            waiting = [m.message_id for m in deployment.messages("customers")]
+            assert deployment.ids("busy") == [asleep]
+            waiting = deployment.ids("customers")
             assert waiting == [urgent] * bool(urgent) + others, "what was claimed behind it is back"
             if number == 1:
                 urgent = deployment.send("customers", customer(), priority=9)
@@ -461,7 +425,7 @@ def test_a_message_whose_process_is_not_active_waits_in_progress_and_runs_before
     assert copies[asleep]["connector_delivered"] == "a;b"
 
 
-@pytest.mark.parametrize("policy", ["FailOnStartup", "LogError", "Ignore", "Reprocess"])
+@rows("policy", ["FailOnStartup", "LogError", "Ignore", "Reprocess"])
 def test_a_message_that_waits_is_not_in_doubt_whatever_the_policy(bench: Bench, policy: str) -> None:
     deployment = sleeping(bench, InDoubtEvents=policy)
     with deployment.running() as adapter:
@@ -563,7 +527,7 @@ def test_a_waiting_message_whose_delivery_was_begun_again_is_in_doubt(bench: Ben
     assert ids(deployment, "busy") == ["1"]
 
 
-@pytest.mark.parametrize("journalled", [True, False])
+@rows("journalled", [True, False])
 def test_a_journal_leaves_a_message_waiting_or_gives_it_back_untouched(
     bench: Bench, journalled: bool
 ) -> None:
@@ -597,8 +561,7 @@ def test_a_living_neighbour_s_messages_in_progress_are_no_leftovers(bench: Bench
     drop(deployment, "x")
     neighbour = Victim(deployment, in_progress=True)
     neighbour.claim(1)
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert len(deployment.names("busy")) == 1
     assert bench.calls() == []
     neighbour.die()
@@ -607,26 +570,22 @@ def test_a_living_neighbour_s_messages_in_progress_are_no_leftovers(bench: Bench
 def test_a_message_whose_headers_cannot_be_read_finds_its_way_back_from_in_progress(bench: Bench) -> None:
     deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents="FailOnStartup")
     deployment.drop("customers", customer(), "4.odd.T.....nI=many")
-    victim = Victim(deployment, in_progress=True)
-    victim.claim(1)
-    victim.die()
+    leave(deployment, 1, in_progress=True)
     with deployment.running() as adapter:
         assert ids(deployment, "customers") == ["odd"]
-        report = adapter.drain()
-    assert report.code is ReturnCode.SUCCEED
-    (copy,) = deployment.messages("error")
-    assert copy.properties["connector_origin_destination"] == "queue://customers"
-    assert "many" in copy.properties["connector_reason"]
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    properties = deployment.properties("error", "ID:odd")
+    assert properties["connector_origin_destination"] == "queue://customers"
+    assert "many" in properties["connector_reason"]
 
 
-@pytest.mark.parametrize("names", [["4.a.T"], ["bare", "4.b.T.....nS=1", "9.c.B.9999999999999.x.y.z"]])
+@rows("names", [["4.a.T"], ["bare", "4.b.T.....nS=1", "9.c.B.9999999999999.x.y.z"]])
 def test_a_message_passes_the_in_progress_destination_unchanged(bench: Bench, names: Sequence[str]) -> None:
     deployment = bench.deploy(InProgressDestination="queue://busy", processes="def a(bo, event): ...\n")
     for name in names:
         deployment.drop("customers", customer(), name)
     before = {m.message_id: (m.headers(), m.properties) for m in deployment.messages("customers")}
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert ids(deployment, "busy") == []
     for message in deployment.messages("archive"):
         headers, properties = before.pop(message.message_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,11 +13,9 @@ import pytest
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.sinks.replying import ERROR_STATUSES, MAX_TEXT
 from connector.status import ReturnCode
+from tests.events.conftest import Bench, EventDeployment, customer
+from tests.tables import rows
 from tests.waiting import now_ms, until_past
-
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-CopyOf = Callable[..., Any]
 
 PROCESSES = """\
 import os
@@ -119,18 +117,9 @@ TYPE = '"BusinessObject":"Customer","Verb":"Create"'
 SERVE = {"object": "Customer", "process": "processes:serve", "name": "serve", "reply": True}
 
 
-def customer(name: str = "") -> str:
-    return f'{{"CustomerId": "1", "Name": "{name}"}}'
-
-
-@pytest.fixture
-def serving(bench: Bench) -> Callable[..., Any]:
+def deploy(bench: Bench, *subscriptions: Mapping[str, Any], **settings: Any) -> EventDeployment:
     """Deploys processes that answer; by default the one that does what the customer's name says."""
-
-    def deploy(*subscriptions: Any, **settings: Any) -> Any:
-        return bench.deploy(subscriptions=subscriptions or (SERVE,), processes=PROCESSES, **settings)
-
-    return deploy
+    return bench.deploy(subscriptions=subscriptions or (SERVE,), processes=PROCESSES, **settings)
 
 
 def calls(bench: Bench) -> list[str]:
@@ -138,20 +127,16 @@ def calls(bench: Bench) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def ask(deployment: Any, body: str = "", **headers: Any) -> str:
+def ask(deployment: EventDeployment, body: str = "", **headers: Any) -> str:
     """Sends a request; returns its id."""
-    identity: str = deployment.send(
-        "customers", body or customer(), **{"reply_to": "queue://replies", **headers}
-    )
-    return identity
+    return deployment.send("customers", body or customer(), **{"reply_to": "queue://replies", **headers})
 
 
-def replies(deployment: Any) -> list[Message]:
-    found: list[Message] = deployment.messages("replies")
-    return found
+def replies(deployment: EventDeployment) -> list[Message]:
+    return deployment.messages("replies")
 
 
-def the_reply(deployment: Any) -> Message:
+def the_reply(deployment: EventDeployment) -> Message:
     (reply,) = replies(deployment)
     return reply
 
@@ -160,8 +145,8 @@ def status(reply: Message) -> object:
     return reply.properties["ResponseResult"]
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "body"),
+@rows(
+    "name, answer, body",
     [
         ("none", "SUCCESS", ""),
         ("itself", "VALCHANGE", f'{{{TYPE},"CustomerId":"1","Name":"Ada"}}'),
@@ -176,17 +161,17 @@ def status(reply: Message) -> object:
     ],
 )
 def test_what_a_process_returns_is_the_reply_and_the_event_is_published(
-    serving: Callable[..., Any], outcomes: Outcomes, name: str, answer: str, body: str
+    bench: Bench, name: str, answer: str, body: str
 ) -> None:
-    deployment = serving()
+    deployment = deploy(bench)
     identity = ask(deployment, customer(name))
-    assert outcomes(deployment)[identity] == ("published", "")
+    assert deployment.outcomes()[identity] == ("published", "")
     reply = the_reply(deployment)
     assert (status(reply), reply.body.decode()) == (answer, body)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
+@rows(
+    "name, text",
     [
         ("raises", "ValueError: no stock"),
         ("temporary", "TemporaryFailure: locked"),
@@ -216,58 +201,51 @@ def test_what_a_process_returns_is_the_reply_and_the_event_is_published(
     ],
 )
 def test_a_process_that_fails_or_returns_what_is_no_reply_is_answered_fail_and_the_event_has_failed(
-    serving: Callable[..., Any], outcomes: Outcomes, copy_of: CopyOf, name: str, text: str
+    bench: Bench, name: str, text: str
 ) -> None:
-    deployment = serving()
+    deployment = deploy(bench)
     identity = ask(deployment, customer(name))
-    kind, reason = outcomes(deployment)[identity]
+    kind, reason = deployment.outcomes()[identity]
     assert kind == "failed"
     assert reason.startswith(f"serve: {text}")
-    copy = copy_of(deployment, "error", identity)
+    copy = deployment.copy("error", identity)
     assert "connector_delivered" not in copy.properties
     reply = the_reply(deployment)
     assert status(reply) == "FAIL"
     assert reply.body.decode().startswith(text)
 
 
-def test_the_text_of_an_exception_is_kept_within_bounds(
-    serving: Callable[..., Any], outcomes: Outcomes
-) -> None:
-    deployment = serving()
+def test_the_text_of_an_exception_is_kept_within_bounds(bench: Bench) -> None:
+    deployment = deploy(bench)
     ask(deployment, customer("long"))
-    outcomes(deployment)
+    deployment.outcomes()
     reply = the_reply(deployment)
     assert MAX_TEXT - 2 <= len(reply.body) <= MAX_TEXT
     assert reply.body.decode().endswith("éé...")
 
 
-@pytest.mark.parametrize(
-    ("entry", "name", "reason"),
+@rows(
+    "entry, name, reason",
     [
         (SERVE, "unsubscribed", "serve: Unsubscribed: too small"),
         ({**SERVE, "verbs": ["Update"]}, "", "no subscription wants Customer.Create"),
     ],
-    ids=["every process declines", "no subscription wants it"],
 )
-def test_who_asks_for_what_nobody_does_is_told_so(
-    serving: Callable[..., Any], outcomes: Outcomes, entry: Any, name: str, reason: str
-) -> None:
-    deployment = serving(entry)
+def test_who_asks_for_what_nobody_does_is_told_so(bench: Bench, entry: Any, name: str, reason: str) -> None:
+    deployment = deploy(bench, entry)
     identity = ask(deployment, customer(name))
-    assert outcomes(deployment)[identity] == ("unsubscribed", reason)
+    assert deployment.outcomes()[identity] == ("unsubscribed", reason)
     reply = the_reply(deployment)
     assert (status(reply), reply.body.decode()) == ("FAIL", reason)
 
 
-def test_a_reply_has_the_headers_that_its_request_decides(
-    serving: Callable[..., Any], outcomes: Outcomes
-) -> None:
-    deployment = serving()
+def test_a_reply_has_the_headers_that_its_request_decides(bench: Bench) -> None:
+    deployment = deploy(bench)
     until = time.time_ns() // 1_000_000 + 20_000
     headers = {"priority": 7, "delivery_mode": NON_PERSISTENT, "expiration": until, "correlation_id": "c-1"}
     identity = ask(deployment, **headers)
     before = time.time_ns() // 1_000_000
-    outcomes(deployment)
+    deployment.outcomes()
     reply = the_reply(deployment)
     assert reply.correlation_id == identity
     assert (reply.priority, reply.delivery_mode, reply.expiration) == (7, NON_PERSISTENT, until + 60_000)
@@ -278,29 +256,25 @@ def test_a_reply_has_the_headers_that_its_request_decides(
     assert before <= reply.timestamp <= time.time_ns() // 1_000_000
 
 
-def test_a_reply_to_a_request_that_never_expires_does_not_either(
-    serving: Callable[..., Any], outcomes: Outcomes
-) -> None:
-    deployment = serving()
+def test_a_reply_to_a_request_that_never_expires_does_not_either(bench: Bench) -> None:
+    deployment = deploy(bench)
     ask(deployment)
-    outcomes(deployment)
+    deployment.outcomes()
     reply = the_reply(deployment)
     assert (reply.expiration, reply.priority, reply.delivery_mode) == (0, 4, PERSISTENT)
 
 
-@pytest.mark.parametrize("name", ["none", "itself", "raises", "status VALDUPES"])
-def test_the_format_of_a_subscription_is_that_of_all_its_replies(
-    serving: Callable[..., Any], outcomes: Outcomes, name: str
-) -> None:
-    deployment = serving({**SERVE, "format": "CUST_REPLY"})
+@rows("name", ["none", "itself", "raises", "status VALDUPES"])
+def test_the_format_of_a_subscription_is_that_of_all_its_replies(bench: Bench, name: str) -> None:
+    deployment = deploy(bench, {**SERVE, "format": "CUST_REPLY"})
     ask(deployment, customer(name))
-    outcomes(deployment)
+    deployment.outcomes()
     assert the_reply(deployment).type == "CUST_REPLY"
 
 
-@pytest.mark.parametrize("name", ["itself", "raises"])
-@pytest.mark.parametrize(
-    ("where", "matching", "said"),
+@rows("name", ["itself", "raises"])
+@rows(
+    "where, matching, said",
     [
         ("kind", {}, (None, "ID", {"kind": "CUST_REPLY"})),
         ("JMSCorrelationID", {}, (None, "ID", {})),
@@ -310,36 +284,33 @@ def test_the_format_of_a_subscription_is_that_of_all_its_replies(
     ],
 )
 def test_a_reply_says_its_format_where_message_format_property_wants_it_unless_its_request_would_be_lost(
-    serving: Callable[..., Any],
-    outcomes: Outcomes,
+    bench: Bench,
     name: str,
     where: str,
     matching: dict[str, str],
     said: tuple[object, str | None, dict[str, str]],
 ) -> None:
-    deployment = serving(
-        {**SERVE, "format": "CUST_REPLY"}, MessageFormatProperty=where, reply_matching=matching
+    deployment = deploy(
+        bench, {**SERVE, "format": "CUST_REPLY"}, MessageFormatProperty=where, reply_matching=matching
     )
     identity = ask(deployment, customer(name))
-    outcomes(deployment)
+    deployment.outcomes()
     reply = the_reply(deployment)
     properties = {key: identity if value == "ID" else value for key, value in said[2].items()}
     assert (reply.type, reply.correlation_id) == (said[0], identity if said[1] == "ID" else said[1])
     assert reply.properties == {**properties, "ResponseResult": "FAIL" if name == "raises" else "VALCHANGE"}
 
 
-def test_the_property_that_holds_the_status_is_configured(
-    serving: Callable[..., Any], outcomes: Outcomes
-) -> None:
-    deployment = serving(MessageResponseResultProperty="result")
+def test_the_property_that_holds_the_status_is_configured(bench: Bench) -> None:
+    deployment = deploy(bench, MessageResponseResultProperty="result")
     ask(deployment)
-    outcomes(deployment)
+    deployment.outcomes()
     reply = the_reply(deployment)
     assert (reply.properties, reply.property_types) == ({"result": "SUCCESS"}, {"result": "string"})
 
 
-@pytest.mark.parametrize(
-    ("matching", "correlation", "properties"),
+@rows(
+    "matching, correlation, properties",
     [
         ({"request": "JMSCorrelationID"}, "c-1", {}),
         ({"request": "ticket"}, "17", {}),
@@ -350,18 +321,17 @@ def test_the_property_that_holds_the_status_is_configured(
     ],
 )
 def test_a_reply_names_its_request_as_configured(
-    serving: Callable[..., Any],
-    outcomes: Outcomes,
+    bench: Bench,
     matching: dict[str, str],
     correlation: str | None,
     properties: dict[str, tuple[object, str]],
 ) -> None:
-    deployment = serving(reply_matching=matching)
+    deployment = deploy(bench, reply_matching=matching)
     request = Message(customer().encode(), correlation_id="c-1", reply_to="queue://replies")
     request.set_property("ticket", 17, "long")
     request.set_property("urgent", True)
     identity = deployment.send("customers", request)
-    outcomes(deployment)
+    deployment.outcomes()
     reply = the_reply(deployment)
     assert reply.correlation_id == (identity if correlation == "ID" else correlation)
     expected = {
@@ -371,8 +341,8 @@ def test_a_reply_names_its_request_as_configured(
     assert found == {**expected, "ResponseResult": ("SUCCESS", "string")}
 
 
-@pytest.mark.parametrize(
-    ("mime_type", "body"),
+@rows(
+    "mime_type, body",
     [
         (None, "itself"),
         ("application/json", '{"BusinessObject":"Note","Verb":"Create","Text":"itself"}'),
@@ -380,52 +350,50 @@ def test_a_reply_names_its_request_as_configured(
     ],
 )
 def test_a_reply_is_written_by_the_handler_that_read_the_request_or_the_one_of_the_subscription(
-    serving: Callable[..., Any], bench: Bench, outcomes: Outcomes, mime_type: str | None, body: str
+    bench: Bench, mime_type: str | None, body: str
 ) -> None:
     entry = {"object": "Note", "process": "notes:echo", "reply": True}
-    deployment = serving({**entry, "mime_type": mime_type} if mime_type else entry)
+    deployment = deploy(bench, {**entry, "mime_type": mime_type} if mime_type else entry)
     deployment.write("notes.py", "def echo(note, event):\n    return note\n")
     deployment.send("orders", "itself", type="NOTE", reply_to="queue://replies")
-    outcomes(deployment)
+    deployment.outcomes()
     assert the_reply(deployment).body.decode().endswith(body)
 
 
-@pytest.mark.parametrize("name", ["itself", "number"])
-def test_a_message_whose_sender_awaits_nothing_is_an_event_like_any_other(
-    serving: Callable[..., Any], outcomes: Outcomes, name: str
-) -> None:
-    deployment = serving()
+@rows("name", ["itself", "number"])
+def test_a_message_whose_sender_awaits_nothing_is_an_event_like_any_other(bench: Bench, name: str) -> None:
+    deployment = deploy(bench)
     identity = ask(deployment, customer(name), reply_to=None)
-    assert outcomes(deployment)[identity] == ("published", "")
+    assert deployment.outcomes()[identity] == ("published", "")
     assert replies(deployment) == []
 
 
 @pytest.mark.parametrize("reply_to", ["queue://a/b", "exchange://x", "queue://orders~EXPIRED", ".."])
 def test_a_message_whose_sender_cannot_be_answered_is_an_event_like_any_other(
-    serving: Callable[..., Any], outcomes: Outcomes, caplog: pytest.LogCaptureFixture, reply_to: str
+    bench: Bench, caplog: pytest.LogCaptureFixture, reply_to: str
 ) -> None:
-    deployment = serving()
+    deployment = deploy(bench)
     with pytest.MonkeyPatch.context() as foreign:  # no program that uses this package sends such a message
         foreign.setattr(Message, "check", lambda message: None)
         identity = ask(deployment, customer("itself"), reply_to=reply_to)
-    assert outcomes(deployment)[identity] == ("published", "")
+    assert deployment.outcomes()[identity] == ("published", "")
     (said,) = [vars(one) for one in caplog.records if one.getMessage() == "a request gets no reply"]
     assert said["message_id"] == identity
     assert said["reason"]
 
 
-@pytest.mark.parametrize("provider", ["dropbox", "memory"])
-@pytest.mark.parametrize("ended", [False, True])
+@rows("provider", ["dropbox", "memory"])
+@rows("ended", [False, True])
 def test_a_requester_may_await_its_reply_in_a_temporary_queue_or_be_gone(
-    serving: Callable[..., Any], outcomes: Outcomes, provider: str, ended: bool
+    bench: Bench, provider: str, ended: bool
 ) -> None:
-    deployment = serving(provider={"type": provider})
+    deployment = deploy(bench, provider={"type": provider})
     requester = deployment.provider.connect()
     queue = requester.temporary("queue")
     identity = ask(deployment, customer("itself"), reply_to=str(queue))
     if ended:
         requester.close()
-    assert outcomes(deployment)[identity] == ("published", "")
+    assert deployment.outcomes()[identity] == ("published", "")
     if not ended:
         (reply,) = requester.browse(queue)
         assert status(reply) == "VALCHANGE"
@@ -438,30 +406,26 @@ TWO = (
 )
 
 
-def test_a_reply_is_sent_though_another_subscriber_has_failed(
-    serving: Callable[..., Any], bench: Bench, outcomes: Outcomes, copy_of: CopyOf
-) -> None:
-    deployment = serving(*TWO, {"object": "*", "destination": "queue://crm"})
+def test_a_reply_is_sent_though_another_subscriber_has_failed(bench: Bench) -> None:
+    deployment = deploy(bench, *TWO, {"object": "*", "destination": "queue://crm"})
     broken = deployment.write("broken", "")
     identity = ask(deployment)
-    kind, reason = outcomes(deployment)[identity]
+    kind, reason = deployment.outcomes()[identity]
     assert kind == "failed"
     assert re.fullmatch(r"other: ValueError: broken \(processes\.py:\d+\)", reason)
     assert status(the_reply(deployment)) == "VALCHANGE"
     assert deployment.messages("crm") == []
-    copy = copy_of(deployment, "error", identity)
+    copy = deployment.copy("error", identity)
     assert copy.properties["connector_delivered"] == "counted"
     broken.unlink()
     deployment.send("customers", copy)  # repaired: who has confirmed, and replied, is not asked again
-    outcomes(deployment)
+    deployment.outcomes()
     assert len(replies(deployment)) == len(deployment.messages("crm")) == 1
     assert [line.split()[0] for line in calls(bench)] == ["counted", "other", "other"]
 
 
-def test_a_reply_is_sent_though_the_event_is_given_back_and_only_once(
-    serving: Callable[..., Any], bench: Bench
-) -> None:
-    deployment = serving(*TWO)
+def test_a_reply_is_sent_though_the_event_is_given_back_and_only_once(bench: Bench) -> None:
+    deployment = deploy(bench, *TWO)
     asleep = deployment.write("inactive", "")
     identity = ask(deployment)
     with deployment.running() as adapter:
@@ -474,11 +438,9 @@ def test_a_reply_is_sent_though_the_event_is_given_back_and_only_once(
     assert [line.split()[0] for line in calls(bench)] == ["counted", "other", "other", "other"]
 
 
-def test_a_failure_that_will_be_tried_again_is_not_answered_yet(
-    serving: Callable[..., Any], bench: Bench
-) -> None:
+def test_a_failure_that_will_be_tried_again_is_not_answered_yet(bench: Bench) -> None:
     failing = {"object": "Customer", "process": "processes:failing", "name": "failing", "reply": True}
-    deployment = serving(failing, TWO[1])
+    deployment = deploy(bench, failing, TWO[1])
     asleep = deployment.write("inactive", "")
     ask(deployment)
     with deployment.running() as adapter:
@@ -490,8 +452,8 @@ def test_a_failure_that_will_be_tried_again_is_not_answered_yet(
     assert deployment.names("replies", "working") == []
 
 
-def test_nobody_sees_a_reply_before_its_event_is_settled(serving: Callable[..., Any], bench: Bench) -> None:
-    deployment = serving(TWO[0], {"object": "Customer", "process": "looking:look", "name": "look"})
+def test_nobody_sees_a_reply_before_its_event_is_settled(bench: Bench) -> None:
+    deployment = deploy(bench, TWO[0], {"object": "Customer", "process": "looking:look", "name": "look"})
     deployment.write(
         "looking.py",
         "import os\n"
@@ -507,20 +469,20 @@ def test_nobody_sees_a_reply_before_its_event_is_settled(serving: Callable[..., 
     assert len(replies(deployment)) == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "queue", "text"),
+@rows(
+    "body, queue, text",
     [
         ("{", "error", "JSON"),
         ('{"CustomerId": 1}', "error", "Customer: CustomerId: found the number 1, expected a text"),
     ],
 )
 def test_a_request_that_cannot_be_converted_is_answered_fail_with_the_reason(
-    serving: Callable[..., Any], outcomes: Outcomes, copy_of: CopyOf, body: str, queue: str, text: str
+    bench: Bench, body: str, queue: str, text: str
 ) -> None:
-    deployment = serving()
+    deployment = deploy(bench)
     identity = ask(deployment, body, priority=9)
-    _, reason = outcomes(deployment)[identity]
-    copy_of(deployment, queue, identity)
+    _, reason = deployment.outcomes()[identity]
+    deployment.copy(queue, identity)
     reply = the_reply(deployment)
     assert (status(reply), reply.body.decode(), reply.correlation_id) == ("FAIL", reason, identity)
     assert reply.priority == 9
@@ -528,81 +490,72 @@ def test_a_request_that_cannot_be_converted_is_answered_fail_with_the_reason(
 
 
 def test_a_request_for_an_unknown_object_is_answered_fail_with_the_reason(
-    serving: Callable[..., Any], outcomes: Outcomes
+    bench: Bench,
 ) -> None:
-    deployment = serving()
+    deployment = deploy(bench)
     identity = deployment.send("orders", '{"BusinessObject": "Ordre"}', reply_to="queue://replies")
-    kind, reason = outcomes(deployment)[identity]
+    kind, reason = deployment.outcomes()[identity]
     assert kind == "unsubscribed"
     reply = the_reply(deployment)
     assert (status(reply), reply.body.decode()) == ("FAIL", reason)
 
 
-@pytest.mark.parametrize(
-    ("entry", "reply_to"),
+@rows(
+    "entry, reply_to",
     [
-        pytest.param({**SERVE, "reply": False}, "queue://replies", id="no process of this adapter answers"),
-        pytest.param(SERVE, None, id="nobody awaits an answer"),
+        ({**SERVE, "reply": False}, "queue://replies"),  # no process of this adapter answers
+        (SERVE, None),  # nobody awaits an answer
     ],
 )
 def test_what_cannot_be_converted_is_answered_to_nobody_else(
-    serving: Callable[..., Any], outcomes: Outcomes, entry: Any, reply_to: str | None
+    bench: Bench, entry: Any, reply_to: str | None
 ) -> None:
-    deployment = serving(entry)
+    deployment = deploy(bench, entry)
     identity = ask(deployment, "{", reply_to=reply_to)
-    assert outcomes(deployment)[identity][0] == "failed"
+    assert deployment.outcomes()[identity][0] == "failed"
     assert replies(deployment) == []
 
 
-def test_a_duplicate_is_not_answered_again(
-    serving: Callable[..., Any], bench: Bench, outcomes: Outcomes
-) -> None:
-    deployment = serving(TWO[0], DuplicateEventElimination=True)
+def test_a_duplicate_is_not_answered_again(bench: Bench) -> None:
+    deployment = deploy(bench, TWO[0], DuplicateEventElimination=True)
     identity = ask(deployment)
-    outcomes(deployment)
+    deployment.outcomes()
     deployment.drop("customers", customer(), f"4.{identity[3:]}.T...replies")
-    assert outcomes(deployment)[identity][0] == "duplicate"
+    assert deployment.outcomes()[identity][0] == "duplicate"
     assert len(replies(deployment)) == 1
     assert len(calls(bench)) == 1
 
 
-def test_a_request_that_has_expired_is_not_served(
-    serving: Callable[..., Any], bench: Bench, outcomes: Outcomes
-) -> None:
-    deployment = serving(TWO[0])
+def test_a_request_that_has_expired_is_not_served(bench: Bench) -> None:
+    deployment = deploy(bench, TWO[0])
     soon = now_ms() + 1
     ask(deployment, expiration=soon)
     late = ask(deployment, expiration=soon + 60_000)
     until_past(soon)
-    assert set(outcomes(deployment)) == {late}
+    assert set(deployment.outcomes()) == {late}
     assert the_reply(deployment).correlation_id == late
     assert len(calls(bench)) == 1
 
 
-def test_what_a_process_does_to_its_event_does_not_lead_the_reply_astray(
-    serving: Callable[..., Any], outcomes: Outcomes
-) -> None:
-    deployment = serving({**SERVE, "process": "processes:meddling"})
+def test_what_a_process_does_to_its_event_does_not_lead_the_reply_astray(bench: Bench) -> None:
+    deployment = deploy(bench, {**SERVE, "process": "processes:meddling"})
     identity = ask(deployment, priority=8)
-    assert outcomes(deployment)[identity][0] == "published"
+    assert deployment.outcomes()[identity][0] == "published"
     reply = the_reply(deployment)
     assert (reply.correlation_id, reply.priority) == (identity, 8)
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_a_child_that_a_process_forgets_to_end_replies_nothing(
-    serving: Callable[..., Any], outcomes: Outcomes, isolated: bool
-) -> None:
-    deployment = serving({**SERVE, "process": "processes:forking"})
+@pytest.mark.process
+@rows("isolated", [False, True])
+def test_a_child_that_a_process_forgets_to_end_replies_nothing(bench: Bench, isolated: bool) -> None:
+    deployment = deploy(bench, {**SERVE, "process": "processes:forking"})
     ask(deployment)
-    outcomes(deployment, isolated=isolated)
+    deployment.outcomes(isolated=isolated)
     assert the_reply(deployment).body == f'{{{TYPE},"CustomerId":"parent"}}'.encode()
 
 
-def test_a_reply_that_cannot_be_made_keeps_the_event_which_is_served_again_and_says_so(
-    serving: Callable[..., Any], bench: Bench
-) -> None:
-    deployment = serving(TWO[0])
+def test_a_reply_that_cannot_be_made_keeps_the_event_which_is_served_again_and_says_so(bench: Bench) -> None:
+    deployment = deploy(bench, TWO[0])
     identity = ask(deployment)
     deployment.folders("replies")
     working = bench.root / "replies" / "incoming" / "working"
@@ -621,16 +574,14 @@ def test_a_reply_that_cannot_be_made_keeps_the_event_which_is_served_again_and_s
     assert calls(bench) == [f"counted {identity} 1", f"counted {identity} 2"]
 
 
-def test_many_requests_are_answered_each_with_its_own_reply(
-    serving: Callable[..., Any], outcomes: Outcomes
-) -> None:
-    deployment = serving()
+def test_many_requests_are_answered_each_with_its_own_reply(bench: Bench) -> None:
+    deployment = deploy(bench)
     wanted = {}
     for number in range(60):
         name = ("itself", "none", "raises")[number % 3]
         body = f'{{"CustomerId": "{number}", "Name": "{name}"}}'
         wanted[ask(deployment, body)] = (name, number)
-    outcomes(deployment, parallelism=2)
+    deployment.outcomes(parallelism=2)
     found = {reply.correlation_id: reply for reply in replies(deployment)}
     assert set(found) == set(wanted)
     for identity, (name, number) in wanted.items():
@@ -642,20 +593,19 @@ def test_many_requests_are_answered_each_with_its_own_reply(
         assert (status(found[identity]), found[identity].body.decode()) == expected[name]
 
 
-@pytest.mark.parametrize("confirmed", [False, True])
-def test_a_request_that_ends_its_worker_too_often_is_answered_fail(
-    serving: Callable[..., Any], outcomes: Outcomes, copy_of: CopyOf, confirmed: bool
-) -> None:
-    deployment = serving({**SERVE, "process": "deadly:end"}, max_attempts=2)
+@pytest.mark.process
+@rows("confirmed", [False, True])
+def test_a_request_that_ends_its_worker_too_often_is_answered_fail(bench: Bench, confirmed: bool) -> None:
+    deployment = deploy(bench, {**SERVE, "process": "deadly:end"}, max_attempts=2)
     deployment.write("deadly.py", "import os\ndef end(customer, event):\n    os._exit(3)\n")
     earlier = {"connector_outcome": "failed", "connector_delivered": "another"} if confirmed else {}
     identity = ask(deployment, properties=earlier)
-    kind, reason = outcomes(deployment, isolated=True)[identity]
+    kind, reason = deployment.outcomes(isolated=True)[identity]
     assert (kind, reason) == (
         "failed",
         "its worker ended with status 3; it was tried 2 times (max_attempts)",
     )
-    copy_of(deployment, "error", identity)
+    deployment.copy("error", identity)
     if confirmed:  # whoever asked has been answered before
         assert replies(deployment) == []
         return
@@ -663,23 +613,19 @@ def test_a_request_that_ends_its_worker_too_often_is_answered_fail(
     assert (status(reply), reply.body.decode(), reply.correlation_id) == ("FAIL", reason, identity)
 
 
-@pytest.mark.parametrize("reply", [True, False])
-def test_a_request_that_is_too_large_is_answered_fail(
-    serving: Callable[..., Any], outcomes: Outcomes, reply: bool
-) -> None:
-    deployment = serving({**SERVE, "reply": reply}, max_body="1KiB", provider={"durability": "batch"})
+@rows("reply", [True, False])
+def test_a_request_that_is_too_large_is_answered_fail(bench: Bench, reply: bool) -> None:
+    deployment = deploy(bench, {**SERVE, "reply": reply}, max_body="1KiB", provider={"durability": "batch"})
     identity = ask(deployment, customer("x" * 2000), correlation_id="c-1", priority=8)
-    kind, reason = outcomes(deployment)[identity]
+    kind, reason = deployment.outcomes()[identity]
     assert kind == "failed"
     assert [(status(r), r.body.decode(), r.correlation_id, r.priority) for r in replies(deployment)] == (
         [("FAIL", reason, identity, 8)] if reply else []
     )
 
 
-def test_a_request_whose_delivery_never_came_to_an_end_is_answered_fail(
-    serving: Callable[..., Any], outcomes: Outcomes
-) -> None:
-    deployment = serving(max_attempts=3)
+def test_a_request_whose_delivery_never_came_to_an_end_is_answered_fail(bench: Bench) -> None:
+    deployment = deploy(bench, max_attempts=3)
     deployment.drop("customers", customer(), "4.1.T...replies..JMSXDeliveryCountI=4")
-    assert outcomes(deployment)["ID:1"][0] == "failed"
+    assert deployment.outcomes()["ID:1"][0] == "failed"
     assert (status(the_reply(deployment)), the_reply(deployment).correlation_id) == ("FAIL", "ID:1")

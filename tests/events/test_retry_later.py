@@ -17,8 +17,9 @@ from connector.errors import ConfigurationError, Failed, TemporaryFailure
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.sinks.retry_later import RetryLater, join_retries, split_retries
-from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.events.conftest import Bench
+from connector.testing.deployment import InProcessAdapter
+from tests.events.conftest import Bench, EventDeployment
+from tests.tables import rows
 from tests.waiting import wait_for
 
 PROCESSES = """\
@@ -75,7 +76,7 @@ SOON = {"first": "50ms", "most": "100ms"}
 
 def deploy(
     bench: Bench, rules: Mapping[str, Any], *others: Mapping[str, Any], **connector: Any
-) -> Deployment:
+) -> EventDeployment:
     first = {"object": "*", "process": "processes:a", "name": "a", "retry_later": dict(rules)}
     return bench.deploy(
         subscriptions=[first, *others],
@@ -89,13 +90,13 @@ def order(number: int, what: str = "") -> str:
     return f'{{"BusinessObject": "Order", "Id": "{number}", "What": "{what}"}}'
 
 
-def drain(deployment: Deployment, seconds: float = 30.0) -> Summary:
+def drain(deployment: EventDeployment, seconds: float = 30.0) -> Summary:
     """Drains again and again, until no message is delayed."""
     with deployment.running() as adapter:
         return drain_with(adapter, deployment, seconds)
 
 
-def drain_with(adapter: InProcessAdapter, deployment: Deployment, seconds: float = 30.0) -> Summary:
+def drain_with(adapter: InProcessAdapter, deployment: EventDeployment, seconds: float = 30.0) -> Summary:
     """Drains with a running adapter until no message is delayed."""
     deadline = time.monotonic() + seconds
     while True:
@@ -115,7 +116,7 @@ def tries(bench: Bench, identity: str, who: str = "a") -> list[int]:
     return [call["retries"] for call in bench.calls() if (call["id"], call["who"]) == (identity, who)]
 
 
-@pytest.mark.parametrize("what", ["temporary", "connection"])
+@rows("what", ["temporary", "connection"])
 def test_an_event_that_failed_for_a_while_is_published_later(bench: Bench, what: str) -> None:
     deployment = deploy(bench, SOON)
     identity = deployment.send("queue://orders", order(1, f"{what} 3"))
@@ -138,7 +139,7 @@ def test_a_failure_may_ask_for_a_longer_wait(bench: Bench) -> None:
     assert second - first >= 1
 
 
-@pytest.mark.parametrize(("after", "kept"), [(2, 2), (-1, 0), (float("nan"), 0), (float("inf"), 31_536_000)])
+@rows("after, kept", [(2, 2), (-1, 0), (float("nan"), 0), (float("inf"), 31_536_000)])
 def test_the_wait_that_a_failure_asks_for_has_limits(after: float, kept: float) -> None:
     failure = TemporaryFailure("away", after=after)
     assert pickle.loads(pickle.dumps(failure)).after == kept
@@ -168,7 +169,7 @@ def test_an_event_that_has_used_its_tries_has_failed(bench: Bench) -> None:
     assert summary.as_dict()["later"] == 2
 
 
-@pytest.mark.parametrize("what", ["failed", "wrong"])
+@rows("what", ["failed", "wrong"])
 def test_other_failures_fail_at_once(bench: Bench, what: str) -> None:
     deployment = deploy(bench, SOON)
     identity = deployment.send("queue://orders", order(1, what))
@@ -210,8 +211,7 @@ def test_events_without_an_order_do_not_wait_for_each_other(bench: Bench) -> Non
     deployment.send("queue://orders", order(1, "temporary 1"))
     for number in range(2, 5):
         deployment.send("queue://orders", order(number))
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert [one.value for one in deployment.messages("queue://archive")] == [order(n) for n in (2, 3, 4)]
     assert deployment.messages("queue://orders") == []
 
@@ -219,7 +219,7 @@ def test_events_without_an_order_do_not_wait_for_each_other(bench: Bench) -> Non
 RESTS = {"retry_later": {"first": "100ms", "most": "100ms"}, "rest_after": 5}
 
 
-def deploy_resting(bench: Bench, **connector: Any) -> Deployment:
+def deploy_resting(bench: Bench, **connector: Any) -> EventDeployment:
     """A deployment whose process fails while there is a file, and rests after 5 failures."""
     deployment = bench.deploy(
         subscriptions=[{"object": "*", "process": "processes:a", "name": "a", **RESTS}],
@@ -282,7 +282,8 @@ def test_another_end_of_a_call_ends_the_row(bench: Bench) -> None:
         assert (len(bench.calls()), adapter.resting) == (13, [])
 
 
-@pytest.mark.parametrize(("most", "published"), [(5, True), (2, False)])
+@pytest.mark.process
+@rows("most, published", [(5, True), (2, False)])
 def test_a_call_that_its_timeout_ends_is_a_try_and_a_delivery(
     bench: Bench, most: int, *, published: bool
 ) -> None:
@@ -332,8 +333,7 @@ def test_a_copy_of_a_message_that_waits_is_a_duplicate_after_a_restart(bench: Be
     deployment = deploy(bench, rules, other, DuplicateEventElimination=True)
     identity = "ID:o1"
     deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
     with deployment.running() as adapter:
         counts = drain_with(adapter, deployment).as_dict()
@@ -341,7 +341,7 @@ def test_a_copy_of_a_message_that_waits_is_a_duplicate_after_a_restart(bench: Be
     assert (counts["published"], counts["duplicates"], counts["failed"]) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("order_", ["destination", "group"])
+@rows("order_", ["destination", "group"])
 def test_the_order_of_a_topic_holds_after_a_restart(bench: Bench, order_: str) -> None:
     prices = {"destination": "topic://orders", "subscription": "all"}
     deployment = deploy(bench, {"first": "1s"}, order=order_, InputDestination=[prices])
@@ -396,13 +396,12 @@ def test_events_of_a_group_stay_in_order_and_others_go_on(bench: Bench) -> None:
     assert called.index("4") < called.index("1")
 
 
-@pytest.mark.parametrize("order_", ["destination", "group"])
+@rows("order_", ["destination", "group"])
 def test_the_order_holds_after_a_restart(bench: Bench, order_: str) -> None:
     deployment = deploy(bench, {"first": "1s"}, order=order_)
     for number, what in enumerate(["temporary 1", ""]):
         deployment.send("queue://orders", order(number, what), properties={"JMSXGroupID": "x"})
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert ids(bench) == ["0"]
     drain(deployment)
     assert ids(bench) == ["0", "0", "1"]
@@ -423,8 +422,8 @@ def test_it_is_refused_where_it_cannot_be(bench: Bench) -> None:
         load(deployment.directory / "adapter.yaml")
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "problem"),
+@rows(
+    "key, value, problem",
     [
         ("attempts", 0, "from 1 up"),
         ("factor", "0.5", "a number from 1 up"),
@@ -444,8 +443,8 @@ class Invalidated(Exception):
     connection_invalidated = True
 
 
-@pytest.mark.parametrize(
-    ("on", "error", "named"),
+@rows(
+    "on, error, named",
     [
         (("temporary",), TemporaryFailure(), True),
         (("temporary",), TimeoutError(), True),

@@ -6,7 +6,6 @@ import shutil
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,29 +20,25 @@ from connector.messaging.destination import Destination
 from connector.messaging.settlement import Settlement
 from connector.operate.control import ControlWatch
 from connector.status import ReturnCode
+from tests.events.conftest import Bench, EventDeployment
 from tests.events.conftest import Bench as BenchOf
+from tests.tables import rows
 
-Bench = Any
 
-
-def fill(deployment: Any, **queues: int) -> None:
+def fill(deployment: EventDeployment, **queues: int) -> None:
     for queue, number in queues.items():
         for n in range(number):
             deployment.drop(queue, '{"BusinessObject": "Order"}', f"4.{queue}{n + 1}.T")
 
 
-@pytest.mark.parametrize(
-    ("quantity", "waiting", "taken", "left"),
+@rows(
+    "quantity, waiting, taken, left",
     [
-        pytest.param(2, {"a": 2, "b": 1, "c": 5}, "a1 b1 c1 a2 c2", {"c": 3}, id="the seed's example"),
-        pytest.param(
-            1, {"a": 2, "b": 2, "c": 0}, "a1 b1", {"a": 1, "b": 1}, id="PollQuantity 1, the default"
-        ),
-        pytest.param(9, {"a": 3, "b": 1, "c": 0}, "a1 b1 a2 a3", {}, id="all empty before the maximum"),
-        pytest.param(
-            3, {"a": 0, "b": 0, "c": 4}, "c1 c2 c3", {"c": 1}, id="the maximum is of each destination"
-        ),
-        pytest.param(5, {"a": 0, "b": 0, "c": 0}, "", {}, id="nothing waits"),
+        (2, {"a": 2, "b": 1, "c": 5}, "a1 b1 c1 a2 c2", {"c": 3}),  # the seed's example
+        (1, {"a": 2, "b": 2, "c": 0}, "a1 b1", {"a": 1, "b": 1}),  # PollQuantity 1, the default
+        (9, {"a": 3, "b": 1, "c": 0}, "a1 b1 a2 a3", {}),  # all empty before the maximum
+        (3, {"a": 0, "b": 0, "c": 4}, "c1 c2 c3", {"c": 1}),  # the maximum is of each destination
+        (5, {"a": 0, "b": 0, "c": 0}, "", {}),  # nothing waits
     ],
 )
 def test_a_poll_takes_one_of_each_in_turn(
@@ -62,8 +57,7 @@ def test_a_poll_takes_one_of_each_in_turn(
 def test_events_are_published_in_the_order_of_the_poll(bench: Bench) -> None:
     deployment = bench.deploy(InputDestination=["queue://a", "queue://b", "queue://c"], PollQuantity=2)
     fill(deployment, a=2, b=1, c=5)
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     called = [identity.removeprefix("ID:") for identity in bench.called()]
     assert called == ["a1", "b1", "c1", "a2", "c2", "c3", "c4", "c5"]
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from connector.events.outcome import Outcome
 from connector.events.schedule import MOST_EVENTS, Batch, EndedClaims, Schedule
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from tests.tables import rows
 
 QUEUES = {name: Destination("queue", name) for name in "abc"}
 
@@ -127,7 +127,7 @@ def test_without_order_nothing_waits() -> None:
     assert names(schedule.next_batch(4)) == ["a0"]
 
 
-@pytest.mark.parametrize("kind", ["rolled_back", None])
+@rows("kind", ["rolled_back", None])
 def test_what_was_claimed_behind_an_event_that_goes_back_goes_back_too(kind: str | None) -> None:
     schedule = make()
     add(schedule, taken("a"))
@@ -190,9 +190,7 @@ def test_a_batch_that_touched_nothing_is_known_when_it_runs_again() -> None:
     assert again.is_untouched
 
 
-@pytest.mark.parametrize(
-    ("kind", "runs", "goes_back"), [("published", 0, 0), ("failed", 1, 0), ("given_back", 0, 2)]
-)
+@rows("kind, runs, goes_back", [("published", 0, 0), ("failed", 1, 0), ("given_back", 0, 2)])
 def test_a_second_copy_waits_for_the_outcome_of_the_first(kind: str, runs: int, goes_back: int) -> None:
     schedule = make("none")
     add(schedule, taken("a", "a", "a"), {0: "x", 1: "x", 2: "x"})
@@ -227,7 +225,7 @@ def test_a_slow_destination_is_one_poll_ahead_and_a_quick_one_is_collected() -> 
     assert not schedule.may_poll(b, has_more=True)
 
 
-@pytest.mark.parametrize(("order", "may"), [("destination", False), ("group", False), ("none", True)])
+@rows("order, may", [("destination", False), ("group", False), ("none", True)])
 def test_nothing_is_taken_ahead_of_a_destination_that_is_not_known(order: str, may: bool) -> None:
     """Its first event may stand still, and another instance would process the others."""
     schedule = make(order, quantity=2)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from typing import Any
 
 from connector.service.loop import Service
+from tests.events.conftest import Bench
 from tests.waiting import wait_for
-
-Bench = Any
 
 FREQUENCY = 200
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connector.errors import ProviderError
 from connector.status import ReturnCode
+from tests.events.conftest import ORDER, Bench
+from tests.tables import rows
 
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-CopyOf = Callable[..., Any]
-
-ORDER = '{"BusinessObject": "Order", "Id": "1"}'
 ONLY_ORDERS = ({"object": "Order", "process": "processes:a", "name": "a"},)
 CASES = [
     pytest.param("orders", ORDER, "published", "archive", id="archive"),
@@ -27,15 +22,15 @@ CASES = [
 NO_COPIES = {"ArchiveDestination": None, "ErrorDestination": None, "UnsubscribedDestination": None}
 
 
-@pytest.mark.parametrize(("queue", "body", "kind", "where"), CASES)
+@rows("queue, body, kind, where", CASES)
 def test_a_copy_carries_where_from_what_when_why_and_how_often(
-    bench: Bench, outcomes: Outcomes, copy_of: CopyOf, queue: str, body: str, kind: str, where: str
+    bench: Bench, queue: str, body: str, kind: str, where: str
 ) -> None:
     deployment = bench.deploy(subscriptions=ONLY_ORDERS)
     deployment.drop(queue, body, "6.1.T..corr.back.TYPE.mineS=yes")
     before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    reason = outcomes(deployment)["ID:1"][1]
-    copy = copy_of(deployment, where, "ID:1")
+    reason = deployment.outcomes()["ID:1"][1]
+    copy = deployment.copy(where, "ID:1")
     properties = dict(copy.properties)
     when = datetime.datetime.fromisoformat(properties.pop("connector_time"))
     assert before <= when <= datetime.datetime.now(datetime.UTC)
@@ -68,40 +63,37 @@ def test_a_copy_carries_where_from_what_when_why_and_how_often(
     assert deployment.names(queue, "processed") == []
 
 
-@pytest.mark.parametrize(("queue", "body", "kind", "where"), CASES)
+@rows("queue, body, kind, where", CASES)
 def test_without_a_destination_for_the_copy_it_is_discarded_and_counted(
     bench: Bench, queue: str, body: str, kind: str, where: str
 ) -> None:
     deployment = bench.deploy(subscriptions=ONLY_ORDERS, **NO_COPIES)
     deployment.drop(queue, body, "4.1.T")
-    with deployment.running() as adapter:
-        adapter.drain()
+    adapter = deployment.drain()
     summary = adapter.summary.as_dict()
     assert (summary["claimed"], summary[kind], summary["discarded"]) == (1, 1, 1)
     assert deployment.names(queue, "processed") == ["4.1.T"]
     assert deployment.names(queue, "processing") == deployment.names(queue) == []
 
 
-def test_nothing_discarded_is_kept_where_nothing_shall_be(bench: Bench, outcomes: Outcomes) -> None:
+def test_nothing_discarded_is_kept_where_nothing_shall_be(bench: Bench) -> None:
     deployment = bench.deploy(provider={"keep_processed": "0"}, **NO_COPIES)
     deployment.drop("orders", ORDER, "4.1.T")
-    outcomes(deployment)
+    deployment.outcomes()
     assert deployment.names("orders", "processed") == []
 
 
 PLACE = " (processes.py:1)"
 
 
-@pytest.mark.parametrize("size", [10, 100, 4000, 8192 - len(f"a: ValueError: {PLACE}"), 20_000])
-def test_a_reason_is_kept_whole_up_to_8_kib(
-    bench: Bench, outcomes: Outcomes, copy_of: CopyOf, size: int
-) -> None:
+@rows("size", [10, 100, 4000, 8192 - len(f"a: ValueError: {PLACE}"), 20_000])
+def test_a_reason_is_kept_whole_up_to_8_kib(bench: Bench, size: int) -> None:
     text = ("Größe & Maß = 100 %; " * (size // 20 + 1)).encode()[:size].decode("utf-8", "ignore").rstrip()
     processes = f"def a(bo, event): raise ValueError({text!r})\n"
     deployment = bench.deploy(processes=processes, subscriptions=ONLY_ORDERS)
     deployment.drop("orders", ORDER, "4.1.T.....nS=1")
-    outcomes(deployment)
-    copy = copy_of(deployment, "error", "ID:1")
+    deployment.outcomes()
+    copy = deployment.copy("error", "ID:1")
     reason = copy.properties["connector_reason"]
     whole = f"a: ValueError: {text}"
     if size < 20_000:
@@ -113,23 +105,21 @@ def test_a_reason_is_kept_whole_up_to_8_kib(
     assert copy.properties["n"] == "1"
 
 
-def test_long_headers_and_a_long_reason_survive_the_way_to_the_error_queue_and_back(
-    bench: Bench, copy_of: CopyOf
-) -> None:
+def test_long_headers_and_a_long_reason_survive_the_way_to_the_error_queue_and_back(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=ONLY_ORDERS)
     name = f"4.1.T..{'c' * 60}...{'&'.join(f'p{n}S={chr(97 + n) * 9}' for n in range(11))}"
     assert len(name) < 255
     deployment.drop("orders", "{", name)
     with deployment.running() as adapter:
         adapter.poll()
-        failed = copy_of(deployment, "error", "ID:1")
+        failed = deployment.copy("error", "ID:1")
         assert failed.properties["p10"] == "k" * 9
         (file,) = deployment.names("error")
         source = Path(deployment.folders("error").target) / file
         source.write_text(ORDER)
         os.rename(source, Path(deployment.folders("orders").target) / file)
         adapter.poll()
-    copy = copy_of(deployment, "archive", "ID:1")
+    copy = deployment.copy("archive", "ID:1")
     assert copy.correlation_id == "c" * 60
     assert {n: copy.properties[f"p{n}"] for n in range(11)} == {n: chr(97 + n) * 9 for n in range(11)}
     assert copy.properties["connector_outcome"] == "published"
@@ -138,7 +128,7 @@ def test_long_headers_and_a_long_reason_survive_the_way_to_the_error_queue_and_b
     assert len(list(headers.iterdir())) <= 1  # no sidecar is left of what it was before
 
 
-def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Bench, copy_of: CopyOf) -> None:
+def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Bench) -> None:
     deployment = bench.deploy(
         processes="def a(bo, event): raise ValueError('no')\n", subscriptions=ONLY_ORDERS
     )
@@ -146,7 +136,7 @@ def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Ben
     with deployment.running() as adapter:
         for attempt in range(1, 5):
             adapter.poll()
-            copy = copy_of(deployment, "error", "a bare name")
+            copy = deployment.copy("error", "a bare name")
             assert copy.properties["connector_attempts"] == attempt
             assert copy.properties["connector_origin_destination"] == "queue://orders"
             (file,) = deployment.names("error")
@@ -157,13 +147,13 @@ def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Ben
     assert sum(1 for name in copy.properties if name.startswith("connector_")) == 10
 
 
-def test_two_messages_of_one_name_are_both_kept(bench: Bench, outcomes: Outcomes) -> None:
+def test_two_messages_of_one_name_are_both_kept(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=ONLY_ORDERS)
     for queue in ("orders", "customers"):
         deployment.drop(queue, "{", "same")
-    outcomes(deployment)
+    deployment.outcomes()
     assert len(deployment.names("error")) == 2
-    assert [m.message_id for m in deployment.messages("error")] == ["same", "same"]
+    assert deployment.ids("error") == ["same", "same"]
 
 
 def test_a_copy_destination_that_cannot_be_written_stops_the_poll_and_keeps_the_message(bench: Bench) -> None:
@@ -185,8 +175,7 @@ def test_a_copy_destination_that_cannot_be_written_stops_the_poll_and_keeps_the_
     assert deployment.names("archive") == []
     error.unlink()
     error.mkdir()
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     # what the journal says was done is settled, and not delivered again
     assert bench.called() == ["ID:good"]
     assert len(deployment.names("error")) == len(deployment.names("archive")) == 1

@@ -7,19 +7,16 @@ import logging
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connector.errors import ConnectorError, PipelineError
 from connector.events.worker import check_worker
 from tests.distribution import install
-
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-CopyOf = Callable[..., Any]
+from tests.events.conftest import Bench
+from tests.tables import rows
 
 MODULE = '''
 import json, os
@@ -144,22 +141,21 @@ def placeless(reason: str) -> str:
     return re.sub(r" \([^()]*their_keep\.py:\d+\)", "", reason)
 
 
-@pytest.mark.parametrize("isolated", [False, True])
-def test_a_worker_opens_a_sink_calls_it_for_each_event_and_closes_it(
-    bench: Bench, outcomes: Outcomes, isolated: bool
-) -> None:
+@pytest.mark.process
+@rows("isolated", [False, True])
+def test_a_worker_opens_a_sink_calls_it_for_each_event_and_closes_it(bench: Bench, isolated: bool) -> None:
     deployment = bench.deploy(subscriptions=[KEEP])
     deployment.drop("customers", customer(), "4.1.T")
     deployment.drop("customers", customer(), "4.2.T")
-    assert {outcome for outcome, _ in outcomes(deployment, isolated=isolated).values()} == {"published"}
+    assert {outcome for outcome, _ in deployment.outcomes(isolated=isolated).values()} == {"published"}
     found = notes(bench)
     assert [line for line in found if "ID:" in line] == ["keep ID:1 1", "keep ID:2 1"]
     assert (found[0], found[-1]) == ("keep opened", "keep closed")
     assert found.count("keep opened") == found.count("keep closed")
 
 
-@pytest.mark.parametrize(
-    ("name", "outcome", "reason"),
+@rows(
+    "name, outcome, reason",
     [
         ("Unsubscribed", "unsubscribed", "keep: Unsubscribed: said so"),
         ("TemporaryFailure", "failed", "keep: TemporaryFailure: said so (tried 2 times)"),
@@ -167,11 +163,11 @@ def test_a_worker_opens_a_sink_calls_it_for_each_event_and_closes_it(
     ],
 )
 def test_an_external_sink_says_what_a_process_may_say(
-    bench: Bench, outcomes: Outcomes, name: str, outcome: str, reason: str
+    bench: Bench, name: str, outcome: str, reason: str
 ) -> None:
     deployment = bench.deploy(subscriptions=[{**KEEP, "retries": 1}])
     deployment.drop("customers", customer(name), "4.1.T")
-    found = outcomes(deployment)["ID:1"]
+    found = deployment.outcomes()["ID:1"]
     assert (found[0], placeless(found[1])) == (outcome, reason)
 
 
@@ -183,29 +179,30 @@ def test_an_external_sink_that_is_not_active_keeps_the_message(bench: Bench) -> 
     assert len(deployment.messages("customers")) == 1
 
 
-def test_an_event_whose_sink_ends_the_worker_runs_again_and_says_so(bench: Bench, outcomes: Outcomes) -> None:
+@pytest.mark.process
+def test_an_event_whose_sink_ends_the_worker_runs_again_and_says_so(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[KEEP])
     deployment.drop("customers", customer("exit"), "4.1.T")
-    assert outcomes(deployment, isolated=True)["ID:1"][0] == "published"
+    assert deployment.outcomes(isolated=True)["ID:1"][0] == "published"
     assert [line for line in notes(bench) if "ID:1" in line] == ["keep ID:1 1", "keep ID:1 2"]
 
 
 def test_what_an_external_sink_raises_is_logged_as_a_failure_of_a_sink(
-    bench: Bench, outcomes: Outcomes, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = bench.deploy(subscriptions=[KEEP])
     deployment.drop("customers", customer("fail"), "4.1.T")
     with caplog.at_level(logging.ERROR):
-        outcomes(deployment)
+        deployment.outcomes()
     (line,) = [record for record in caplog.records if record.message == "a sink has failed"]
     assert (line.subscription, line.message_id) == ("keep", "ID:1")  # type: ignore[attr-defined]
     assert re.search(r"their_keep\.py:\d+$", line.place)  # type: ignore[attr-defined]
 
 
-def test_what_an_external_sink_returns_is_the_reply(bench: Bench, outcomes: Outcomes) -> None:
+def test_what_an_external_sink_returns_is_the_reply(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[{**KEEP, "keep": "answers", "reply": True}])
     deployment.send("queue://customers", customer(), reply_to="queue://answers")
-    outcomes(deployment)
+    deployment.outcomes()
     (reply,) = deployment.messages("answers")
     assert reply.properties["ResponseResult"] == "VALDUPES"
     assert reply.body == b"known"
@@ -233,30 +230,30 @@ def test_a_worker_without_the_package_of_a_sink_says_what_to_install(
 
 
 def test_a_sink_that_cannot_be_closed_is_logged_and_the_others_are_closed(
-    bench: Bench, outcomes: Outcomes, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     sticking = {"object": "Order", "keep": "sticks", "name": "sticking"}
     deployment = bench.deploy(subscriptions=[sticking, KEEP])
     with caplog.at_level(logging.ERROR):
-        outcomes(deployment)
+        deployment.outcomes()
     (line,) = [record for record in caplog.records if record.message == "a sink cannot be closed"]
     assert (line.subscription, line.reason) == ("sticking", "OSError: the door sticks")  # type: ignore[attr-defined]
     assert {"sticking closed", "keep closed"} <= set(notes(bench))
 
 
-def test_a_prepared_sink_sends_with_the_settlement(bench: Bench, outcomes: Outcomes) -> None:
+def test_a_prepared_sink_sends_with_the_settlement(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[FORWARD])
     deployment.drop("customers", customer(), "4.1.T")
-    assert outcomes(deployment)["ID:1"][0] == "published"
+    assert deployment.outcomes()["ID:1"][0] == "published"
     (message,) = deployment.messages("forwarded")
     assert json.loads(message.body)["CustomerId"] == "1"
 
 
-def test_prepared_sinks_come_before_external_ones(bench: Bench, outcomes: Outcomes) -> None:
+def test_prepared_sinks_come_before_external_ones(bench: Bench) -> None:
     first = {**KEEP, "name": "first"}
     deployment = bench.deploy(subscriptions=[first, KEEP, FORWARD])
     deployment.drop("customers", customer(), "4.1.T")
-    assert outcomes(deployment)["ID:1"][0] == "published"
+    assert deployment.outcomes()["ID:1"][0] == "published"
     assert [line for line in notes(bench) if "ID:1" in line] == [
         "forward prepares ID:1",
         "first ID:1 1",
@@ -273,17 +270,12 @@ def test_prepared_sinks_come_before_external_ones(bench: Bench, outcomes: Outcom
     ],
 )
 def test_what_a_prepared_sink_raises_fails_the_event_and_is_logged_where_it_is_a_bug(
-    bench: Bench,
-    outcomes: Outcomes,
-    caplog: pytest.LogCaptureFixture,
-    name: str,
-    reason: str,
-    is_logged: bool,
+    bench: Bench, caplog: pytest.LogCaptureFixture, name: str, reason: str, is_logged: bool
 ) -> None:
     deployment = bench.deploy(subscriptions=[FORWARD])
     deployment.drop("customers", customer(name), "4.1.T")
     with caplog.at_level(logging.ERROR):
-        outcome, found = outcomes(deployment)["ID:1"]
+        outcome, found = deployment.outcomes()["ID:1"]
     assert (outcome, placeless(found)) == ("failed", reason)
     assert ("a sink has failed" in {record.message for record in caplog.records}) is is_logged
     assert deployment.messages("forwarded") == []

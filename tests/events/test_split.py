@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.events.outcome import join_names, split_names
-from tests.events.conftest import OBJECTS
-
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-CopyOf = Callable[..., Any]
+from tests.events.conftest import OBJECTS, Bench
 
 SPLIT = OBJECTS.replace("  text/plain: {attribute: Text}\n", "  application/jsonl: {split: true}\n")
 A = {"object": "Customer", "process": "processes:a", "name": "a"}
@@ -36,10 +32,10 @@ def lines(*names: str, kind: str = "Customer") -> str:
     return "".join(f"{json.dumps(record)}\n" for record in records)
 
 
-def test_each_record_is_an_event_of_its_own(bench: Bench, outcomes: Outcomes, copy_of: CopyOf) -> None:
+def test_each_record_is_an_event_of_its_own(bench: Bench) -> None:
     deployment = deploy(bench, A, QUEUE)
     deployment.drop("orders", lines("x", "y", "z"), "4.1.T")
-    assert outcomes(deployment) == {"ID:1": ("published", "")}
+    assert deployment.outcomes() == {"ID:1": ("published", "")}
     assert [(call["id"], call["values"]["Name"], call["count"]) for call in bench.calls()] == [
         ("ID:1#1", "x", 1),
         ("ID:1#2", "y", 1),
@@ -48,31 +44,29 @@ def test_each_record_is_an_event_of_its_own(bench: Bench, outcomes: Outcomes, co
     sent = [message.properties["connector_event_id"] for message in deployment.messages("crm")]
     assert sorted(sent) == ["ID:1#1", "ID:1#2", "ID:1#3"]
     assert len(deployment.messages("archive")) == 1
-    assert copy_of(deployment, "archive", "ID:1").properties["connector_delivered"] == "a#1-3"
+    assert deployment.properties("archive", "ID:1")["connector_delivered"] == "a#1-3"
 
 
-def test_the_dynamic_meta_object_of_each_record_has_the_headers(bench: Bench, outcomes: Outcomes) -> None:
+def test_the_dynamic_meta_object_of_each_record_has_the_headers(bench: Bench) -> None:
     deployment = deploy(bench, A)
     deployment.drop("orders", lines("x", "y"), "4.1.T")
-    outcomes(deployment)
+    deployment.outcomes()
     assert [call["values"]["Meta"]["MessageID"] for call in bench.calls()] == ["ID:1", "ID:1"]
 
 
-def test_an_error_names_the_record_and_nothing_is_published(bench: Bench, outcomes: Outcomes) -> None:
+def test_an_error_names_the_record_and_nothing_is_published(bench: Bench) -> None:
     deployment = deploy(bench, A, QUEUE)
     deployment.drop("orders", lines("x") + '{"BusinessObject": "Customer", "Age": 7}\n', "4.1.T")
-    kind, reason = outcomes(deployment)["ID:1"]
+    kind, reason = deployment.outcomes()["ID:1"]
     assert (kind, reason) == ("failed", "record 2: Customer: CustomerId: required, but not set")
     assert bench.calls() == []
     assert deployment.messages("crm") == []
 
 
-def test_a_process_that_fails_for_a_record_fails_the_message_and_names_the_record(
-    bench: Bench, outcomes: Outcomes, copy_of: CopyOf
-) -> None:
+def test_a_process_that_fails_for_a_record_fails_the_message_and_names_the_record(bench: Bench) -> None:
     deployment = deploy(bench, A, B, QUEUE)
     deployment.drop("orders", lines("x", "b: fail no stock", "z"), "4.1.T")
-    kind, reason = outcomes(deployment)["ID:1"]
+    kind, reason = deployment.outcomes()["ID:1"]
     assert kind == "failed"
     assert reason.startswith("record 2: b: ValueError: no stock (processes.py:")
     assert [(call["who"], call["id"]) for call in bench.calls()] == [
@@ -84,43 +78,41 @@ def test_a_process_that_fails_for_a_record_fails_the_message_and_names_the_recor
         ("b", "ID:1#3"),
     ]
     assert deployment.messages("crm") == []
-    copy = copy_of(deployment, "error", "ID:1")
+    copy = deployment.copy("error", "ID:1")
     assert set(split_names(copy.properties["connector_delivered"])) == {"a#1", "a#2", "a#3", "b#1", "b#3"}
 
 
-def test_a_repaired_message_goes_only_to_those_that_have_not_confirmed(
-    bench: Bench, outcomes: Outcomes, copy_of: CopyOf
-) -> None:
+def test_a_repaired_message_goes_only_to_those_that_have_not_confirmed(bench: Bench) -> None:
     deployment = deploy(bench, A, QUEUE)
     deployment.drop("orders", lines("x", "a: fail no stock", "z"), "4.1.T")
-    outcomes(deployment)
+    deployment.outcomes()
     (broken,) = deployment.messages("error")
     deployment.send(
         "orders",
         lines("x", "y", "z"),
         properties={"connector_delivered": broken.properties["connector_delivered"]},
     )
-    again = outcomes(deployment)
+    again = deployment.outcomes()
     assert {kind for kind, _ in again.values()} == {"published"}
     assert [call["values"]["Name"] for call in bench.calls()][3:] == ["y"]
     assert len(deployment.messages("crm")) == 3
 
 
-def test_records_that_nobody_wants_are_named(bench: Bench, outcomes: Outcomes, copy_of: CopyOf) -> None:
+def test_records_that_nobody_wants_are_named(bench: Bench) -> None:
     deployment = deploy(bench, A)
     deployment.drop("orders", lines("x") + '{"BusinessObject": "Order", "Id": "7"}\n', "4.1.T")
     deployment.drop("orders", '{"BusinessObject": "Order", "Id": "7"}\n' * 2, "4.2.T")
-    found = outcomes(deployment)
+    found = deployment.outcomes()
     assert found["ID:1"] == ("published", "record 2: no subscription wants Order.Create")
     reason = "record 1: no subscription wants Order.Create; record 2: no subscription wants Order.Create"
     assert found["ID:2"] == ("unsubscribed", reason)
-    assert copy_of(deployment, "archive", "ID:1").properties["connector_reason"] == found["ID:1"][1]
+    assert deployment.properties("archive", "ID:1")["connector_reason"] == found["ID:1"][1]
 
 
-def test_a_body_without_a_record_is_malformed(bench: Bench, outcomes: Outcomes) -> None:
+def test_a_body_without_a_record_is_malformed(bench: Bench) -> None:
     deployment = deploy(bench, A)
     deployment.drop("orders", "\n\n", "4.1.T")
-    kind, reason = outcomes(deployment)["ID:1"]
+    kind, reason = deployment.outcomes()["ID:1"]
     assert kind == "failed"
     assert "record" in reason or "empty" in reason
 
@@ -137,10 +129,11 @@ def test_a_process_that_is_not_active_gets_the_rest_later(bench: Bench) -> None:
     assert bench.called() == ["ID:1#1", "ID:1#2", "ID:1#2"]
 
 
-def test_a_worker_that_dies_at_a_record_runs_the_message_again(bench: Bench, outcomes: Outcomes) -> None:
+@pytest.mark.process
+def test_a_worker_that_dies_at_a_record_runs_the_message_again(bench: Bench) -> None:
     deployment = deploy(bench, A, QUEUE)
     deployment.drop("orders", lines("x", "a: exit-once 3", "z"), "4.1.T")
-    assert outcomes(deployment, isolated=True) == {"ID:1": ("published", "")}
+    assert deployment.outcomes(isolated=True) == {"ID:1": ("published", "")}
     assert [(call["id"], call["count"]) for call in bench.calls()] == [
         ("ID:1#1", 1),
         ("ID:1#2", 1),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.events.outcome import Outcome
 from connector.events.summary import Summary
+from connector.status import OutcomeKind
+from tests.events.conftest import ORDER, Bench
 
-Bench = Any
 KINDS = {
     "published": "published",
     "unsubscribed": "unsubscribed",
@@ -20,7 +19,6 @@ KINDS = {
     "duplicate": "duplicates",
     "in_doubt": "in_doubt",
 }
-ORDER = '{"BusinessObject": "Order"}'
 
 settled = st.lists(
     st.tuples(st.sampled_from(["queue://a", "queue://b"]), st.sampled_from(list(KINDS)), st.booleans()),
@@ -32,7 +30,7 @@ settled = st.lists(
 def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bool]], expired: int) -> None:
     summary = Summary(["queue://a", "queue://c"])
     for number, (destination, kind, discarded) in enumerate(events):
-        summary.count_outcome(destination, str(number), Outcome(kind), discarded=discarded)
+        summary.count_outcome(destination, str(number), Outcome(OutcomeKind(kind)), discarded=discarded)
     summary.count_expired("queue://a", expired)
     document = summary.as_dict()
     for counts in (document, *document["destinations"].values()):
@@ -51,7 +49,7 @@ def letters(number: int) -> str:
 def test_reasons_that_differ_in_values_only_are_counted_together() -> None:
     summary = Summary(["queue://a"])
     for number in range(5):
-        outcome = Outcome("failed", reason=f"order {number} of 'x{number}' is wrong")
+        outcome = Outcome(OutcomeKind.FAILED, reason=f"order {number} of 'x{number}' is wrong")
         summary.count_outcome("queue://a", "1", outcome, discarded=False)
     assert summary.reasons["queue://a", "failed"] == {"order 0 of 'x0' is wrong": 5}
 
@@ -59,10 +57,12 @@ def test_reasons_that_differ_in_values_only_are_counted_together() -> None:
 def test_a_frequent_reason_counts_though_it_comes_after_thousands_of_rare_ones() -> None:
     summary = Summary(["queue://a"])
     for number in range(5000):
-        rare = Outcome("failed", reason=f"R-{letters(number)}")
+        rare = Outcome(OutcomeKind.FAILED, reason=f"R-{letters(number)}")
         summary.count_outcome("queue://a", "1", rare, discarded=False)
         if number % 10 == 5:
-            summary.count_outcome("queue://a", "1", Outcome("failed", reason="the disk"), discarded=False)
+            summary.count_outcome(
+                "queue://a", "1", Outcome(OutcomeKind.FAILED, reason="the disk"), discarded=False
+            )
     reasons = summary.reasons["queue://a", "failed"]
     assert next(iter(reasons.items())) == ("the disk", 500)
     assert len(reasons) <= 1000
@@ -71,7 +71,7 @@ def test_a_frequent_reason_counts_though_it_comes_after_thousands_of_rare_ones()
 def test_of_many_events_the_newest_thousand_are_told_in_the_order_in_which_they_were_taken() -> None:
     summary = Summary(["queue://a"])
     for number in range(1500):
-        outcome = Outcome("published", "Order", "Create")
+        outcome = Outcome(OutcomeKind.PUBLISHED, "Order", "Create")
         summary.count_outcome("queue://a", f"ID:{number}", outcome, discarded=False)
     document = summary.as_dict()
     assert document["claimed"] == 1500
@@ -93,9 +93,7 @@ def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
     deployment.drop("orders", ORDER, "4.p0.T....again")
     deployment.drop("orders", ORDER, "4.gone.T.1000")
     deployment.drop("customers", '{"CustomerId": "1"}', "4.c.T")
-    with deployment.running() as adapter:
-        adapter.drain()
-    document = adapter.summary.as_dict()
+    document = deployment.drain().summary.as_dict()
     numbers = {key: document[key] for key in ("claimed", "expired", "discarded", *KINDS.values())}
     assert numbers == {
         "claimed": 20,
@@ -133,10 +131,6 @@ def test_events_are_in_the_order_in_which_they_were_taken_also_when_tasks_end_in
     bench: Bench,
 ) -> None:
     deployment = bench.deploy(order="none", PollQuantity=7)
-    names = [f"ID:x{n:02}" for n in range(20)]
-    for name in names:
-        deployment.drop("orders", ORDER, f"4.{name[3:]}.T")
-        time.sleep(0.001)
-    with deployment.running(parallelism=3) as adapter:
-        adapter.drain()
-    assert [event["id"] for event in adapter.summary.as_dict()["events"]] == names
+    names = [f"x{n * 7 % 20:02}" for n in range(20)]
+    deployment.drop_in_turn("orders", ORDER, *(f"4.{name}.T" for name in names))
+    assert list(deployment.outcomes(parallelism=3)) == [f"ID:{name}" for name in names]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,9 +13,7 @@ from connector.businessobjects.definition import Attribute, Definition, Definiti
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.service.adapter import Adapter
-
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
+from tests.events.conftest import Bench
 
 EACH: dict[int, set[str]] = {
     1: {"message detected", "event settled"},
@@ -40,7 +37,7 @@ def traced(caplog: pytest.LogCaptureFixture) -> dict[int, list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("level", range(6))
 def test_a_level_has_its_own_lines_and_all_below(
-    bench: Bench, outcomes: Outcomes, caplog: pytest.LogCaptureFixture, level: int
+    bench: Bench, caplog: pytest.LogCaptureFixture, level: int
 ) -> None:
     deployment = bench.deploy(
         subscriptions=[
@@ -51,7 +48,7 @@ def test_a_level_has_its_own_lines_and_all_below(
     )
     deployment.drop("orders", '{"BusinessObject": "Order", "Id": "1"}', "4.1.T")
     caplog.set_level(logging.INFO)
-    assert outcomes(deployment)["ID:1"] == ("published", "")
+    assert deployment.outcomes()["ID:1"] == ("published", "")
     lines = traced(caplog)
     assert {number: {line["event"] for line in found} for number, found in lines.items()} == {
         number: texts for number, texts in EACH.items() if number <= level
@@ -73,13 +70,11 @@ def test_a_level_has_its_own_lines_and_all_below(
         assert ended == {"claim", "convert", "publish", "settle", "recover"}
 
 
-def test_the_properties_at_the_start_have_no_secrets(
-    bench: Bench, outcomes: Outcomes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_properties_at_the_start_have_no_secrets(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     secret = {"spark": {"conf": {"spark.ssl.keyPassword": "hunter2"}}}
     deployment = bench.deploy(AgentTraceLevel=5, more=secret)
     caplog.set_level(logging.INFO)
-    outcomes(deployment)
+    deployment.outcomes()
     sections = {
         line["section"]: line["values"] for line in traced(caplog)[5] if line["event"] == "properties"
     }

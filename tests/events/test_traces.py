@@ -14,10 +14,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from connector.events.task_answer import unpack_answer
 from connector.messaging.message import Message
-from connector.testing.deployment import Deployment
-from tests.events.conftest import OBJECTS, Bench
+from tests.events.conftest import OBJECTS, Bench, EventDeployment
 from tests.runs import ServiceDeployment
 from tests.sinks.web_server import WebServer, answer, serving
+from tests.tables import rows
 from tests.waiting import wait_for
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -121,17 +121,16 @@ def customer(traceparent: str | None = None, number: str = "1") -> Message:
     return message
 
 
-def drain(deployment: Deployment, **how: Any) -> None:
-    with deployment.running(**how) as adapter:
-        adapter.drain()
+def drain(deployment: EventDeployment, **how: Any) -> None:
+    deployment.drain(**how)
 
 
-def sent(deployment: Deployment, queue: str) -> list[str | None]:
+def sent(deployment: EventDeployment, queue: str) -> list[str | None]:
     """``traceparent`` of the messages of a queue."""
     return [one.properties.get("traceparent") for one in deployment.messages(queue)]  # type: ignore[misc]
 
 
-def everything(bench: Bench, server: WebServer, **more: Any) -> Deployment:
+def everything(bench: Bench, server: WebServer, **more: Any) -> EventDeployment:
     """A deployment whose events send a message, a webhook and three requests."""
     objects = OBJECTS[: OBJECTS.index("static_metaobject")]
     rest = OBJECTS[OBJECTS.index("datahandler_metaobject") :]
@@ -182,7 +181,7 @@ def test_a_reply_belongs_to_the_trace_of_its_request(
     assert set(map(str, found)) - {SAMPLED} < events
 
 
-@pytest.mark.parametrize(
+@rows(
     "malformed",
     [
         None,
@@ -245,7 +244,7 @@ def test_a_chain_of_two_adapters_is_one_trace(
     ]
 
 
-@pytest.mark.parametrize("isolated", [False, True])
+@pytest.mark.parametrize("isolated", [False, pytest.param(True, marks=pytest.mark.process)])
 def test_spans_tell_the_message_the_outcome_and_the_requests(
     bench: Bench, collector: WebServer, server: WebServer, isolated: bool
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -18,33 +17,28 @@ from connector.events.task_settings import Assignment
 from connector.service.assembly import make_provider, make_task_settings
 from connector.status import ReturnCode
 from connector.testing.pipeline import InProcessPipeline
+from tests.events.conftest import Bench, EventDeployment, customer
 from tests.forked_command import PipedProcess
+from tests.tables import rows
 from tests.waiting import is_running, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
-Bench = Any
-Outcomes = Callable[..., dict[str, tuple[str, str]]]
-CopyOf = Callable[..., Any]
 
 WITH_TIMEOUT = ({"object": "*", "process": "processes:a", "name": "a", "timeout": "200ms"},)
 
 
-def customer(name: str = "") -> str:
-    return f'{{"CustomerId": "1", "Name": "{name}"}}'
-
-
-def drop(deployment: Any, **names: str) -> None:
+def drop(deployment: EventDeployment, **names: str) -> None:
     for identity, name in names.items():
         deployment.drop("customers", customer(name), f"4.{identity}.T")
 
 
-def test_an_event_that_ends_its_worker_once_runs_again_in_its_place(bench: Bench, outcomes: Outcomes) -> None:
+def test_an_event_that_ends_its_worker_once_runs_again_in_its_place(bench: Bench) -> None:
     deployment = bench.deploy()
     drop(deployment, x1="", x2="a: exit-once 3", x3="", x4="a: exit-once 4", x5="")
     for number in range(3):
         deployment.drop("orders", '{"BusinessObject": "Order"}', f"4.o{number}.T")
-    found = outcomes(deployment, isolated=True)
+    found = deployment.outcomes(isolated=True)
     assert {kind for kind, _ in found.values()} == {"published"}
     calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
     group = [call for call in calls if call[0].startswith("x")]
@@ -52,31 +46,29 @@ def test_an_event_that_ends_its_worker_once_runs_again_in_its_place(bench: Bench
     assert sorted(call for call in calls if call[0].startswith("o")) == [("o0", 1), ("o1", 1), ("o2", 1)]
 
 
-@pytest.mark.parametrize(
-    ("what", "words"),
+@rows(
+    "what, words",
     [("exit 3", "ended with status 3"), ("exit 0", "ended with status 0"), ("kill", "was ended by SIGKILL")],
 )
 def test_an_event_that_always_ends_its_worker_has_failed_after_max_attempts(
-    bench: Bench, outcomes: Outcomes, copy_of: CopyOf, what: str, words: str
+    bench: Bench, what: str, words: str
 ) -> None:
     deployment = bench.deploy(max_attempts=3)
     drop(deployment, good1="", bad=f"a: {what}", good2="")
-    found = outcomes(deployment, isolated=True)
+    found = deployment.outcomes(isolated=True)
     assert found["ID:good1"] == found["ID:good2"] == ("published", "")
     assert found["ID:bad"][0] == "failed"
     assert words in found["ID:bad"][1]
     assert "3 times (max_attempts)" in found["ID:bad"][1]
     calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
     assert calls == [("good1", 1), ("bad", 1), ("bad", 2), ("bad", 3), ("good2", 1)]
-    assert copy_of(deployment, "error", "ID:bad").properties["connector_attempts"] == 3
+    assert deployment.properties("error", "ID:bad")["connector_attempts"] == 3
 
 
-def test_a_process_that_does_not_return_is_ended_after_its_timeout(
-    bench: Bench, outcomes: Outcomes, copy_of: CopyOf
-) -> None:
+def test_a_process_that_does_not_return_is_ended_after_its_timeout(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2)
     drop(deployment, good1="", bad="a: hang", slow="a: hang-once", good2="")
-    found = outcomes(deployment, isolated=True)
+    found = deployment.outcomes(isolated=True)
     assert {i: kind for i, (kind, _) in found.items()} == {
         "ID:good1": "published",
         "ID:bad": "failed",
@@ -88,13 +80,11 @@ def test_a_process_that_does_not_return_is_ended_after_its_timeout(
     assert calls == [("good1", 1), ("bad", 1), ("bad", 2), ("slow", 1), ("slow", 2), ("good2", 1)]
 
 
-def test_several_harmful_events_among_many_leave_the_good_ones_alone(
-    bench: Bench, outcomes: Outcomes
-) -> None:
+def test_several_harmful_events_among_many_leave_the_good_ones_alone(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2, order="none", PollQuantity=20)
     harmful = {5: "a: kill", 17: "a: hang", 18: "a: exit 1", 33: "a: fail x"}
     drop(deployment, **{f"x{n:02}": harmful.get(n, "") for n in range(50)})
-    found = outcomes(deployment, isolated=True, parallelism=3)
+    found = deployment.outcomes(isolated=True, parallelism=3)
     assert {i for i, (kind, _) in found.items() if kind == "failed"} == {f"ID:x{n:02}" for n in harmful}
     good = [f"ID:x{n:02}" for n in range(50) if n not in harmful]
     called = bench.called()
@@ -110,8 +100,7 @@ def test_what_was_confirmed_before_the_worker_ended_may_be_repeated_and_is_told_
     ]
     deployment = bench.deploy(subscriptions=subscriptions)
     drop(deployment, x="b: exit-once 1")
-    with deployment.running(isolated=True) as adapter:
-        adapter.drain()
+    deployment.drain(isolated=True)
     assert [(call["who"], call["count"]) for call in bench.calls()] == [
         ("a", 1),
         ("b", 1),
@@ -121,7 +110,7 @@ def test_what_was_confirmed_before_the_worker_ended_may_be_repeated_and_is_told_
     assert len(deployment.messages("copies")) == 1
 
 
-@pytest.mark.parametrize("what", ["exit 3", "kill", "hang"])
+@rows("what", ["exit 3", "kill", "hang"])
 def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench, what: str) -> None:
     deployment = bench.deploy(
         subscriptions=WITH_TIMEOUT, InProgressDestination="queue://busy", InDoubtEvents="Ignore"
@@ -133,8 +122,8 @@ def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench, what: str) 
     summary = adapter.summary.as_dict()
     assert (summary["claimed"], summary["published"], summary["in_doubt"]) == (3, 2, 1)
     assert bench.called() == ["ID:good1", "ID:bad", "ID:good2"]
-    assert [m.message_id for m in deployment.messages("busy")] == ["ID:bad"]
-    assert [m.message_id for m in deployment.messages("archive")] == ["ID:good1", "ID:good2"]
+    assert deployment.ids("busy") == ["ID:bad"]
+    assert deployment.ids("archive") == ["ID:good1", "ID:good2"]
 
 
 def test_an_event_that_is_given_back_after_a_crash_stops_the_rest(bench: Bench) -> None:
@@ -187,7 +176,7 @@ with Deployment(sys.argv[1]).running(isolated=True) as adapter:
 """
 
 
-def start_and_kill(bench: Bench, deployment: Any) -> int:
+def start_and_kill(bench: Bench, deployment: EventDeployment) -> int:
     """Kills a driver in the middle of its first event; the pid of the runner that has lost its parent."""
     with PipedProcess(deployment.directory, script=DRIVER, stderr=2) as driver:  # the runner keeps a pipe
         wait_for((deployment.directory / "waiting").exists)
@@ -223,8 +212,7 @@ def test_a_runner_that_loses_its_parent_does_not_outlive_stop_timeout(bench: Ben
     wait_for(lambda: not is_running(runner))
     assert time.monotonic() - started < 60
     deployment.write("never", "")
-    with deployment.running() as adapter:
-        adapter.drain()
+    deployment.drain()
     assert [(call["id"], call["count"]) for call in bench.calls()] == [
         ("ID:x1", 1),
         ("ID:x1", 2),
@@ -262,7 +250,7 @@ def test_a_worker_logs_nothing_below_the_level_of_the_adapter(bench: Bench) -> N
     assert log_of_a_worker(bench, level="error") == []
 
 
-@pytest.mark.parametrize(("fails", "published"), [(1, True), (3, True), (4, False)])
+@rows("fails, published", [(1, True), (3, True), (4, False)])
 def test_a_job_that_met_ended_workers_runs_again(bench: Bench, fails: int, published: bool) -> None:
     """Spark hands out idle workers that have ended, one a job. With three tasks there may be three."""
     deployment = bench.deploy()

@@ -230,6 +230,7 @@ def test_a_record_that_cannot_be_read_stops_the_adapter_and_resumes_nothing(benc
     assert bench.calls() == []
 
 
+@pytest.mark.process
 def test_a_broker_keeps_what_comes_during_a_pause(tmp_path: Path, soon: None) -> None:
     provider = LentProvider(tmp_path / "state")
     deployment = world.deploy(tmp_path, order="none")

@@ -20,6 +20,7 @@ from tests.brokers.engine import world
 from tests.brokers.engine.provider import LentProvider
 from tests.events.conftest import PROCESSES, Bench
 from tests.operate.conftest import serving
+from tests.tables import rows
 from tests.waiting import wait_for
 
 ORDER = '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}'
@@ -82,6 +83,7 @@ def test_a_reload_changes_inputs_and_subscriptions(bench: Bench, section: Mappin
     assert adapter.summary.as_dict()["published"] == 3
 
 
+@pytest.mark.process
 def test_processes_are_loaded_anew(bench: Bench) -> None:
     deployment = deploy(bench)
     with deployment.running(isolated=True) as adapter, serving(adapter):
@@ -102,8 +104,8 @@ def test_what_the_driver_has_loaded_is_named(bench: Bench) -> None:
         assert reload(deployment) == ReloadAnswer(1, "reloaded", "", ["processes.py"])
 
 
-@pytest.mark.parametrize(
-    ("keys", "text"),
+@rows(
+    "keys, text",
     [
         ({"ApplicationName": "other"}, "connector.ApplicationName"),
         ({"order": "none"}, "a restart is needed, because this has changed: connector.order"),
@@ -135,6 +137,7 @@ def test_other_sections_need_a_restart(bench: Bench) -> None:
         assert reload(deployment).reason.endswith("this has changed: spark, logging.format")
 
 
+@pytest.mark.process
 def test_a_process_that_cannot_be_loaded_is_refused_by_the_workers(bench: Bench) -> None:
     deployment = deploy(bench)
     with deployment.running(isolated=True) as adapter, serving(adapter):
@@ -171,6 +174,7 @@ def test_an_input_that_cannot_be_used_is_refused(bench: Bench) -> None:
     consumer.close()
 
 
+@pytest.mark.process
 def test_nothing_is_claimed_and_nothing_is_cut_while_a_reload_waits(bench: Bench) -> None:
     deployment = deploy(bench, PollFrequency=100)
     customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: wait-for go"}'
@@ -243,6 +247,7 @@ def test_all_services_are_asked(bench: Bench) -> None:
         assert {one.result for one in answers.values()} == {"reloaded"}
 
 
+@pytest.mark.process
 def test_a_reload_at_a_broker(tmp_path: Path) -> None:
     provider = LentProvider(tmp_path / "state")
     later = {"first": "1500ms", "most": "1500ms"}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from connector.operate.limits import Health
 from connector.operate.well import Facts, InstanceFacts, well
+from tests.tables import rows
 
 LIMITS = Health()
 
@@ -32,8 +31,8 @@ def test_an_application_within_its_limits_is_well() -> None:
     assert well(Facts(polls=False), LIMITS) == []
 
 
-@pytest.mark.parametrize(
-    ("facts", "reason"),
+@rows(
+    "facts, reason",
     [
         (Facts(), "no instance runs, expected 1 (health.instances)"),
         (
@@ -66,8 +65,8 @@ def test_a_failed_provider_is_the_only_reason_because_nothing_else_is_known() ->
     assert well(Facts(provider="no root"), LIMITS) == ["the provider cannot be used: no root"]
 
 
-@pytest.mark.parametrize(
-    ("facts", "changes", "reason"),
+@rows(
+    "facts, changes, reason",
     [
         (one(failed=1), {"failed_least": 1}, "failed_share"),
         (one(failed=1, published=9), {"failed_least": 1, "failed_share": 0.0}, "failed_share"),
@@ -90,8 +89,8 @@ def test_limits_can_be_changed(facts: Facts, changes: dict[str, Any], reason: st
     assert reason in found
 
 
-@pytest.mark.parametrize(
-    ("facts", "changes"),
+@rows(
+    "facts, changes",
     [
         (one(failed=100), {"failed_share": 1.0}),
         (one(workers_died=1000), {"workers_died": None}),

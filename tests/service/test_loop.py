@@ -20,6 +20,7 @@ from connector.service.adapter import Adapter
 from connector.service.loop import Service
 from connector.service.poll_window import PollWindow
 from connector.status import ReturnCode
+from tests.tables import rows
 
 VIENNA = ZoneInfo("Europe/Vienna")
 
@@ -148,7 +149,7 @@ def serve(
     return service.run()
 
 
-@pytest.mark.parametrize("hours", [-1, 1, -24 * 365, 24 * 365])
+@rows("hours", [-1, 1, -24 * 365, 24 * 365])
 def test_polls_and_recovery_go_on_when_the_system_time_is_set(hours: int) -> None:
     clock = SimulatedClock()
     adapter = RecordingAdapter(clock, poll_frequency=15_000)
@@ -262,7 +263,7 @@ def test_a_rate_lets_the_next_poll_come_when_more_may_be_claimed() -> None:
     assert adapter.aheads == [False, True]
 
 
-@pytest.mark.parametrize("wake", [False, True])
+@rows("wake", [False, True])
 def test_a_rate_hastens_no_poll_without_wake_or_after_a_failure(wake: bool) -> None:
     clock = SimulatedClock()
     adapter = RecordingAdapter(clock, poll_frequency=10_000, wake=wake)
@@ -288,8 +289,8 @@ def test_without_wake_every_poll_waits() -> None:
     assert adapter.polls == [0, 60, 120]
 
 
-@pytest.mark.parametrize("ends_later", [False, True], ids=["the poll", "a batch"])
-@pytest.mark.parametrize("report", [GAVE_BACK, NOT_ACTIVE], ids=["gave back", "not active"])
+@rows("ends_later", [False, True])
+@rows("report", [GAVE_BACK, NOT_ACTIVE])
 def test_after_something_went_back_the_next_poll_waits(report: CycleReport, ends_later: bool) -> None:
     clock = SimulatedClock()
     adapter = RecordingAdapter(clock, poll_frequency=3_000)
@@ -382,8 +383,8 @@ def test_a_closed_window_is_logged_once_with_the_time_at_which_it_opens(
     assert opens == ["2026-06-01T14:00:00+02:00", "2026-06-02T14:00:00+02:00"]
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "now", "seconds"),
+@rows(
+    "start, end, now, seconds",
     [
         ("06:00", "22:00", "2026-06-01 05:00", 3600),
         ("06:00", "22:00", "2026-06-01 06:00", 0),

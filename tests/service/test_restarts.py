@@ -20,6 +20,7 @@ from connector.errors import (
     SparkLost,
 )
 from connector.service.restarts import Restarts
+from tests.tables import rows
 
 
 class Trials:
@@ -61,7 +62,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("error", AWAY, ids=str)
+@rows("error", AWAY)
 def test_a_start_waits_for_what_may_come(error: ConnectorError) -> None:
     trials = Trials(error, error)
     trials.restarts.start(trials.connect)
@@ -69,8 +70,8 @@ def test_a_start_waits_for_what_may_come(error: ConnectorError) -> None:
     assert len(trials.pauses) == 1, "the second attempt comes at once"
 
 
-@pytest.mark.parametrize("error", MISTAKES, ids=str)
-@pytest.mark.parametrize("before", [[], AWAY[:1], AWAY[:2]], ids=len)
+@rows("error", MISTAKES)
+@rows("before", [[], AWAY[:1], AWAY[:2]])
 def test_a_start_does_not_wait_for_what_somebody_has_to_correct(
     before: list[ConnectorError], error: ConnectorError
 ) -> None:
@@ -81,7 +82,7 @@ def test_a_start_does_not_wait_for_what_somebody_has_to_correct(
     assert trials.attempts == len(before) + 1
 
 
-@pytest.mark.parametrize("error", [*AWAY, *MISTAKES[:4], MISTAKES[5]], ids=str)
+@rows("error", [*AWAY, *MISTAKES[:4], MISTAKES[5]])
 def test_a_service_that_has_worked_tries_again_in_any_case(error: ConnectorError) -> None:
     trials = Trials(error, error)
     trials.restarts.run(trials.connect, "the poll failed")
@@ -131,7 +132,7 @@ def test_a_stop_ends_the_attempts(caplog: pytest.LogCaptureFixture) -> None:
     assert "connected again" not in caplog.text
 
 
-@pytest.mark.parametrize("begin", [_start, _run])
+@rows("begin", [_start, _run])
 def test_without_restarts_the_first_failure_counts(begin: Callable[[Trials], None]) -> None:
     trials = Trials(*[ProviderError("away")] * 2, count=0)
     with pytest.raises(ProviderError, match="RestartRetryCount is 0"):

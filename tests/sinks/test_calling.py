@@ -13,6 +13,7 @@ from connector.errors import NotActive, TemporaryFailure, Unsubscribed
 from connector.sinks.calling import guard
 from connector.sinks.contract import Event
 from connector.testing.sinks import sample_event, sample_object
+from tests.tables import rows
 
 
 class Clockwork:
@@ -41,9 +42,7 @@ def failing(times: int, error: Exception) -> Callable[..., str]:
     return deliver
 
 
-@pytest.mark.parametrize(
-    ("retries", "failures", "calls"), [(0, 0, 1), (2, 1, 2), (2, 2, 3), (2, 9, 3), (0, 1, 1)]
-)
+@rows("retries, failures, calls", [(0, 0, 1), (2, 1, 2), (2, 2, 3), (2, 9, 3), (0, 1, 1)])
 def test_a_temporary_failure_is_tried_again_as_often_as_configured(
     retries: int, failures: int, calls: int
 ) -> None:
@@ -66,7 +65,7 @@ def test_the_wait_between_two_tries_grows() -> None:
         assert wait >= least
 
 
-@pytest.mark.parametrize("error", [Unsubscribed("x"), NotActive("x"), ValueError("x")])
+@rows("error", [Unsubscribed("x"), NotActive("x"), ValueError("x")])
 def test_any_other_answer_comes_through_at_once(error: Exception) -> None:
     sink = failing(9, error)
     with pytest.raises(type(error), match="x"):
@@ -74,7 +73,7 @@ def test_any_other_answer_comes_through_at_once(error: Exception) -> None:
     assert len(sink.calls) == 1  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("failures", [0, 1])
+@rows("failures", [0, 1])
 def test_each_call_has_the_whole_timeout_and_none_runs_on_after_it(failures: int) -> None:
     timer = Clockwork()
     sink = failing(failures, TemporaryFailure())

@@ -13,6 +13,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, STANDARD_TYPES, Message, PropertyValue
 from connector.sinks.destination.sink import DestinationSink, DestinationSpec
 from connector.testing.sinks import PreparedSinkSuite, sample_context, sample_event, sample_object
+from tests.tables import rows
 
 Said = Callable[[str, str], Mapping[str, str]]
 
@@ -33,8 +34,8 @@ def sink(
     return DestinationSpec(parse_destination("queue://q"), format=message_format).open(context)
 
 
-@pytest.mark.parametrize(
-    ("body", "message_class", "data"),
+@rows(
+    "body, message_class, data",
     [
         ("Käse", "T", "Käse".encode()),
         ("Käse".encode(), "T", "Käse".encode()),
@@ -72,8 +73,8 @@ def test_the_message_keeps_what_belongs_to_the_event_and_nothing_else() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "kind", "sent"),
+@rows(
+    "name, value, kind, sent",
     [
         ("JMSXGroupID", 5, "int", "5"),
         ("JMSXGroupID", True, "boolean", "true"),
@@ -103,7 +104,7 @@ def test_the_static_meta_object_says_priority_delivery_mode_and_format_unless_th
     assert own.type == "OWN"
 
 
-@pytest.mark.parametrize(("lives", "milliseconds"), [("90000", 90000), ("0", 0), (" ", 0)])
+@rows("lives, milliseconds", [("90000", 90000), ("0", 0), (" ", 0)])
 def test_the_static_meta_object_says_how_long_the_message_lives(lives: str, milliseconds: int) -> None:
     before = time.time_ns() // 1_000_000
     message = sink(said=lambda name, verb: {"TimeToLive": lives}).prepare(sample_object(), sample_event())
@@ -114,7 +115,7 @@ def test_the_static_meta_object_says_how_long_the_message_lives(lives: str, mill
         assert message.expiration == 0
 
 
-@pytest.mark.parametrize(("waits", "milliseconds"), [("90000", 90000), ("0", 0), (" ", 0)])
+@rows("waits, milliseconds", [("90000", 90000), ("0", 0), (" ", 0)])
 def test_the_static_meta_object_says_how_long_the_message_waits(waits: str, milliseconds: int) -> None:
     before = time.time_ns() // 1_000_000
     message = sink(said=lambda name, verb: {"DeliveryDelay": waits}).prepare(sample_object(), sample_event())
@@ -125,14 +126,14 @@ def test_the_static_meta_object_says_how_long_the_message_waits(waits: str, mill
         assert message.delivery_time == 0
 
 
-@pytest.mark.parametrize(("persistent", "mode"), [(True, PERSISTENT), (False, NON_PERSISTENT)])
+@rows("persistent, mode", [(True, PERSISTENT), (False, NON_PERSISTENT)])
 def test_a_message_is_as_persistent_as_the_provider_can_keep_it(persistent: bool, mode: int) -> None:
     message = sink(persistent=persistent).prepare(sample_object(), sample_event())
     assert message.delivery_mode == mode
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
+@rows(
+    "error, words",
     [
         (MalformedData("no room"), "no room"),
         (KeyError("bug"), "the data handler function raised KeyError: 'bug'"),

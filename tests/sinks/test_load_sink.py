@@ -16,6 +16,7 @@ from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.sinks.load.sink import LoadSink, LoadSpec, load_queue, read_object
 from connector.testing.deployment import Deployment
 from connector.testing.sinks import PreparedSinkSuite, sample_context, sample_event, sample_object
+from tests.tables import rows
 
 
 class _LoadSuite(PreparedSinkSuite):
@@ -99,8 +100,8 @@ def test_an_attribute_that_is_gone_is_passed_over_and_other_changes_are_mistakes
             read_object(known, "Note", Message(body, "T"))
 
 
-@pytest.mark.parametrize(
-    ("names", "name"),
+@rows(
+    "names, name",
     [
         (("shop", "host-a", "orders"), "connector.shop.load.host-a.orders"),
         (("shop", "", "orders"), "connector.shop.load.-.orders"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from connector.sinks.functions import ProcessNotFound, load_process
+from tests.tables import rows
 
 
 def write(directory: Path, name: str, text: str) -> None:
@@ -18,8 +19,8 @@ def write(directory: Path, name: str, text: str) -> None:
     path.write_text(text)
 
 
-@pytest.mark.parametrize(
-    ("file", "reference"),
+@rows(
+    "file, reference",
     [
         ("processes.py", "processes:f"),
         ("package/__init__.py", "package:f"),
@@ -74,8 +75,8 @@ def test_a_process_may_import_its_neighbours(tmp_path: Path) -> None:
     assert load_process("processes:f", str(tmp_path))(None, None) == 7
 
 
-@pytest.mark.parametrize(
-    ("reference", "text", "words"),
+@rows(
+    "reference, text, words",
     [
         ("processes", "", "is not module:function"),
         (":f", "", "is not module:function"),

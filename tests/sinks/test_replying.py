@@ -13,6 +13,7 @@ from connector.businessobjects.definition import Attribute, Definition, Definiti
 from connector.businessobjects.instance import BusinessObject
 from connector.messaging.message import Message, PropertyValue
 from connector.sinks.replying import ERROR_STATUSES, LATE, OBJECT_STATUSES, Replies
+from tests.tables import rows
 
 ORDER = Definition("Order", attributes={"Id": Attribute("Id", "String")}, verbs={"Create": Verb("Create")})
 DEFINITIONS = Definitions({"Order": ORDER})
@@ -29,15 +30,15 @@ def replies(*matching: str) -> Replies:
     return Replies(DEFINITIONS, result_property="result", matching=(matching[0], matching[1]))
 
 
-@pytest.mark.parametrize("status", OBJECT_STATUSES)
-@pytest.mark.parametrize("value", [None, {"Id": "1"}, BusinessObject(DEFINITIONS, "Order", "Create")])
+@rows("status", OBJECT_STATUSES)
+@rows("value", [None, {"Id": "1"}, BusinessObject(DEFINITIONS, "Order", "Create")])
 def test_a_good_status_goes_with_an_object_or_nothing(status: str, value: object) -> None:
     assert connector.Reply(status, value).value is value
     with pytest.raises(TypeError, match=f"the status {status} carries an object or a mapping, not a str"):
         connector.Reply(status, "text")
 
 
-@pytest.mark.parametrize("status", ERROR_STATUSES)
+@rows("status", ERROR_STATUSES)
 def test_a_bad_status_goes_with_a_text_or_nothing(status: str) -> None:
     assert connector.Reply(status, "why").value == "why"
     assert connector.Reply(status).value is None
@@ -45,7 +46,7 @@ def test_a_bad_status_goes_with_a_text_or_nothing(status: str) -> None:
         connector.Reply(status, {"Id": "1"})
 
 
-@pytest.mark.parametrize("status", ["SUCCEED", "success", "", "CONNECTOR_NOT_ACTIVE"])
+@rows("status", ["SUCCEED", "success", "", "CONNECTOR_NOT_ACTIVE"])
 def test_another_status_is_refused_with_those_that_there_are(status: str) -> None:
     with pytest.raises(ValueError, match="is no status of a reply; there are SUCCESS, VALCHANGE, MULTIPLE"):
         connector.Reply(status)

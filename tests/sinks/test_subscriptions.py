@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.sinks.process.sink import ProcessSpec
 from connector.sinks.subscriptions import Broker, Subscription
+from tests.tables import rows
 
 
 def subscription(object_name: str, *verbs: str, name: str = "s") -> Subscription:
     return Subscription(name, object_name, verbs or None, ProcessSpec("m:f"))
 
 
-@pytest.mark.parametrize(
-    ("pattern", "names", "others"),
+@rows(
+    "pattern, names, others",
     [
         ("Order", ["Order"], ["order", "OrderLine", "MyOrder", ""]),
         ("Order*", ["Order", "OrderLine"], ["MyOrder", "order"]),

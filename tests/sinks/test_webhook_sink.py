@@ -23,6 +23,7 @@ from connector.sinks.webhook.url import UrlTemplate, WrongUrl
 from connector.testing.deployment import Deployment
 from connector.testing.sinks import ExternalSinkSuite, sample_context, sample_event, sample_object
 from tests.sinks.web_server import Asked, WebServer, answer, drip, hang_up, serving
+from tests.tables import rows
 
 SECRET = "Bearer s3cr3t-t0ken"
 
@@ -71,7 +72,7 @@ def deliver(url: str, text: str = "one", event: Event | None = None, **more: Any
 # --- the request -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "GET"])
+@rows("method", ["POST", "PUT", "PATCH", "DELETE", "GET"])
 def test_the_method_decides_about_the_body(server: WebServer, method: str) -> None:
     deliver(f"{server.url}/x", method=method, mime_type="application/json")
     (asked,) = server.asked
@@ -116,8 +117,8 @@ def test_headers_go_out_and_nothing_that_the_server_sets_comes_back(server: WebS
     assert first.connection == second.connection, "the connection is kept"
 
 
-@pytest.mark.parametrize(
-    ("value", "path"),
+@rows(
+    "value, path",
     [
         ("../x", "..%2Fx"),
         ("//evil", "%2F%2Fevil"),
@@ -140,8 +141,8 @@ def test_no_value_leaves_its_place(server: WebServer, value: str, path: str) -> 
     assert asked.headers["host"] == server.url.removeprefix("http://")
 
 
-@pytest.mark.parametrize(
-    ("template", "value", "reason"),
+@rows(
+    "template, value, reason",
     [
         ("/a/{Text}/b", "..", "would make a segment '.' or '..'"),
         ("/a/{Text}", ".", "would make a segment '.' or '..'"),
@@ -169,8 +170,8 @@ def test_dots_in_the_query_are_no_path(server: WebServer) -> None:
     assert server.asked[0].target == "/a?q=.."
 
 
-@pytest.mark.parametrize(
-    ("url", "found"),
+@rows(
+    "url, found",
     [
         ("https://{Host}/x", "a placeholder before the path"),
         ("https://h.example:{Port}/x", "a placeholder before the path"),
@@ -232,13 +233,13 @@ def test_an_event_without_an_id_has_no_key(server: WebServer) -> None:
 # --- the answer ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+@rows("status", [200, 201, 202, 204, 299])
 def test_a_status_below_300_confirms(server: WebServer, status: int) -> None:
     server.answers = [answer(status)]
     deliver(server.url)
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+@rows("status", [408, 425, 429, 500, 502, 503, 504, 599])
 def test_a_server_that_cannot_now_is_a_temporary_failure(server: WebServer, status: int) -> None:
     server.answers = [answer(status, b"come again", Retry_After="17")]
     with pytest.raises(
@@ -248,7 +249,7 @@ def test_a_server_that_cannot_now_is_a_temporary_failure(server: WebServer, stat
     assert failed.value.after == 17
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 409, 410, 413, 422, 451])
+@rows("status", [400, 401, 404, 409, 410, 413, 422, 451])
 def test_another_4xx_fails_for_good_with_the_words_of_the_server(server: WebServer, status: int) -> None:
     server.answers = [answer(status, b"no such\r\nledger", Retry_After="17")]
     with pytest.raises(ObjectRefused, match=rf"the answer is {status} .*: no such  ledger") as failed:
@@ -256,7 +257,7 @@ def test_another_4xx_fails_for_good_with_the_words_of_the_server(server: WebServ
     assert not isinstance(failed.value, TemporaryFailure)
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+@rows("status", [300, 301, 302, 303, 304, 307, 308])
 def test_a_redirect_is_not_followed(server: WebServer, status: int) -> None:
     server.answers = [answer(status, Location=f"{server.url}/other")]
     with pytest.raises(
@@ -310,14 +311,14 @@ def test_a_name_that_nobody_knows_is_a_temporary_failure() -> None:
         deliver("http://no-such-host.invalid/x")
 
 
-@pytest.mark.parametrize("what", [hang_up, drip(b"nonsense\r\n\r\n", 0)])
+@rows("what", [hang_up, drip(b"nonsense\r\n\r\n", 0)])
 def test_no_answer_or_nonsense_is_a_temporary_failure(server: WebServer, what: Any) -> None:
     server.answers = [what]
     with pytest.raises(WebhookUnavailable, match=server.url):
         deliver(server.url)
 
 
-@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX: "])
+@rows("start", [b"", b"HTTP/1.1 200 OK\r\nX: "])
 def test_the_time_limits_the_whole_exchange(server: WebServer, start: bytes) -> None:
     """A server that sends a byte now and then never keeps a client of HTTP waiting for long."""
     server.answers = [drip(start + b"x" * 100, 0.1)] if start else [lambda handler: time.sleep(5)]
@@ -336,8 +337,8 @@ def test_a_slow_answer_after_its_status_has_confirmed(server: WebServer) -> None
     assert time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize(
-    ("text", "least", "most"),
+@rows(
+    "text, least, most",
     [
         ("0", 0, 0),
         ("120", 120, 120),
@@ -350,9 +351,7 @@ def test_the_wait_that_a_server_asks_for(text: str, least: float, most: float) -
     assert least <= retry_after(text) <= most
 
 
-@pytest.mark.parametrize(
-    ("ahead", "least", "most"), [(3600, 3000, 3601), (-100, 0, 0), (10**8, 86400, 86400)]
-)
+@rows("ahead, least, most", [(3600, 3000, 3601), (-100, 0, 0), (10**8, 86400, 86400)])
 def test_the_time_until_which_a_server_asks_to_wait(ahead: int, least: float, most: float) -> None:
     assert least <= retry_after(formatdate(time.time() + ahead, usegmt=True)) <= most
 

@@ -97,6 +97,12 @@ class WebServer:
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         ).start()
 
+    def again(self) -> WebServer:
+        """Forgets what it was asked and told, for a row of a table."""
+        self.asked.clear()
+        self.answers.clear()
+        return self
+
     def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
