@@ -103,9 +103,7 @@ def test_done_is_settled_begun_runs_again_untouched_runs(bench: Bench) -> None:
     victim.claim(7)
     journal = [done(0, *PUBLISHED), done(1, *FAILED), "B 2\n", "B 4\n", "B 3\n"]
     journal.append(done(5, "given_back", "Customer", "Create", "b: NotActive", 0, ["a"]))
-    victim.journal(
-        done(0, *PUBLISHED), done(1, *FAILED), "B 2\n", "B 4\n", given_back, "B 3\n", 'D 3 [3,"publ'
-    )
+    victim.journal(*journal, 'D 3 [3,"publ')
     victim.journal("B 4\n", task=1)
     victim.die()
     with deployment.running() as adapter:
