@@ -13,8 +13,9 @@ import pytest
 from connector.events.outcome import split_names
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 from connector.status import ReturnCode
-from tests.events.conftest import A_AND_B, OBJECTS, Bench, customer
+from tests.events.conftest import A_AND_B, OBJECTS, Bench, customer, serving
 from tests.tables import Table, rows
+from tests.waiting import wait_for
 
 A_AND_QUEUE = (
     {"object": "Customer", "process": "processes:a", "name": "a"},
@@ -116,6 +117,15 @@ def test_a_message_that_is_given_back_keeps_the_count_of_the_worker_that_it_ende
         ("b", 2),
         ("b", 2),
     ]
+
+
+def test_a_service_asks_a_process_that_is_not_active_again(bench: Bench) -> None:
+    deployment = bench.deploy(PollFrequency=100)
+    deployment.drop_customers(x="a: inactive-once until noon")
+    with deployment.running() as adapter, serving(adapter):
+        wait_for(lambda: len(bench.called()) >= 2)
+        deployment.write("woken", "")
+        wait_for(lambda: deployment.ids("archive") == ["ID:x"])
 
 
 def test_a_temporary_failure_alone_is_tried_again_in_place_with_back_off(bench: Bench) -> None:

@@ -3,77 +3,84 @@
 from __future__ import annotations
 
 import datetime
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connector.errors import ProviderError
 from connector.status import ReturnCode
 from tests.events.conftest import ORDER, Bench
-from tests.tables import rows
+from tests.tables import Table, rows
 
 ONLY_ORDERS = ({"object": "Order", "process": "processes:a", "name": "a"},)
-CASES = [
-    pytest.param("orders", ORDER, "published", "archive", id="archive"),
-    pytest.param("orders", "{", "failed", "error", id="error"),
-    pytest.param("customers", '{"CustomerId": "1"}', "unsubscribed", "unsubscribed", id="unsubscribed"),
-]
-NO_COPIES = {"ArchiveDestination": None, "ErrorDestination": None, "UnsubscribedDestination": None}
-
-
-@rows("queue, body, kind, where", CASES)
-def test_a_copy_carries_where_from_what_when_why_and_how_often(
-    bench: Bench, queue: str, body: str, kind: str, where: str
-) -> None:
-    deployment = bench.deploy(subscriptions=ONLY_ORDERS)
-    deployment.drop(queue, body, "6.1.T..corr.back.TYPE.mineS=yes")
-    before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    reason = deployment.outcomes()["ID:1"][1]
-    copy = deployment.copy(where, "ID:1")
-    properties = dict(copy.properties)
-    when = datetime.datetime.fromisoformat(properties.pop("connector_time"))
-    assert before <= when <= datetime.datetime.now(datetime.UTC)
-    delivered = {"connector_delivered": "a"} if kind == "published" else {}
-    kinds = {
-        "failed": {"connector_kind": "malformed"},
-        "unsubscribed": {
-            "connector_kind": "unsubscribed",
-            "connector_object": "Customer",
-            "connector_verb": "Create",
+CASES: dict[str, tuple[str, str, dict[str, object]]] = {
+    "archive": ("orders", ORDER, {"outcome": "published", "attempts": 1, "delivered": "a"}),
+    "error": ("orders", "{", {"outcome": "failed", "attempts": 0, "kind": "malformed"}),
+    "unsubscribed": (
+        "customers",
+        '{"CustomerId": "1"}',
+        {
+            "outcome": "unsubscribed",
+            "attempts": 0,
+            "kind": "unsubscribed",
+            "object": "Customer",
+            "verb": "Create",
         },
-    }
-    assert properties == {
-        "mine": "yes",
-        **kinds.get(kind, {}),
-        "connector_origin_destination": f"queue://{queue}",
-        "connector_outcome": kind,
-        "connector_attempts": 1 if kind == "published" else 0,
-        **({"connector_reason": reason} if reason else {}),
-        **delivered,
-    }
-    assert copy.body == body.encode()
-    assert (copy.priority, copy.correlation_id, copy.reply_to, copy.type) == (
-        6,
-        "corr",
-        "queue://back",
-        "TYPE",
-    )
-    assert deployment.names(queue) == deployment.names(queue, "processing") == []
-    assert deployment.names(queue, "processed") == []
+    ),
+}
+"""By the queue of the copy: queue and body of the message, and what the copy says."""
+
+NO_COPIES: dict[str, Any] = {
+    "ArchiveDestination": None,
+    "ErrorDestination": None,
+    "UnsubscribedDestination": None,
+}
 
 
-@rows("queue, body, kind, where", CASES)
-def test_without_a_destination_for_the_copy_it_is_discarded_and_counted(
-    bench: Bench, queue: str, body: str, kind: str, where: str
-) -> None:
+def test_a_copy_carries_where_from_what_when_why_and_how_often(bench: Bench) -> None:
+    deployment = bench.deploy(subscriptions=ONLY_ORDERS)
+    for where, (queue, body, _) in CASES.items():
+        deployment.drop(queue, body, f"6.{where}.T..corr.back.TYPE.mineS=yes")
+    before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    outcomes = deployment.outcomes()
+    with Table() as table:
+        for where, (queue, body, says) in CASES.items():
+            with table.row(where):
+                copy = deployment.copy(where, f"ID:{where}")
+                properties: dict[str, Any] = dict(copy.properties)
+                when = datetime.datetime.fromisoformat(properties.pop("connector_time"))
+                assert before <= when <= datetime.datetime.now(datetime.UTC)
+                reason = outcomes[f"ID:{where}"][1]
+                says = {
+                    "origin_destination": f"queue://{queue}",
+                    **says,
+                    **({"reason": reason} if reason else {}),
+                }
+                assert properties == {"mine": "yes", **{f"connector_{name}": says[name] for name in says}}
+                assert copy.body == body.encode()
+                assert (copy.priority, copy.correlation_id) == (6, "corr")
+                assert (copy.reply_to, copy.type) == ("queue://back", "TYPE")
+    for queue in ("orders", "customers"):
+        assert deployment.names(queue) == deployment.names(queue, "processing") == []
+        assert deployment.names(queue, "processed") == []
+
+
+def test_without_a_destination_for_the_copy_it_is_discarded_and_counted(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=ONLY_ORDERS, **NO_COPIES)
-    deployment.drop(queue, body, "4.1.T")
-    adapter = deployment.drain()
-    summary = adapter.summary.as_dict()
-    assert (summary["claimed"], summary[kind], summary["discarded"]) == (1, 1, 1)
-    assert deployment.names(queue, "processed") == ["4.1.T"]
-    assert deployment.names(queue, "processing") == deployment.names(queue) == []
+    for where, (queue, body, _) in CASES.items():
+        deployment.drop(queue, body, f"4.{where}.T")
+    total = deployment.drain().summary.total
+    assert (total.claimed, total.published, total.failed, total.unsubscribed, total.discarded) == (
+        3,
+        1,
+        1,
+        1,
+        3,
+    )
+    assert deployment.names("orders", "processed") == ["4.archive.T", "4.error.T"]
+    assert deployment.names("customers", "processed") == ["4.unsubscribed.T"]
+    assert deployment.names("orders") == deployment.names("orders", "processing") == []
 
 
 def test_nothing_discarded_is_kept_where_nothing_shall_be(bench: Bench) -> None:
@@ -93,8 +100,8 @@ def test_a_reason_is_kept_whole_up_to_8_kib(bench: Bench, size: int) -> None:
     deployment = bench.deploy(processes=processes, subscriptions=ONLY_ORDERS)
     deployment.drop("orders", ORDER, "4.1.T.....nS=1")
     deployment.outcomes()
-    copy = deployment.copy("error", "ID:1")
-    reason = copy.properties["connector_reason"]
+    properties = deployment.properties("error", "ID:1")
+    reason = properties["connector_reason"]
     whole = f"a: ValueError: {text}"
     if size < 20_000:
         assert reason == f"{whole}{PLACE}"
@@ -102,7 +109,7 @@ def test_a_reason_is_kept_whole_up_to_8_kib(bench: Bench, size: int) -> None:
         assert reason.endswith(f"...{PLACE}")
         assert whole.startswith(reason.removesuffix(f"...{PLACE}"))
         assert 8180 < len(reason.encode()) <= 8192
-    assert copy.properties["n"] == "1"
+    assert properties["n"] == "1"
 
 
 def test_long_headers_and_a_long_reason_survive_the_way_to_the_error_queue_and_back(bench: Bench) -> None:
@@ -114,10 +121,7 @@ def test_long_headers_and_a_long_reason_survive_the_way_to_the_error_queue_and_b
         adapter.poll()
         failed = deployment.copy("error", "ID:1")
         assert failed.properties["p10"] == "k" * 9
-        (file,) = deployment.names("error")
-        source = Path(deployment.folders("error").target) / file
-        source.write_text(ORDER)
-        os.rename(source, Path(deployment.folders("orders").target) / file)
+        deployment.move("error", "orders", ORDER)
         adapter.poll()
     copy = deployment.copy("archive", "ID:1")
     assert copy.correlation_id == "c" * 60
@@ -136,15 +140,11 @@ def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Ben
     with deployment.running() as adapter:
         for attempt in range(1, 5):
             adapter.poll()
-            copy = deployment.copy("error", "a bare name")
-            assert copy.properties["connector_attempts"] == attempt
-            assert copy.properties["connector_origin_destination"] == "queue://orders"
-            (file,) = deployment.names("error")
-            os.rename(
-                Path(deployment.folders("error").target) / file,
-                Path(deployment.folders("orders").target) / file,
-            )
-    assert sum(1 for name in copy.properties if name.startswith("connector_")) == 10
+            properties = deployment.properties("error", "a bare name")
+            assert properties["connector_attempts"] == attempt
+            assert properties["connector_origin_destination"] == "queue://orders"
+            deployment.move("error", "orders")
+    assert sum(1 for name in properties if name.startswith("connector_")) == 10
 
 
 def test_two_messages_of_one_name_are_both_kept(bench: Bench) -> None:

@@ -6,27 +6,29 @@ import json
 import os
 import shutil
 import sqlite3
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from connector.cli.app import run
-from connector.service.loop import Service
+from connector.operate.activity import Activity
+from connector.service import instance_notes
+from connector.service.instance_notes import InstanceNotes
 from connector.testing.deployment import Deployment
-from tests.events.conftest import Bench
-from tests.waiting import wait_for
+from tests.events.conftest import Bench, serving
+from tests.waiting import now_ms, until_past, wait_for
 
 Status = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
 def status(bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Status:
-    """Runs `connector status --check --json`, and expects an exit status."""
+    """Runs `connector status --check --json`, and expects an exit status. Each poll publishes a note."""
     bench.directory.mkdir(exist_ok=True)
     monkeypatch.chdir(bench.directory)
+    monkeypatch.setattr(instance_notes, "_INTERVAL", 0.0)
 
     def call(expected: int) -> dict[str, Any]:
         capsys.readouterr()
@@ -48,18 +50,10 @@ def fill(deployment: Deployment, number: int, name: str = "") -> None:
 @pytest.mark.parametrize("kind", ["dropbox", "sql"])
 def test_failures_make_it_unwell_and_successes_well_again(bench: Bench, status: Status, kind: str) -> None:
     provider = {"type": "sql", "url": f"sqlite:///{bench.directory}/m.db"} if kind == "sql" else None
-    if provider:
-        bench.root.parent.mkdir(exist_ok=True)
-    deployment = bench.deploy(**({"provider": provider} if provider else {}))
-    if provider:
-        file = deployment.directory / "adapter.yaml"
-        text = file.read_text().partition("connector:")
-        deployment.write("adapter.yaml", f"provider: {json.dumps(provider)}\nconnector:" + text[2])
+    deployment = bench.deploy(provider=provider)
     with deployment.running() as adapter:
         fill(deployment, 6, "a: fail no shelf")
         adapter.drain()
-        time.sleep(1.0)  # a note is published once a second
-        adapter.poll()
         document = status(1)
         assert (document["failed_5m"], document["published_5m"], document["error_waiting"]) == (6, 0, 6)
         assert document["last_failure"]["destination"] == "queue://customers"
@@ -67,8 +61,6 @@ def test_failures_make_it_unwell_and_successes_well_again(bench: Bench, status: 
         assert document["reasons"][0].startswith("one: 6 of 6 events failed in 5 minutes")
         fill(deployment, 7)
         adapter.drain()
-        time.sleep(1.0)
-        adapter.poll()
         document = status(0)
         assert (document["failed_5m"], document["published_5m"]) == (6, 7)
     assert status(1)["reasons"] == ["no instance runs, expected 1 (health.instances)"]
@@ -94,7 +86,7 @@ def test_the_age_of_what_waits_and_the_growth_of_the_error_queue_have_limits(
         fill(deployment, 3, "a: fail no shelf")
         adapter.drain()
         fill(deployment, 1)
-        time.sleep(0.2)
+        until_past(now_ms() + 100)
         document = status(1)
     assert (document["error_growth_5m"], document["error_waiting"]) == (3, 3)
     assert [reason.partition(" (")[2] for reason in document["reasons"]] == [
@@ -112,19 +104,18 @@ def test_a_subscription_that_rests_is_a_reason(bench: Bench, status: Status) -> 
     with deployment.running() as adapter:
         fill(deployment, 3, "a: fail no shelf")
         adapter.drain()
-        time.sleep(1.0)
-        adapter.poll()
         document = status(1)
     assert document["reasons"] == ["shelf rests: ValueError: no shelf"]
     assert document["delayed"] == 3
 
 
 def test_an_instance_that_no_longer_polls_is_a_reason(bench: Bench, status: Status) -> None:
-    deployment = bench.deploy(more={"health": {"last_good_poll": "500ms"}}, PollFrequency=100, wake=False)
+    deployment = bench.deploy(PollFrequency=100, wake=False)
     with deployment.running() as adapter:
         adapter.poll()
         assert status(0)["reasons"] == []
-        time.sleep(0.8)
+        bench.deploy(more={"health": {"last_good_poll": "1ms"}}, PollFrequency=100, wake=False)
+        until_past(now_ms() + 200)
         (reason,) = status(1)["reasons"]
         assert "health.last_good_poll" in reason
 
@@ -158,23 +149,28 @@ def test_a_database_that_is_away_is_a_reason_and_no_file_is_made(bench: Bench, s
     assert document["databases"][0]["problem"] == reason
 
 
-def test_a_service_notes_what_has_changed_each_second(bench: Bench, status: Status) -> None:
+def test_a_service_notes_what_has_changed_without_a_poll(bench: Bench, status: Status) -> None:
     deployment = bench.deploy(PollFrequency=60_000)
     fill(deployment, 1)
     with deployment.running() as adapter:
-        service = Service(adapter)
-        thread = threading.Thread(target=service.run)
-        thread.start()
-        try:
+        with serving(adapter):
             wait_for(lambda: len(bench.calls()) == 1)
             fill(deployment, 5, "a: fail no shelf")
             wait_for(lambda: len(bench.calls()) == 6)
-            began = time.monotonic()
-            wait_for(lambda: run(["status", "--check"]) == 1)
-            assert time.monotonic() - began < 10
-            assert adapter.step_seconds < 5
-            assert adapter.obstacle == ""
-        finally:
-            service.stop()
-            thread.join()
-    assert adapter.obstacle == "the adapter is stopping"
+            wait_for(lambda: run(["status", "--check"]) == 1, 30, "a note, long before a poll is due")
+            assert (adapter.obstacle, adapter.step_seconds < 50) == ("", True)
+        assert adapter.obstacle == "the adapter is stopping"
+
+
+def test_notes_are_a_second_apart_but_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    published: list[Mapping[str, Any]] = []
+    clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now)
+    monkeypatch.setattr(instance_notes, "time", clock)
+    notes = InstanceNotes(published.append, Activity(), list, lambda: 0, list)
+    found = []
+    for now, at_end in ((100.0, False), (100.9, False), (101.0, False), (101.5, True)):  # noqa: B007
+        notes.look(is_good=True, at_end=at_end)
+        found.append(len(published))
+    assert found == [1, 1, 2, 3]
+    assert [one["last_good_poll"] for one in published] == [100.0, 101.0, 101.5]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import datetime
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.local_time import LOCAL
 from connector.service.poll_window import PollWindow
-from tests.crash.conftest import Deploy, deploy, provider_type
+from tests.events.conftest import ORDER, Bench, bench, serving
+from tests.tables import Table, rows
 from tests.waiting import wait_for
 
-__all__ = ["deploy", "provider_type"]
-
-JAVA = False
+__all__ = ["bench"]
 
 ZONES = [
     "UTC0",
@@ -34,42 +36,31 @@ ZONES = [
 ]
 
 
-@pytest.fixture(params=ZONES)
-def zone(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A value of TZ, which holds in this process for the test."""
-    yield from _with_zone(request.param)
-
-
-def _with_zone(value: str) -> Iterator[str]:
-    before = os.environ.get("TZ")
-    os.environ["TZ"] = value
-    time.tzset()
-    yield value
-    if before is None:
-        del os.environ["TZ"]
-    else:
-        os.environ["TZ"] = before
+@contextmanager
+def local_time(zone: str) -> Iterator[None]:
+    """The value of TZ of this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        yield
     time.tzset()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(seconds=st.integers(min_value=946_684_800, max_value=2_145_916_800))
-def test_local_time_is_that_of_the_c_library(zone: str, seconds: int) -> None:
-    moment = datetime.datetime.fromtimestamp(seconds, LOCAL)
-    local = time.localtime(seconds)
-    assert tuple(moment.timetuple()[:6]) == tuple(local[:6])
-    assert moment.utcoffset() == datetime.timedelta(seconds=local.tm_gmtoff)
-    assert moment.tzname() == local.tm_zone
-    assert moment.timestamp() == seconds
+def test_local_time_is_that_of_the_c_library(seconds: int) -> None:
+    with Table() as table:
+        for zone in ZONES:
+            with table.row(zone), local_time(zone):
+                moment = datetime.datetime.fromtimestamp(seconds, LOCAL)
+                local = time.localtime(seconds)
+                assert tuple(moment.timetuple()[:6]) == tuple(local[:6])
+                assert moment.utcoffset() == datetime.timedelta(seconds=local.tm_gmtoff)
+                assert moment.tzname() == local.tm_zone
+                assert moment.timestamp() == seconds
 
 
-@pytest.fixture
-def vienna_by_rule() -> Iterator[str]:
-    yield from _with_zone("CET-1CEST,M3.5.0,M10.5.0/3")
-
-
-@pytest.mark.parametrize(
-    ("day", "start", "end", "minutes"),
+@rows(
+    "day, start, end, minutes",
     [
         ("2026-03-29", "02:10", "02:20", 0),  # the clock skips this window
         ("2026-03-29", "02:30", "03:10", 10),
@@ -80,23 +71,43 @@ def vienna_by_rule() -> Iterator[str]:
     ],
 )
 def test_a_window_in_the_hour_that_is_skipped_or_repeated(
-    vienna_by_rule: str, day: str, start: str, end: str, minutes: int
+    day: str, start: str, end: str, minutes: int
 ) -> None:
     window = PollWindow(datetime.time.fromisoformat(start), datetime.time.fromisoformat(end))
-    midnight = int(datetime.datetime.fromisoformat(day).replace(tzinfo=LOCAL).timestamp())
-    waits = [
-        window.opens_in(datetime.datetime.fromtimestamp(midnight + 60 * minute, LOCAL))
-        for minute in range(6 * 60)
-    ]
+    with local_time("CET-1CEST,M3.5.0,M10.5.0/3"):
+        midnight = int(datetime.datetime.fromisoformat(day).replace(tzinfo=LOCAL).timestamp())
+        waits = [
+            window.opens_in(datetime.datetime.fromtimestamp(midnight + 60 * minute, LOCAL))
+            for minute in range(6 * 60)
+        ]
     assert waits.count(0) == minutes
     assert all(0 <= wait <= 26 * 3600 for wait in waits)
 
 
-@pytest.mark.parametrize("window", [{}, {"PollStartTime": "00:00", "PollEndTime": "23:59"}])
-@pytest.mark.parametrize("zone", ["UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "<+03>-3"])
-def test_a_service_runs_with_a_zone_of_posix(deploy: Deploy, zone: str, window: dict[str, str]) -> None:
-    deployment = deploy(connector=window, fresh=True)
-    ids = deployment.fill("in", [""])
-    run = deployment.start(TZ=zone)
-    wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 120, what=run.errors)
-    run.stop()
+WINDOW = {"PollStartTime": "00:00", "PollEndTime": "23:59"}
+
+
+@rows("window", [{}, WINDOW])
+@rows("zone", ["UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "<+03>-3"])
+def test_a_service_runs_with_a_zone_of_posix(bench: Bench, zone: str, window: dict[str, str]) -> None:
+    deployment = bench.deploy(InputDestination="queue://orders", **window)
+    identity = deployment.send("orders", ORDER)
+    with local_time(zone), deployment.running() as adapter, serving(adapter):
+        wait_for(lambda: deployment.ids("archive") == [identity])
+
+
+SCRIPT = """\
+import datetime
+from connector.local_time import LOCAL
+from connector.service.poll_window import PollWindow
+
+now = datetime.datetime(2026, 6, 1, 5, tzinfo=LOCAL)
+print(now.isoformat(), PollWindow(datetime.time(6), datetime.time(22)).opens_in(now))
+"""
+
+
+@pytest.mark.process
+def test_a_process_has_the_zone_of_its_environment() -> None:
+    environment = {**os.environ, "TZ": "<+03>-3"}
+    found = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == ("2026-06-01T05:00:00+03:00 3600.0\n", "")
