@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from connector.events.report import CycleReport
 from connector.messaging.message import Message
 from connector.service.loop import Service
 from connector.status import ReturnCode
@@ -75,7 +77,7 @@ handlers:
 """
 
 PROCESSES = '''\
-import json, os, signal, time
+import json, os, signal, threading, time
 import connector
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -108,6 +110,8 @@ def obey(who, bo, event):
             raise connector.NotActive(rest)
         if what == "inactive-once" and event.delivery_count == 1 and not os.path.exists(HERE + "/woken"):
             raise connector.NotActive(rest)
+        if what == "away-with" and os.path.exists(os.path.join(HERE, rest)):
+            raise connector.TemporaryFailure(rest)
         if what == "temporary":
             raise connector.TemporaryFailure(rest)
         if what == "temporary-once" and calls(event.id, who) < 2:
@@ -118,10 +122,8 @@ def obey(who, bo, event):
             os._exit(int(rest))
         if what == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        if what == "hang":
-            time.sleep(600)
-        if what == "hang-once" and event.delivery_count == 1:
-            time.sleep(600)
+        if what == "hang" or what == "hang-once" and event.delivery_count == 1:
+            threading.Event().wait()
         if what == "wait-for":
             open(os.path.join(HERE, "waiting"), "w").close()
             while not os.path.exists(os.path.join(HERE, rest)):
@@ -354,3 +356,20 @@ def serving(adapter: InProcessAdapter) -> Iterator[Service]:
         service.stop()
         thread.join()
     assert failures == [None]
+
+
+@contextmanager
+def noted(adapter: InProcessAdapter) -> Iterator[list[float]]:
+    """A service in a thread. Yields the times at which it has polled."""
+    polls: list[float] = []
+    serve = adapter.serve
+
+    def note(**how: bool) -> CycleReport:
+        if how.get("polls", True):
+            polls.append(time.monotonic())
+        return serve(**how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adapter, "serve", note)
+        with serving(adapter):
+            yield polls

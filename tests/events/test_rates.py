@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,14 +16,13 @@ from connector.config.resolved import as_document
 from connector.errors import ConfigurationError
 from connector.events.claiming import claim_round_robin
 from connector.events.rates import RateLimit
-from connector.events.report import CycleReport
 from connector.messaging.destination import Destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.polling import Poller
 from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine import world
 from tests.brokers.engine.provider import LentProvider
-from tests.events.conftest import Bench, EventDeployment, serving
+from tests.events.conftest import Bench, EventDeployment, noted, serving
 from tests.tables import rows
 from tests.waiting import wait_for
 
@@ -145,23 +144,6 @@ def test_a_drain_that_is_stopped_does_not_wait_for_the_rate(bench: Bench) -> Non
         adapter.request_stop()
         drained.result()
     assert len(bench.calls()) == 1
-
-
-@contextmanager
-def noted(adapter: InProcessAdapter) -> Iterator[list[float]]:
-    """A service in a thread. Yields the times at which it has polled."""
-    polls: list[float] = []
-    serve = adapter.serve
-
-    def note(**how: bool) -> CycleReport:
-        if how.get("polls", True):
-            polls.append(time.monotonic())
-        return serve(**how)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adapter, "serve", note)
-        with serving(adapter):
-            yield polls
 
 
 def check_service(

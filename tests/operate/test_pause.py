@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from connector.errors import ProviderError
 from connector.events.outcome import retries_of
@@ -16,52 +14,42 @@ from connector.messaging.destination import parse_destination
 from connector.operate import control
 from connector.operate.control import ControlWatch, Target, TargetKind, Targets, UnknownTarget
 from connector.state.directory import StateDirectory
-from connector.testing.deployment import Deployment, InProcessAdapter
+from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine import world
 from tests.brokers.engine.provider import LentProvider
-from tests.events.conftest import Bench
-from tests.operate.conftest import serving
+from tests.events.conftest import ORDER, Bench, EventDeployment, serving
+from tests.tables import rows
 from tests.waiting import wait_for
 
-ORDER = '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}'
 CUSTOMERS = Target(TargetKind.INPUT, "queue://customers")
 ORDERS = Target(TargetKind.INPUT, "queue://orders")
 A = Target(TargetKind.SUBSCRIPTION, "a")
 
 
-def deploy(bench: Bench, section: Mapping[str, str] | None, **keys: Any) -> Deployment:
-    deployment = bench.deploy(
-        **{
-            "DuplicateEventElimination": True,
-            "InputDestination": ["queue://others", "queue://orders"],
-            **keys,
-        }
+def deploy(bench: Bench, section: Mapping[str, str], **keys: Any) -> EventDeployment:
+    inputs = ["queue://others", "queue://orders"]
+    return bench.deploy(
+        provider=section, **{"DuplicateEventElimination": True, "InputDestination": inputs, **keys}
     )
-    if section is not None:
-        document = yaml.safe_load((bench.directory / "adapter.yaml").read_text())
-        document["provider"] = dict(section)
-        deployment.write("adapter.yaml", yaml.safe_dump(document))
-    return deployment
 
 
-def pause(deployment: Deployment, *targets: Target) -> None:
+def pause(deployment: EventDeployment, *targets: Target) -> None:
     control.pause(deployment.provider.state("test").control(), targets, by="ann", reason="closed")
 
 
-def resume(deployment: Deployment, *targets: Target) -> None:
+def resume(deployment: EventDeployment, *targets: Target) -> None:
     control.resume(deployment.provider.state("test").control(), targets)
 
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events of paused subscriptions come again after a quarter of a second."""
+    """Each poll looks at the pauses. Events of paused subscriptions come again after 0.25 s."""
+    monkeypatch.setattr(control, "_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(control, "_SHORTEST", 0.25)
     monkeypatch.setattr(control, "_LONGEST", 0.25)
 
 
-def test_a_drain_leaves_a_paused_input_alone_and_ends(
-    bench: Bench, section: Mapping[str, str] | None
-) -> None:
+def test_a_drain_leaves_a_paused_input_alone_and_ends(bench: Bench, section: Mapping[str, str]) -> None:
     deployment = deploy(bench, section)
     pause(deployment, ORDERS)
     sent = [deployment.send(f"queue://{name}", ORDER) for name in ("orders", "others", "orders")]
@@ -69,28 +57,32 @@ def test_a_drain_leaves_a_paused_input_alone_and_ends(
         adapter.drain()
         assert bench.called() == [sent[1]]
         resume(deployment, ORDERS)
-        wait_for(lambda: adapter.drain() and len(bench.calls()) == 3, 10, "the orders")
+        wait_for(lambda: adapter.drain() and len(bench.calls()) == 3, what="the orders")
     assert sorted(bench.called()) == sorted(sent)
 
 
-def test_a_service_obeys_within_two_seconds(bench: Bench, section: Mapping[str, str] | None) -> None:
-    deployment = deploy(bench, section, PollFrequency=60_000)
+def test_a_service_obeys_without_a_poll(
+    bench: Bench, section: Mapping[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = deploy(bench, section, PollFrequency=3_600_000)
     with deployment.running() as adapter, serving(adapter):
         first = deployment.send("queue://orders", ORDER)
-        wait_for(lambda: bench.called() == [first], 10, "an event")
+        wait_for(lambda: bench.called() == [first], what="an event")
         pause(deployment, ORDERS)
-        time.sleep(2)
-        second = deployment.send("queue://orders", ORDER)
-        third = deployment.send("queue://others", ORDER)
-        wait_for(lambda: third in bench.called(), 10, "an event of the other input")
-        time.sleep(1.2)
-        assert bench.called() == [first, third]
+        wait_for(lambda: "paused by an operator" in caplog.messages)
+        left = deployment.send("queue://orders", ORDER)
+        others = []
+        for _ in range(2):
+            others.append(deployment.send("queue://others", ORDER))
+            wait_for(lambda: others[-1] in bench.called(), what="an event of the other input")
+        assert bench.called() == [first, *others]
         resume(deployment, ORDERS)
-        wait_for(lambda: bench.called() == [first, third, second], 3, "the event, long before a poll is due")
+        wait_for(lambda: left in bench.called(), what="the event, long before a poll is due")
+    assert bench.called() == [first, *others, left]
 
 
 def test_events_of_a_paused_subscription_come_again_uncounted(
-    bench: Bench, section: Mapping[str, str] | None, soon: None
+    bench: Bench, section: Mapping[str, str], soon: None
 ) -> None:
     subscriptions = [
         {"object": "Order", "process": "processes:a", "name": "a"},
@@ -102,16 +94,13 @@ def test_events_of_a_paused_subscription_come_again_uncounted(
     pause(deployment, A, erp)
     sent = [deployment.send("queue://orders", ORDER) for _ in range(3)]
     with deployment.running() as adapter:
-        for _ in range(4):
-            time.sleep(0.3)
-            adapter.poll()
+        wait_for(lambda: adapter.poll() and adapter.summary.as_dict()["later"] >= 6)
         assert (bench.called("a"), sorted(bench.called("b"))) == ([], sorted(sent)), "who has confirmed rests"
         assert deployment.messages("erp") == deployment.messages("error") == []
         counts = adapter.summary.as_dict()
-        assert counts["later"] >= 6
         assert counts["claimed"] == counts["later"]
         resume(deployment, A, erp)
-        wait_for(lambda: adapter.drain() and len(deployment.messages("archive")) == 3, 10, "the archive")
+        wait_for(lambda: adapter.drain() and len(deployment.messages("archive")) == 3, what="the archive")
     calls = bench.calls()
     assert sorted(call["id"] for call in calls if call["who"] == "a") == sorted(sent)
     assert {call["count"] for call in calls if call["who"] == "a"} <= {1, 2}, "the call of b counts once"
@@ -119,7 +108,7 @@ def test_events_of_a_paused_subscription_come_again_uncounted(
     assert [retries_of(one) for one in deployment.messages("archive")] == [{}] * 3
 
 
-@pytest.mark.parametrize("order", ["destination", "group"])
+@rows("order", ["destination", "group"])
 def test_what_is_behind_an_event_of_a_paused_subscription_waits(bench: Bench, order: str, soon: None) -> None:
     subscriptions = [
         {"object": "Order", "process": "processes:a", "name": "a"},
@@ -134,11 +123,11 @@ def test_what_is_behind_an_event_of_a_paused_subscription_waits(bench: Bench, or
         adapter.poll()
         assert bench.calls() == []
         resume(deployment, A)
-        wait_for(lambda: adapter.drain() and len(bench.calls()) == 2, 10, "both")
+        wait_for(lambda: adapter.drain() and len(bench.calls()) == 2, what="both")
     assert [call["id"] for call in bench.calls()] == [first, second]
 
 
-def test_what_waits_in_progress_is_of_its_input(bench: Bench, section: Mapping[str, str] | None) -> None:
+def test_what_waits_in_progress_is_of_its_input(bench: Bench, section: Mapping[str, str], soon: None) -> None:
     deployment = deploy(bench, section, InProgressDestination="queue://busy")
     customer = '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: inactive-once asleep"}'
     sent = deployment.send("queue://orders", customer)
@@ -147,12 +136,11 @@ def test_what_waits_in_progress_is_of_its_input(bench: Bench, section: Mapping[s
         assert bench.called() == [sent]
         (deployment.directory / "woken").touch()
         pause(deployment, ORDERS)
-        time.sleep(1.1)
         adapter.poll()
         adapter.poll()
         assert bench.called() == [sent]
         resume(deployment, ORDERS)
-        wait_for(lambda: adapter.drain() and len(deployment.messages("archive")) == 1, 10, "the event")
+        wait_for(lambda: adapter.drain() and len(deployment.messages("archive")) == 1, what="the event")
     assert bench.called() == [sent, sent]
 
 
@@ -230,14 +218,13 @@ def test_a_record_that_cannot_be_read_stops_the_adapter_and_resumes_nothing(benc
     assert bench.calls() == []
 
 
-@pytest.mark.process
 def test_a_broker_keeps_what_comes_during_a_pause(tmp_path: Path, soon: None) -> None:
     provider = LentProvider(tmp_path / "state")
     deployment = world.deploy(tmp_path, order="none")
     record = provider.state("lent").control()
     store = Target(TargetKind.SUBSCRIPTION, "store")
     control.pause(record, [CUSTOMERS, store], by="ann")
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with InProcessAdapter(deployment.configuration, provider, parallelism=2) as adapter:
         sent = world.send(provider, "", "")
         urgent = world.send(provider, "", queue="urgent")
         adapter.drain()
@@ -249,13 +236,13 @@ def test_a_broker_keeps_what_comes_during_a_pause(tmp_path: Path, soon: None) ->
         assert world.ids(provider, "connector.lent.later") == urgent
         assert world.stored(deployment) == []
         control.resume(record, [CUSTOMERS])
-        wait_for(lambda: adapter.drain() and len(world.ids(provider, "connector.lent.later")) == 3, 10)
+        wait_for(lambda: adapter.drain() and len(world.ids(provider, "connector.lent.later")) == 3)
         assert world.ids(provider, "crm") == [], "all subscriptions or none are settled"
         control.resume(record, [store])
-        wait_for(lambda: adapter.drain() and len(world.ids(provider, "archive")) == 3, 10, "the archive")
+        wait_for(lambda: adapter.drain() and len(world.ids(provider, "archive")) == 3, what="the archive")
         assert sorted(world.stored(deployment)) == ["0 1", "0 1", "1 1"]
         control.pause(record, [CUSTOMERS], by="ann")
-        wait_for(lambda: adapter.drain() and len(inbound._intake._pollers) == 1, 10, "a closed consumer")
+        wait_for(lambda: adapter.drain() and len(inbound._intake._pollers) == 1, what="a closed consumer")
         world.send(provider, "")
         adapter.drain()
         assert len(world.ids(provider, "customers")) == 1
@@ -272,4 +259,4 @@ def test_a_subscription_of_a_paused_topic_gets_messages(bench: Bench) -> None:
         adapter.poll()
         assert bench.calls() == []
         resume(deployment, Target(TargetKind.INPUT, "topic://prices"))
-        wait_for(lambda: adapter.drain() and bench.called() == [sent], 10, "the message")
+        wait_for(lambda: adapter.drain() and bench.called() == [sent], what="the message")
