@@ -311,6 +311,10 @@ class Bench:
         """The message ids that a process was called with."""
         return [call["id"] for call in self.calls() if call["who"] == who]
 
+    def deliveries(self) -> list[tuple[str, int]]:
+        """The message id and the delivery count of each call."""
+        return [(call["id"], call["count"]) for call in self.calls()]
+
     def counts(self) -> dict[str, int]:
         """The delivery count of the last call with each message id."""
         return {call["id"]: call["count"] for call in self.calls()}

@@ -13,9 +13,10 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.state_store import ClaimNote, CycleJournal
 from connector.state.journal import JournalDirectory
 from connector.state.redeliveries import RedeliveryFile
+from connector.status import OutcomeKind
 
 INPUT = "queue://orders"
-DONE = Redelivery(INPUT, Outcome("published", "Customer", "Create", attempts=1))
+DONE = Redelivery(INPUT, Outcome(OutcomeKind.PUBLISHED, "Customer", "Create", attempts=1))
 
 
 @pytest.fixture

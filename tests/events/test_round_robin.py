@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.event_durations import EventDurations
+from connector.events.report import CycleReport
 from connector.events.schedule import Schedule
 from connector.events.settling import untouched_settlement
 from connector.messaging.claim import Claim
@@ -20,15 +21,14 @@ from connector.messaging.destination import Destination
 from connector.messaging.settlement import Settlement
 from connector.operate.control import ControlWatch
 from connector.status import ReturnCode
-from tests.events.conftest import Bench, EventDeployment
-from tests.events.conftest import Bench as BenchOf
+from tests.events.conftest import ORDER, Bench, EventDeployment, outcomes_of
 from tests.tables import rows
 
 
 def fill(deployment: EventDeployment, **queues: int) -> None:
     for queue, number in queues.items():
         for n in range(number):
-            deployment.drop(queue, '{"BusinessObject": "Order"}', f"4.{queue}{n + 1}.T")
+            deployment.drop(queue, ORDER, f"4.{queue}{n + 1}.T")
 
 
 @rows(
@@ -48,18 +48,11 @@ def test_a_poll_takes_one_of_each_in_turn(
     fill(deployment, **waiting)
     with deployment.running() as adapter:
         report = adapter.poll()
-    order = [event["id"].removeprefix("ID:") for event in adapter.summary.as_dict()["events"]]
+    order = [identity.removeprefix("ID:") for identity in outcomes_of(adapter)]
     assert order == taken.split()
+    assert bench.called() == [f"ID:{name}" for name in order]
     assert {queue: n for queue in "abc" if (n := len(deployment.names(queue)))} == left
     assert (report.code, report.claimed, report.settled) == (ReturnCode.SUCCEED, len(order), len(order))
-
-
-def test_events_are_published_in_the_order_of_the_poll(bench: Bench) -> None:
-    deployment = bench.deploy(InputDestination=["queue://a", "queue://b", "queue://c"], PollQuantity=2)
-    fill(deployment, a=2, b=1, c=5)
-    deployment.drain()
-    called = [identity.removeprefix("ID:") for identity in bench.called()]
-    assert called == ["a1", "b1", "c1", "a2", "c2", "c3", "c4", "c5"]
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -78,7 +71,7 @@ def test_whatever_waits_is_published_in_the_order_in_which_it_was_taken(
 ) -> None:
     """Also in a second poll, where only some of the destinations are known."""
     directory = tmp_path_factory.mktemp("order")
-    bench = BenchOf(directory, directory / "data")
+    bench = Bench(directory, directory / "data")
     deployment = bench.deploy(
         InputDestination=["queue://a", "queue://b", "queue://c"], PollQuantity=quantity, order=order
     )
@@ -93,12 +86,10 @@ def test_whatever_waits_is_published_in_the_order_in_which_it_was_taken(
     assert bench.called() == taken
 
 
-def test_a_poll_of_empty_queues_runs_no_job_and_returns_at_once(bench: Bench) -> None:
+def test_a_poll_of_empty_queues_runs_no_job(bench: Bench) -> None:
     deployment = bench.deploy(PollQuantity=1000)
     with deployment.running() as adapter:
-        started = time.monotonic()
         report = adapter.poll()
-        assert time.monotonic() - started < 1.0
         assert (report.code, report.claimed) == (ReturnCode.SUCCEED, 0)
         assert adapter.pipeline.jobs == []
 
@@ -182,8 +173,8 @@ def test_a_provider_error_finishes_what_was_claimed_and_ends_the_poll(bench: Ben
 def test_a_provider_error_in_the_middle_of_an_input_ends_that_poll(bench: Bench) -> None:
     deployment = bench.deploy(InputDestination=["queue://a", "queue://b"], PollQuantity=5)
     fill(deployment, a=1, b=1)
-    deployment.drop("a", '{"BusinessObject": "Order"}', f"4.a2{'x' * 240}.T")  # a claim of it needs a sidecar
-    deployment.drop("a", '{"BusinessObject": "Order"}', "4.a3.T")
+    deployment.drop("a", ORDER, f"4.a2{'x' * 240}.T")  # a claim of it needs a sidecar
+    deployment.drop("a", ORDER, "4.a3.T")
     headers = bench.root / "dropboxmq" / "headers"
     with deployment.running() as adapter:
         headers.rmdir()
@@ -204,13 +195,12 @@ def test_expired_messages_are_counted_and_are_neither_claimed_nor_events(bench: 
     past, future = int(time.time() * 1000) - 1000, int(time.time() * 1000) + 600_000
     for n in range(3):
         deployment.drop("orders", "{}", f"4.old{n}.T.{past}")
-    deployment.drop("orders", '{"BusinessObject": "Order"}', f"4.new.T.{future}")
+    deployment.drop("orders", ORDER, f"4.new.T.{future}")
     with deployment.running() as adapter:
         report = adapter.poll()
     summary = adapter.summary.as_dict()
     assert (report.claimed, summary["claimed"], summary["published"], summary["expired"]) == (1, 1, 1, 3)
     assert summary["destinations"]["queue://orders"]["expired"] == 3
-    assert [event["id"] for event in summary["events"]] == ["ID:new"]
     assert len(deployment.names("orders", "expired")) == 3
     assert bench.called() == ["ID:new"]
 
@@ -226,7 +216,7 @@ def test_expired_messages_alone_are_a_poll_that_succeeds(bench: Bench) -> None:
 def test_a_drain_claims_until_the_inputs_are_empty(bench: Bench) -> None:
     deployment = bench.deploy(InputDestination=["queue://a", "queue://b"], PollQuantity=2)
     fill(deployment, a=7, b=3)
-    reports = []
+    reports: list[CycleReport] = []
     with deployment.running() as adapter:
         report = adapter.drain(reports.append)
     assert report.code is ReturnCode.SUCCEED

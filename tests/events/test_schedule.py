@@ -15,6 +15,7 @@ from connector.events.outcome import Outcome
 from connector.events.schedule import MOST_EVENTS, Batch, EndedClaims, Schedule
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
+from connector.status import OutcomeKind
 from tests.tables import rows
 
 QUEUES = {name: Destination("queue", name) for name in "abc"}
@@ -40,7 +41,7 @@ def taken(*queues: str, cycle: int = 1, first: int = 0, group: str | None = None
     return cast("list[Claim]", claims)
 
 
-def make(order: str = "destination", quantity: int = 10, stays: bool = True, **seconds: float) -> Schedule:
+def make(order: str = "destination", *, quantity: int = 10, stays: bool = True, **seconds: float) -> Schedule:
     """A schedule that knows how long the events of some queues take."""
     durations = EventDurations()
     for name, each in seconds.items():
@@ -58,7 +59,7 @@ def names(batch: Batch | None) -> list[str]:
 
 
 def published(batch: Batch) -> dict[int, Outcome]:
-    return {claim.sequence: Outcome("published") for claim in batch.claims}
+    return {claim.sequence: Outcome(OutcomeKind.PUBLISHED) for claim in batch.claims}
 
 
 def end(schedule: Schedule, batch: Batch | None, outcomes: Any = None, **more: Any) -> EndedClaims:
@@ -133,7 +134,7 @@ def test_what_was_claimed_behind_an_event_that_goes_back_goes_back_too(kind: str
     add(schedule, taken("a"))
     batch = schedule.next_batch(4)
     add(schedule, taken("a", "b", "a", cycle=2))
-    outcomes = {} if kind is None else {0: Outcome(kind)}
+    outcomes = {} if kind is None else {0: Outcome(OutcomeKind(kind))}
     ended_claims = end(schedule, batch, outcomes)
     assert sorted((c.cycle, c.sequence) for c, _ in ended_claims.returned if c.cycle == 2) == [(2, 0), (2, 2)]
     assert names(schedule.next_batch(4)) == ["b1"]
@@ -144,7 +145,7 @@ def test_where_a_poll_ends_all_that_waits_goes_back_and_what_runs_goes_on() -> N
     add(schedule, taken("a", "b"))
     first, second = schedule.next_batch(4), schedule.next_batch(4)
     add(schedule, taken("a", "b", "c", cycle=2))
-    ended_claims = end(schedule, first, {0: Outcome("given_back")}, ends_poll=True)
+    ended_claims = end(schedule, first, {0: Outcome(OutcomeKind.GIVEN_BACK)}, ends_poll=True)
     assert len(ended_claims.returned) == 3
     assert schedule.next_batch(4) is None
     end(schedule, second)
@@ -155,7 +156,7 @@ def test_whoever_ended_a_worker_runs_again_alone_and_first() -> None:
     schedule = make()
     add(schedule, taken("a", "a", "a"))
     batch = schedule.next_batch(4)
-    outcomes = {0: Outcome("published")}
+    outcomes = {0: Outcome(OutcomeKind.PUBLISHED)}
     end(schedule, batch, outcomes, attempts={1: 1}, again={1, 2})
     alone = schedule.next_batch(4)
     assert (names(alone), alone and alone.attempts) == (["a1"], {1: 1})
@@ -197,7 +198,7 @@ def test_a_second_copy_waits_for_the_outcome_of_the_first(kind: str, runs: int, 
     first = schedule.next_batch(4)
     assert names(first) == ["a0"]
     assert schedule.next_batch(4) is None
-    ended_claims = end(schedule, first, {0: Outcome(kind)})
+    ended_claims = end(schedule, first, {0: Outcome(OutcomeKind(kind))})
     duplicates = [outcome for _, outcome in ended_claims.decided if outcome.kind == "duplicate"]
     assert len(duplicates) == (2 if kind == "published" else 0)
     assert len(ended_claims.returned) == goes_back
@@ -302,7 +303,7 @@ def test_every_claim_leaves_once_and_in_its_order(
     order: str, polls: list[list[tuple[str, str | None]]], seconds: dict[str, float], data: st.DataObject
 ) -> None:
     """Polls, ends of jobs and ended workers in any order: one batch a key, in the order of the claims."""
-    schedule = make(order, **seconds)
+    schedule = make(order, **cast("dict[str, Any]", seconds))
     left: list[tuple[int, int]] = []
     done: dict[object, list[tuple[int, int]]] = {}
     running: list[Batch] = []

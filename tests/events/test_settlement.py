@@ -70,14 +70,13 @@ def test_without_a_destination_for_the_copy_it_is_discarded_and_counted(bench: B
     deployment = bench.deploy(subscriptions=ONLY_ORDERS, **NO_COPIES)
     for where, (queue, body, _) in CASES.items():
         deployment.drop(queue, body, f"4.{where}.T")
-    total = deployment.drain().summary.total
-    assert (total.claimed, total.published, total.failed, total.unsubscribed, total.discarded) == (
-        3,
-        1,
-        1,
-        1,
-        3,
-    )
+    counts = deployment.drain().summary.as_dict()
+    assert {name: counts[name] for name in ("published", "failed", "unsubscribed", "discarded")} == {
+        "published": 1,
+        "failed": 1,
+        "unsubscribed": 1,
+        "discarded": 3,
+    }
     assert deployment.names("orders", "processed") == ["4.archive.T", "4.error.T"]
     assert deployment.names("customers", "processed") == ["4.unsubscribed.T"]
     assert deployment.names("orders") == deployment.names("orders", "processing") == []

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from connector.events.task_answer import unpack_answer
 from connector.messaging.message import Message
+from connector.testing.deployment import Deployment
 from tests.events.conftest import OBJECTS, Bench, EventDeployment
 from tests.runs import ServiceDeployment
 from tests.sinks.web_server import WebServer, answer, serving
@@ -125,9 +127,9 @@ def drain(deployment: EventDeployment, **how: Any) -> None:
     deployment.drain(**how)
 
 
-def sent(deployment: EventDeployment, queue: str) -> list[str | None]:
+def sent(deployment: Deployment, queue: str) -> list[str | None]:
     """``traceparent`` of the messages of a queue."""
-    return [one.properties.get("traceparent") for one in deployment.messages(queue)]  # type: ignore[misc]
+    return [one.properties.get("traceparent") for one in deployment.messages(queue)]
 
 
 def everything(bench: Bench, server: WebServer, **more: Any) -> EventDeployment:
@@ -363,7 +365,12 @@ def test_a_collector_that_does_not_answer_delays_neither_event_nor_stop(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")  # longer than this test may take
     released = threading.Event()
-    collector.answers += [lambda handler: released.wait(600) and answer(200)(handler)] * 9
+
+    def late(handler: BaseHTTPRequestHandler) -> None:
+        released.wait(600)
+        answer(200)(handler)
+
+    collector.answers += [late] * 9
     deployment = bench.deploy(more=traced(collector))
     for number in range(1000):
         deployment.send("customers", customer(number=str(number)))

@@ -17,25 +17,20 @@ from connector.events.task_settings import Assignment
 from connector.service.assembly import make_provider, make_task_settings
 from connector.status import ReturnCode
 from connector.testing.pipeline import InProcessPipeline
-from tests.events.conftest import Bench, EventDeployment, customer
+from tests.events.conftest import Bench, EventDeployment
 from tests.forked_command import PipedProcess
-from tests.tables import rows
+from tests.tables import Table, rows
 from tests.waiting import is_running, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 
-WITH_TIMEOUT = ({"object": "*", "process": "processes:a", "name": "a", "timeout": "200ms"},)
-
-
-def drop(deployment: EventDeployment, **names: str) -> None:
-    for identity, name in names.items():
-        deployment.drop("customers", customer(name), f"4.{identity}.T")
+WITH_TIMEOUT = ({"object": "*", "process": "processes:a", "name": "a", "timeout": "1s"},)
 
 
 def test_an_event_that_ends_its_worker_once_runs_again_in_its_place(bench: Bench) -> None:
     deployment = bench.deploy()
-    drop(deployment, x1="", x2="a: exit-once 3", x3="", x4="a: exit-once 4", x5="")
+    deployment.drop_customers(x1="", x2="a: exit-once 3", x3="", x4="a: exit-once 4", x5="")
     for number in range(3):
         deployment.drop("orders", '{"BusinessObject": "Order"}', f"4.o{number}.T")
     found = deployment.outcomes(isolated=True)
@@ -46,28 +41,33 @@ def test_an_event_that_ends_its_worker_once_runs_again_in_its_place(bench: Bench
     assert sorted(call for call in calls if call[0].startswith("o")) == [("o0", 1), ("o1", 1), ("o2", 1)]
 
 
-@rows(
-    "what, words",
-    [("exit 3", "ended with status 3"), ("exit 0", "ended with status 0"), ("kill", "was ended by SIGKILL")],
-)
-def test_an_event_that_always_ends_its_worker_has_failed_after_max_attempts(
-    bench: Bench, what: str, words: str
-) -> None:
+def test_an_event_that_always_ends_its_worker_has_failed_after_max_attempts(bench: Bench) -> None:
+    said = {
+        "exit 3": "ended with status 3",
+        "exit 0": "ended with status 0",
+        "kill": "was ended by SIGKILL",
+    }
     deployment = bench.deploy(max_attempts=3)
-    drop(deployment, good1="", bad=f"a: {what}", good2="")
+    expected: list[tuple[str, int]] = []
+    for number, what in enumerate(said):
+        deployment.drop_customers(**{f"{number}-bad": f"a: {what}", f"{number}-good": ""})
+        expected += [(f"ID:{number}-bad", count) for count in (1, 2, 3)] + [(f"ID:{number}-good", 1)]
     found = deployment.outcomes(isolated=True)
-    assert found["ID:good1"] == found["ID:good2"] == ("published", "")
-    assert found["ID:bad"][0] == "failed"
-    assert words in found["ID:bad"][1]
-    assert "3 times (max_attempts)" in found["ID:bad"][1]
-    calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
-    assert calls == [("good1", 1), ("bad", 1), ("bad", 2), ("bad", 3), ("good2", 1)]
-    assert deployment.properties("error", "ID:bad")["connector_attempts"] == 3
+    with Table() as table:
+        for number, (what, words) in enumerate(said.items()):
+            with table.row(what):
+                assert found[f"ID:{number}-good"] == ("published", "")
+                outcome, reason = found[f"ID:{number}-bad"]
+                assert outcome == "failed"
+                assert words in reason
+                assert "3 times (max_attempts)" in reason
+                assert deployment.properties("error", f"ID:{number}-bad")["connector_attempts"] == 3
+    assert bench.deliveries() == expected
 
 
 def test_a_process_that_does_not_return_is_ended_after_its_timeout(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2)
-    drop(deployment, good1="", bad="a: hang", slow="a: hang-once", good2="")
+    deployment.drop_customers(good1="", bad="a: hang", slow="a: hang-once", good2="")
     found = deployment.outcomes(isolated=True)
     assert {i: kind for i, (kind, _) in found.items()} == {
         "ID:good1": "published",
@@ -83,7 +83,7 @@ def test_a_process_that_does_not_return_is_ended_after_its_timeout(bench: Bench)
 def test_several_harmful_events_among_many_leave_the_good_ones_alone(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2, order="none", PollQuantity=20)
     harmful = {5: "a: kill", 17: "a: hang", 18: "a: exit 1", 33: "a: fail x"}
-    drop(deployment, **{f"x{n:02}": harmful.get(n, "") for n in range(50)})
+    deployment.drop_customers(**{f"x{n:02}": harmful.get(n, "") for n in range(50)})
     found = deployment.outcomes(isolated=True, parallelism=3)
     assert {i for i, (kind, _) in found.items() if kind == "failed"} == {f"ID:x{n:02}" for n in harmful}
     good = [f"ID:x{n:02}" for n in range(50) if n not in harmful]
@@ -99,7 +99,7 @@ def test_what_was_confirmed_before_the_worker_ended_may_be_repeated_and_is_told_
         {"object": "*", "destination": "queue://copies", "name": "q"},
     ]
     deployment = bench.deploy(subscriptions=subscriptions)
-    drop(deployment, x="b: exit-once 1")
+    deployment.drop_customers(x="b: exit-once 1")
     deployment.drain(isolated=True)
     assert [(call["who"], call["count"]) for call in bench.calls()] == [
         ("a", 1),
@@ -110,41 +110,38 @@ def test_what_was_confirmed_before_the_worker_ended_may_be_repeated_and_is_told_
     assert len(deployment.messages("copies")) == 1
 
 
-@rows("what", ["exit 3", "kill", "hang"])
-def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench, what: str) -> None:
+def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench) -> None:
     deployment = bench.deploy(
         subscriptions=WITH_TIMEOUT, InProgressDestination="queue://busy", InDoubtEvents="Ignore"
     )
-    drop(deployment, good1="", bad=f"a: {what}", good2="")
-    with deployment.running(isolated=True) as adapter:
-        report = adapter.drain()
-    assert report.code is ReturnCode.SUCCEED
-    summary = adapter.summary.as_dict()
-    assert (summary["claimed"], summary["published"], summary["in_doubt"]) == (3, 2, 1)
-    assert bench.called() == ["ID:good1", "ID:bad", "ID:good2"]
-    assert deployment.ids("busy") == ["ID:bad"]
-    assert deployment.ids("archive") == ["ID:good1", "ID:good2"]
+    deployment.drop_customers(a="", b="a: exit 3", c="", d="a: kill", e="a: hang", f="")
+    counts = deployment.drain(isolated=True).summary.as_dict()
+    assert (counts["claimed"], counts["published"], counts["in_doubt"]) == (6, 3, 3)
+    assert bench.deliveries() == [(f"ID:{name}", 1) for name in "abcdef"]
+    assert sorted(deployment.ids("busy")) == ["ID:b", "ID:d", "ID:e"]
+    assert deployment.ids("archive") == ["ID:a", "ID:c", "ID:f"]
 
 
 def test_an_event_that_is_given_back_after_a_crash_stops_the_rest(bench: Bench) -> None:
     deployment = bench.deploy()
-    drop(deployment, x1="a: exit-once 1", x2="a: inactive", x3="")
+    deployment.drop_customers(x1="a: exit-once 1", x2="a: inactive", x3="")
     with deployment.running(isolated=True) as adapter:
         report = adapter.poll()
         assert report.code is ReturnCode.APPRESPONSETIMEOUT
-        assert sorted(m.message_id for m in deployment.messages("customers")) == ["ID:x2", "ID:x3"]
+        assert sorted(deployment.ids("customers")) == ["ID:x2", "ID:x3"]
     assert bench.called() == ["ID:x1", "ID:x1", "ID:x2"]
 
 
 def test_an_assignment_runs_once_however_often_it_is_handed_out(bench: Bench) -> None:
     deployment = bench.deploy()
-    drop(deployment, x="")
+    deployment.drop_customers(x="")
     provider = make_provider(deployment.configuration)
     connection = provider.connect("test", "one")
     journals = provider.state("test").journals(connection.client_id, "one")
     journals.make()
     (poller,) = [connection.poller(deployment.configuration.connector.inputs[0].destination)]
     claim = poller.take(1, 0)
+    assert claim is not None
     task_settings = pickle.dumps(
         make_task_settings(deployment.configuration, deployment.provider, connection.access())
     )
@@ -188,36 +185,25 @@ def start_and_kill(bench: Bench, deployment: EventDeployment) -> int:
 
 def test_a_runner_that_loses_its_parent_finishes_the_event_at_work_and_no_other(bench: Bench) -> None:
     deployment = bench.deploy(stop_timeout="10s")
-    drop(deployment, x1="a: wait-for go", x2="", x3="")
+    deployment.drop_customers(x1="a: wait-for go", x2="", x3="")
     runner = start_and_kill(bench, deployment)
-    time.sleep(0.2)  # nothing shows that it has noticed
+    time.sleep(0.2)  # nothing shows that it has noticed, and an event at work shall end all the same
     assert is_running(runner)
     deployment.write("go", "")
     wait_for(lambda: not is_running(runner))
-    with deployment.running() as adapter:  # what the orphan has done is done, the others were untouched
-        adapter.drain()
-    assert [(call["id"], call["count"]) for call in bench.calls()] == [
-        ("ID:x1", 1),
-        ("ID:x2", 1),
-        ("ID:x3", 1),
-    ]
+    deployment.drain()  # what the orphan has done is done, the others were untouched
+    assert bench.deliveries() == [("ID:x1", 1), ("ID:x2", 1), ("ID:x3", 1)]
     assert len(deployment.names("archive")) == 3
 
 
 def test_a_runner_that_loses_its_parent_does_not_outlive_stop_timeout(bench: Bench) -> None:
     deployment = bench.deploy(stop_timeout="500ms")
-    drop(deployment, x1="a: wait-for never", x2="")
+    deployment.drop_customers(x1="a: wait-for never", x2="")
     runner = start_and_kill(bench, deployment)
-    started = time.monotonic()
     wait_for(lambda: not is_running(runner))
-    assert time.monotonic() - started < 60
     deployment.write("never", "")
     deployment.drain()
-    assert [(call["id"], call["count"]) for call in bench.calls()] == [
-        ("ID:x1", 1),
-        ("ID:x1", 2),
-        ("ID:x2", 1),
-    ]
+    assert bench.deliveries() == [("ID:x1", 1), ("ID:x1", 2), ("ID:x2", 1)]
 
 
 # -- what it logs --------------------------------------------------------------------------------------
@@ -254,7 +240,7 @@ def test_a_worker_logs_nothing_below_the_level_of_the_adapter(bench: Bench) -> N
 def test_a_job_that_met_ended_workers_runs_again(bench: Bench, fails: int, published: bool) -> None:
     """Spark hands out idle workers that have ended, one a job. With three tasks there may be three."""
     deployment = bench.deploy()
-    drop(deployment, x="")
+    deployment.drop_customers(x="")
     with deployment.running(isolated=True, parallelism=3) as adapter:
         run, left = adapter.pipeline.run, [fails]
 
@@ -264,9 +250,9 @@ def test_a_job_that_met_ended_workers_runs_again(bench: Bench, fails: int, publi
                 raise PipelineError("Python worker exited unexpectedly (crashed)")
             return run(*arguments)
 
-        adapter.pipeline.run = fail
-        report = adapter.poll()
-        adapter.pipeline.run = run
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(adapter.pipeline, "run", fail)
+            report = adapter.poll()
     assert report.code is (ReturnCode.SUCCEED if published else ReturnCode.APPRESPONSETIMEOUT)
     assert bench.called() == (["ID:x"] if published else [])
     assert len(deployment.messages("customers")) == (not published)

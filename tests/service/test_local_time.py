@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -89,7 +90,7 @@ WINDOW = {"PollStartTime": "00:00", "PollEndTime": "23:59"}
 
 @rows("window", [{}, WINDOW])
 @rows("zone", ["UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "<+03>-3"])
-def test_a_service_runs_with_a_zone_of_posix(bench: Bench, zone: str, window: dict[str, str]) -> None:
+def test_a_service_runs_with_a_zone_of_posix(bench: Bench, zone: str, window: dict[str, Any]) -> None:
     deployment = bench.deploy(InputDestination="queue://orders", **window)
     identity = deployment.send("orders", ORDER)
     with local_time(zone), deployment.running() as adapter, serving(adapter):

@@ -19,7 +19,7 @@ from connector.events.summary import Summary
 from connector.service.adapter import Adapter
 from connector.service.loop import Service
 from connector.service.poll_window import PollWindow
-from connector.status import ReturnCode
+from connector.status import OutcomeKind, ReturnCode
 from tests.tables import rows
 
 VIENNA = ZoneInfo("Europe/Vienna")
@@ -163,7 +163,8 @@ def test_each_minute_in_which_something_happened_has_a_line(caplog: pytest.LogCa
     adapter = RecordingAdapter(clock)
 
     def settle(kind: str) -> None:
-        adapter.summary.count_outcome("queue://in", "ID:1", Outcome(kind), discarded=False)
+        outcome = Outcome(OutcomeKind(kind))
+        adapter.summary.count_outcome("queue://in", "ID:1", outcome, discarded=False)
 
     caplog.set_level(logging.INFO, "connector.service")
     hour = datetime.timedelta(hours=1)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import threading
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -31,7 +31,7 @@ class Echo:
         self.stopped: list[float] = []
 
     def open(self, deployment: str) -> Echo:
-        time.sleep(0.01)
+        os.sched_yield()
         self.opened.append(deployment)
         return self
 
@@ -39,7 +39,8 @@ class Echo:
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
         assert not isinstance(data, BusinessObject)
-        answer = BusinessObject(DEFINITIONS, *name.split("."), {"Id": f"{data['Id']} {timeout}"})
+        kind, _, verb = name.partition(".")
+        answer = BusinessObject(DEFINITIONS, kind, verb, {"Id": f"{data['Id']} {timeout}"})
         return RequestResult(ReturnCode.VALCHANGE, answer)
 
     def request_async(

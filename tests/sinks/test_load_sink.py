@@ -58,23 +58,16 @@ def test_the_message_has_the_values_the_object_the_verb_and_the_event() -> None:
 
 
 def test_all_values_come_back() -> None:
+    types = {"Id": "Integer", "Price": "Decimal", "Rate": "Double", "Paid": "Boolean", "Day": "Date"}
     attributes = {
-        "Id": {"type": "Integer"},
-        "Price": {"type": "Decimal"},
-        "Rate": {"type": "Double"},
-        "Paid": {"type": "Boolean"},
-        "Day": {"type": "Date"},
-        "Blank": {"type": "Integer"},
-        "Lines": {"type": "Line", "cardinality": "n"},
-        "Notes": {"type": "String", "cardinality": "n"},
-        "Unset": {"type": "String"},
+        **{name: Attribute(name, kind) for name, kind in types.items()},
+        "Blank": Attribute("Blank", "Integer"),
+        "Lines": Attribute("Lines", "Line", cardinality="n"),
+        "Notes": Attribute("Notes", "String", cardinality="n"),
+        "Unset": Attribute("Unset", "String"),
     }
-    known = Definitions(
-        {
-            "Order": Definition("Order", attributes={k: Attribute(k, **v) for k, v in attributes.items()}),
-            "Line": Definition("Line", attributes={"Sku": Attribute("Sku", "String")}),
-        }
-    )
+    line = Definition("Line", attributes={"Sku": Attribute("Sku", "String")})
+    known = Definitions({"Order": Definition("Order", attributes=attributes), "Line": line})
     values = {
         "Id": 7,
         "Price": Decimal("12345678901234567890.1234567890"),

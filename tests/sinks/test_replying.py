@@ -32,7 +32,9 @@ def replies(*matching: str) -> Replies:
 
 @rows("status", OBJECT_STATUSES)
 @rows("value", [None, {"Id": "1"}, BusinessObject(DEFINITIONS, "Order", "Create")])
-def test_a_good_status_goes_with_an_object_or_nothing(status: str, value: object) -> None:
+def test_a_good_status_goes_with_an_object_or_nothing(
+    status: str, value: BusinessObject | dict[str, str] | None
+) -> None:
     assert connector.Reply(status, value).value is value
     with pytest.raises(TypeError, match=f"the status {status} carries an object or a mapping, not a str"):
         connector.Reply(status, "text")

@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from email.utils import formatdate
 from typing import Any, ClassVar
 
@@ -83,24 +84,17 @@ def test_the_method_decides_about_the_body(server: WebServer, method: str) -> No
 
 
 def test_the_type_of_the_body_is_that_of_the_connector_unless_said(server: WebServer) -> None:
-    context = SinkContext("s", ".", sample_context().writer, sample_context().properties, "JMSType", True)
+    context = sample_context()
     for made in (
         sink(server.url, context),
-        sink(server.url, SinkContext(*_values(context), mime_type="text/xml")),
-        sink(server.url, SinkContext(*_values(context), mime_type="text/xml"), mime_type="text/csv"),
+        sink(server.url, replace(context, mime_type="text/xml")),
+        sink(server.url, replace(context, mime_type="text/xml"), mime_type="text/csv"),
         sink(server.url, mime_type="text/csv", headers=(("content-TYPE", "application/vnd.x"),)),
     ):
         made.deliver(sample_object(), sample_event())
         made.close()
     types = [one.headers["content-type"] for one in server.asked]
     assert types == ["application/octet-stream", "text/xml", "text/csv", "application/vnd.x"]
-
-
-def _values(context: SinkContext) -> tuple[Any, ...]:
-    return (
-        *(context.subscription, context.deployment, context.writer, context.properties),
-        *(context.format_property, context.persistent),
-    )
 
 
 def test_headers_go_out_and_nothing_that_the_server_sets_comes_back(server: WebServer) -> None:
@@ -216,7 +210,7 @@ def test_the_key_is_the_same_at_every_try_and_another_for_every_delivery(server:
     ]
     for event in events:
         deliver(server.url, event=event)
-    other = sink(server.url, SinkContext("other", *_values(sample_context())[1:]))
+    other = sink(server.url, replace(sample_context(), subscription="other"))
     other.deliver(sample_object(), sample_event())
     other.close()
     keys = [one.headers["idempotency-key"] for one in server.asked]
