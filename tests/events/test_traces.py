@@ -129,7 +129,8 @@ def drain(deployment: EventDeployment, **how: Any) -> None:
 
 def sent(deployment: Deployment, queue: str) -> list[str | None]:
     """``traceparent`` of the messages of a queue."""
-    return [one.properties.get("traceparent") for one in deployment.messages(queue)]
+    found = [one.properties.get("traceparent") for one in deployment.messages(queue)]
+    return [None if one is None else str(one) for one in found]
 
 
 def everything(bench: Bench, server: WebServer, **more: Any) -> EventDeployment:

@@ -1,17 +1,21 @@
-"""Webhooks from a message to its outcome, by ``connector run --drain`` on a shared directory."""
+"""Webhooks from a message to its outcome, by an adapter on a shared directory."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import logging
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.runs import Run, ServiceDeployment
-from tests.sinks.web_server import WebServer, answer, hang_up, serving
+from tests.events.conftest import Bench, EventDeployment, bench
+from tests.sinks.web_server import Answer, WebServer, answer, hang_up, serving
+from tests.tables import rows
+from tests.waiting import wait_for
+
+__all__ = ["bench"]
 
 OBJECTS = """\
 business_object: Invoice
@@ -28,7 +32,6 @@ datahandler_metaobject: MO_DataHandler_Default
 handlers:
   application/jsonl: {split: true}
 """
-Deploy = Callable[..., ServiceDeployment]
 
 
 @pytest.fixture
@@ -37,64 +40,33 @@ def server() -> Iterator[WebServer]:
         yield made
 
 
-@pytest.fixture
-def deploy(tmp_path: Path, server: WebServer) -> Iterator[Deploy]:
-    made = []
-
-    def deploy(**subscription: Any) -> ServiceDeployment:
-        deployment = ServiceDeployment(tmp_path, OBJECTS, "")
-        entry = {
-            "object": "Invoice",
-            "name": "books",
-            "webhook": {
-                "url": f"{server.url}/invoices/{{InvoiceId}}",
-                "headers": {"Authorization": "Bearer ${TOKEN:s3cr3t-t0ken}"},
-            },
-            **subscription,
-        }
-        document = {
-            "provider": {"type": "dropbox", "root": "./data", "create": True, "durability": "none"},
-            "connector": {
-                "ApplicationName": "books",
-                "InputDestination": ["queue://in", "queue://records"],
-                "order": "none",
-                **{f"{role}Destination": f"queue://{role.lower()}" for role in ("Archive", "Error")},
-                "DataHandlerMimeType": "application/json",
-                "ConfigurationMetaObject": "MO_Config",
-            },
-            "subscriptions": [entry],
-            "metaobjects": "./metaobjects",
-        }
-        deployment.write("adapter.yaml", json.dumps(document))
-        made.append(deployment)
-        return deployment
-
-    yield deploy
-    for one in made:
-        one.close()
+def deploy(bench: Bench, server: WebServer, **subscription: Any) -> EventDeployment:
+    webhook = {
+        "url": f"{server.url}/invoices/{{InvoiceId}}",
+        "headers": {"Authorization": "Bearer ${TOKEN:s3cr3t-t0ken}"},
+    }
+    return bench.deploy(
+        subscriptions=[{"object": "Invoice", "name": "books", "webhook": webhook, **subscription}],
+        objects=OBJECTS,
+        InputDestination=["queue://in", "queue://records"],
+        order="none",
+    )
 
 
 def invoice(number: str, verb: str = "Create") -> str:
     return json.dumps({"BusinessObject": "Invoice", "Verb": verb, "InvoiceId": number})
 
 
-def drain_until(deployment: ServiceDeployment, done: Callable[[], bool]) -> list[Run]:
-    """Drains until a condition holds: a drain ends when nothing is due."""
-    deadline, runs = time.monotonic() + 60, [deployment.drain()]
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-        runs.append(deployment.drain())
-    return runs
-
-
-def test_each_object_is_a_request_and_its_message_is_archived(deploy: Deploy, server: WebServer) -> None:
-    deployment = deploy()
-    first = deployment.send("queue://in", invoice("7/../8"))
-    records = "".join(f"{invoice(number)}\n" for number in "ab")
-    deployment.send("queue://records", records)
-    run = deployment.drain()
-    assert run.summary["published"] == 2
+def test_each_object_is_a_request_and_its_message_is_archived(
+    bench: Bench, server: WebServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    deployment = deploy(bench, server)
+    ids = [
+        deployment.send("queue://in", invoice("7/../8")),
+        deployment.send("queue://records", "".join(f"{invoice(number)}\n" for number in "ab")),
+    ]
+    assert deployment.outcomes() == dict.fromkeys(ids, ("published", ""))
     assert sorted(one.target for one in server.asked) == [
         "/invoices/7%2F..%2F8",
         "/invoices/a",
@@ -103,50 +75,52 @@ def test_each_object_is_a_request_and_its_message_is_archived(deploy: Deploy, se
     assert {one.headers["authorization"] for one in server.asked} == {"Bearer s3cr3t-t0ken"}
     assert {one.headers["content-type"] for one in server.asked} == {"application/json"}
     assert len({one.headers["idempotency-key"] for one in server.asked}) == 3
-    assert first in {message.message_id for message in deployment.messages("archive")}
-    assert "s3cr3t" not in run.errors
+    assert sorted(deployment.ids("archive")) == sorted(ids)
+    assert "s3cr3t" not in caplog.text
 
 
-def test_tries_in_place_repeat_the_request_with_its_key(deploy: Deploy, server: WebServer) -> None:
-    deployment = deploy(retries=2)
+def test_tries_in_place_repeat_the_request_with_its_key(bench: Bench, server: WebServer) -> None:
+    deployment = deploy(bench, server, retries=2)
     server.answers = [hang_up, answer(503, Retry_After="1")]
     deployment.send("queue://in", invoice("7"))
-    assert deployment.drain().summary["published"] == 1
+    assert list(deployment.outcomes().values()) == [("published", "")]
     first, second, third = server.asked
     assert first.headers == second.headers == third.headers
     assert first.body == second.body == third.body
     assert third.time - second.time >= 0.9, "Retry-After counts"
 
 
-@pytest.mark.parametrize("bare", [False, True])
+@rows("bare", [False, True])
 def test_what_a_server_cannot_take_now_comes_again_not_before_retry_after(
-    deploy: Deploy, server: WebServer, bare: bool
+    bench: Bench, server: WebServer, bare: bool
 ) -> None:
-    deployment = deploy(retry_later={"attempts": 3, "first": "10ms"})
-    server.answers = [answer(429, Retry_After="2"), hang_up]
+    deployment = deploy(bench, server, retry_later={"attempts": 3, "first": "10ms"})
+    server.answers = [answer(429, Retry_After="1"), hang_up]
     if bare:
         deployment.drop("in", invoice("7"), "invoice.json")
     else:
         deployment.send("queue://in", invoice("7"))
-    runs = drain_until(deployment, lambda: bool(deployment.messages("archive")))
-    assert runs[0].summary["later"] == 1
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert adapter.summary.as_dict()["later"] >= 1
+        wait_for(lambda: adapter.drain() and deployment.messages("archive"))
     assert [one.target for one in server.asked] == ["/invoices/7"] * 3
-    assert server.asked[1].time - server.asked[0].time >= 1.9
+    assert server.asked[1].time - server.asked[0].time >= 0.9
     assert len({one.headers["idempotency-key"] for one in server.asked}) == 1
 
 
-def test_two_files_of_one_name_are_two_deliveries(deploy: Deploy, server: WebServer) -> None:
-    deployment = deploy()
-    for _ in range(2):
+def test_two_files_of_one_name_are_two_deliveries(bench: Bench, server: WebServer) -> None:
+    deployment = deploy(bench, server)
+    for moment in (1, 2):
         deployment.drop("in", invoice("7"), "invoice.json")
+        os.utime(f"{deployment.folders('in').target}/invoice.json", (moment, moment))
         deployment.drain()
-        time.sleep(0.01)
     first, second = server.asked
     assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
 
 
-@pytest.mark.parametrize(
-    ("said", "reason"),
+@rows(
+    "said, reason",
     [
         (answer(422, b"no ledger for s3cr3t-t0ken"), "422 Unprocessable Entity: no ledger for ********"),
         (answer(302, Location="/other"), "302 Found, and a webhook follows no redirect"),
@@ -154,24 +128,23 @@ def test_two_files_of_one_name_are_two_deliveries(deploy: Deploy, server: WebSer
     ],
 )
 def test_a_refused_event_fails_with_the_answer_and_without_secrets(
-    deploy: Deploy, server: WebServer, said: Any, reason: str
+    bench: Bench, server: WebServer, caplog: pytest.LogCaptureFixture, said: Answer, reason: str
 ) -> None:
-    deployment = deploy(webhook={"url": f"{server.url}/s3cr3t", "headers": {"X-Key": "s3cr3t-t0ken"}})
+    caplog.set_level(logging.DEBUG)
+    webhook = {"url": f"{server.url}/s3cr3t", "headers": {"X-Key": "s3cr3t-t0ken"}}
+    deployment = deploy(bench, server, webhook=webhook)
     server.answers = [said]
     deployment.send("queue://in", invoice("7"))
-    run = deployment.drain()
-    (message,) = deployment.messages("error")
-    found = str(message.properties["connector_reason"])
-    assert found.startswith("books: ")
+    ((outcome, found),) = deployment.outcomes().values()
+    assert (outcome, found.startswith("books: ")) == ("failed", True)
     assert f"{server.url}: the answer is {reason}" in found
     assert ".py" not in found
-    assert "s3cr3t" not in run.errors + found
+    assert "s3cr3t" not in caplog.text + found
 
 
-def test_a_missing_value_fails_the_event_and_nothing_is_sent(deploy: Deploy, server: WebServer) -> None:
-    deployment = deploy(webhook={"url": f"{server.url}/{{Note}}"}, verbs=["Create"])
+def test_a_missing_value_fails_the_event_and_nothing_is_sent(bench: Bench, server: WebServer) -> None:
+    deployment = deploy(bench, server, webhook={"url": f"{server.url}/{{Note}}"}, verbs=["Create"])
     deployment.send("queue://in", invoice("7"))
-    deployment.drain()
-    (message,) = deployment.messages("error")
-    assert "the URL needs Note, which has no value" in str(message.properties["connector_reason"])
+    ((_, reason),) = deployment.outcomes().values()
+    assert "the URL needs Note, which has no value" in reason
     assert server.asked == []

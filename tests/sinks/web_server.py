@@ -40,13 +40,23 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Answer:
     return write
 
 
-def drip(data: bytes, pause: float) -> Answer:
-    """An answer byte by byte."""
+def raw(data: bytes) -> Answer:
+    """An answer of these bytes."""
 
     def write(handler: BaseHTTPRequestHandler) -> None:
-        for byte in data:
-            handler.wfile.write(bytes([byte]))
-            time.sleep(pause)
+        handler.wfile.write(data)
+
+    return write
+
+
+def drip(start: bytes, ended: threading.Event) -> Answer:
+    """An answer that begins so and goes on byte by byte, until the event is set."""
+
+    def write(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(start)
+        while start and not ended.wait(0.02):
+            handler.wfile.write(b"x")
+        ended.wait()
 
     return write
 
@@ -63,11 +73,13 @@ class WebServer:
     Attributes:
         asked: the requests so far.
         answers: for the next requests, one after the other. Then each gets 204.
+        closed: the number of connections that this server has closed.
     """
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.answers: list[Answer] = []
+        self.closed = 0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -89,7 +101,12 @@ class WebServer:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(ThreadingHTTPServer):
+            def shutdown_request(self, request: Any) -> None:
+                super().shutdown_request(request)
+                outer.closed += 1
+
+        self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._server.block_on_close = False
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
