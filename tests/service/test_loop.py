@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -180,18 +181,44 @@ def test_each_minute_in_which_something_happened_has_a_line(caplog: pytest.LogCa
     ]
 
 
-def test_the_frequency_counts_from_the_end_of_a_poll() -> None:
+MESSAGE = None
+"""An event: a message comes. A report is an event, too: a batch ends with it."""
+
+
+def served(
+    seconds: float,
+    *events: tuple[float, CycleReport | None],
+    reports: Sequence[CycleReport] = (),
+    ended: Sequence[CycleReport] = (),
+    recovery_report: CycleReport = GOOD,
+    poll_seconds: float = 0.0,
+    **connector: Any,
+) -> RecordingAdapter:
+    """The adapter of a service that has run for so long."""
     clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_seconds=7, poll_frequency=3_000)
-    serve(clock, adapter, 25)
+    adapter = RecordingAdapter(clock, poll_seconds, **connector)
+    adapter.reports, adapter.ended = list(reports), list(ended)
+    adapter.recovery_report = recovery_report
+
+    def happen(event: CycleReport | None) -> None:
+        if event is None:
+            adapter.message_comes()
+        else:
+            adapter.batch_ends(event)
+
+    serve(clock, adapter, seconds, *((at, functools.partial(happen, event)) for at, event in events))
+    return adapter
+
+
+def test_the_frequency_counts_from_the_end_of_a_poll_and_a_stop_finishes_what_runs() -> None:
+    adapter = served(25, poll_seconds=7, poll_frequency=3_000)
     assert adapter.polls == [0, 10, 20]
+    assert adapter.has_finished
 
 
 def test_a_message_that_comes_begins_a_poll_and_a_burst_is_one() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=60_000)
-    moments = [(20 + number * BURST / 10, adapter.message_comes) for number in range(9)]
-    serve(clock, adapter, 120, *moments, (30, adapter.message_comes))
+    moments = [(20 + number * BURST / 10, MESSAGE) for number in range(9)]
+    adapter = served(120, *moments, (30, MESSAGE), poll_frequency=60_000)
     assert adapter.polls == [0, 20 + BURST, 30 + BURST, 90 + BURST]
 
 
@@ -212,141 +239,83 @@ def test_a_message_that_comes_during_a_poll_begins_the_next() -> None:
 
 
 def test_recovery_goes_on_beside_messages_that_come() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=60_000)
-    serve(clock, adapter, 35, (15, adapter.message_comes))
+    adapter = served(35, (15, MESSAGE), poll_frequency=60_000)
     assert adapter.polls == [0, 15 + BURST]
     assert adapter.recoveries == [10, 20, 30]
 
 
 def test_while_more_waits_than_a_poll_takes_the_next_follows_at_once() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_seconds=1, poll_frequency=60_000)
-    adapter.reports = [FULL, FULL, GOOD]
-    serve(clock, adapter, 90)
+    adapter = served(90, reports=[FULL, FULL, GOOD], poll_seconds=1, poll_frequency=60_000)
     assert adapter.polls == [0, 1, 2, 63]
 
 
 def test_when_a_batch_ends_a_destination_that_was_full_is_polled_at_once() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=60_000)
-    serve(clock, adapter, 50, (20, lambda: adapter.batch_ends(ROOM)), (30, lambda: adapter.batch_ends(GOOD)))
-    assert adapter.polls == [0, 20]
+    assert served(50, (20, ROOM), (30, GOOD), poll_frequency=60_000).polls == [0, 20]
 
 
 def test_once_nothing_runs_the_frequency_counts_from_the_end_of_the_last_batch() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=3_000, wake=False)
-    idle = CycleReport(ReturnCode.SUCCEED, settled=3, idle=True)
     running = CycleReport(ReturnCode.SUCCEED, settled=3)
-    ends = [(1, lambda: adapter.batch_ends(running)), (2, lambda: adapter.batch_ends(idle))]
-    serve(clock, adapter, 9, *ends)
-    assert adapter.polls == [0, 5, 8]
+    ends = [(1, running), (2, replace(running, idle=True))]
+    assert served(9, *ends, poll_frequency=3_000, wake=False).polls == [0, 5, 8]
 
 
 def test_only_a_message_or_a_full_poll_lets_a_poll_be_ahead() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=3_000)
-    adapter.reports = [GOOD, GOOD, FULL, GOOD]
-    serve(clock, adapter, 8, (1, adapter.message_comes))
+    adapter = served(8, (1, MESSAGE), reports=[GOOD, GOOD, FULL, GOOD], poll_frequency=3_000)
     assert adapter.polls == [0, 1 + BURST, 4 + BURST, 4 + BURST, 7 + BURST]
     assert adapter.aheads == [False, True, False, True, False]
 
 
 def test_a_rate_lets_the_next_poll_come_when_more_may_be_claimed() -> None:
     """Also when the last batch ends meanwhile."""
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=60_000)
     idle = CycleReport(ReturnCode.SUCCEED, settled=3, idle=True, more_in=4)
-    adapter.ended = [CycleReport(more_in=5)]
-    serve(clock, adapter, 20, (1, lambda: adapter.batch_ends(idle)))
+    adapter = served(20, (1, idle), ended=[CycleReport(more_in=5)], poll_frequency=60_000)
     assert adapter.polls == [0, 5]
     assert adapter.aheads == [False, True]
 
 
-@rows("wake", [False, True])
-def test_a_rate_hastens_no_poll_without_wake_or_after_a_failure(wake: bool) -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=10_000, wake=wake)
-    more_in = 5
-    adapter.reports = [NOT_ACTIVE, GOOD] if wake else [GOOD, GOOD]
-    adapter.ended = [CycleReport(more_in=more_in)]
-    serve(clock, adapter, 15)
-    assert adapter.polls == [0, 10]
-
-
-def test_a_service_that_is_stopped_finishes_what_runs() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock)
-    serve(clock, adapter, 5)
-    assert adapter.has_finished
+@rows("wake, report", [(False, GOOD), (True, NOT_ACTIVE)])
+def test_a_rate_hastens_no_poll_without_wake_or_after_a_failure(wake: bool, report: CycleReport) -> None:
+    ended = [CycleReport(more_in=5)]
+    assert served(15, reports=[report, GOOD], ended=ended, poll_frequency=10_000, wake=wake).polls == [0, 10]
 
 
 def test_without_wake_every_poll_waits() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=60_000, wake=False)
-    adapter.reports = [FULL, FULL]
-    serve(clock, adapter, 130, (20, adapter.message_comes))
+    adapter = served(130, (20, MESSAGE), reports=[FULL, FULL], poll_frequency=60_000, wake=False)
     assert adapter.polls == [0, 60, 120]
 
 
 @rows("ends_later", [False, True])
 @rows("report", [GAVE_BACK, NOT_ACTIVE])
 def test_after_something_went_back_the_next_poll_waits(report: CycleReport, ends_later: bool) -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=3_000)
-    if ends_later:
-        ends = [(0.25, lambda: adapter.batch_ends(report)), (3.3, lambda: adapter.batch_ends(report))]
-    else:
-        adapter.reports, ends = [report, report, GOOD], []
-    comes = [(number / 2, adapter.message_comes) for number in range(1, 14)]
-    serve(clock, adapter, 8, *comes, *ends)
+    comes = [(number / 2, MESSAGE) for number in range(1, 14)]
+    ends = [(0.25, report), (3.3, report)] if ends_later else []
+    reports = [] if ends_later else [report, report, GOOD]
+    adapter = served(8, *comes, *ends, reports=reports, poll_frequency=3_000)
     assert adapter.polls[:3] == ([0, 3.25, 6.3] if ends_later else [0, 3, 6])
     assert adapter.polls[3:] == [6.5 + BURST], "after a good one a message begins a poll again"
 
 
 def test_after_a_recovery_that_could_not_settle_all_the_next_poll_waits() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=15_000)
-    adapter.recovery_report = NOT_ACTIVE
-    serve(clock, adapter, 16, (5, adapter.message_comes), (11, adapter.message_comes))
+    adapter = served(16, (5, MESSAGE), (11, MESSAGE), recovery_report=NOT_ACTIVE, poll_frequency=15_000)
     assert adapter.polls == [0, 5 + BURST]
 
 
-def test_with_poll_frequency_no_a_message_begins_no_poll() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=None)
-    serve(clock, adapter, 35, (5, adapter.message_comes))
+def test_with_poll_frequency_no_a_message_begins_no_poll_and_dead_instances_are_looked_for() -> None:
+    adapter = served(35, (5, MESSAGE), poll_frequency=None)
     assert adapter.polls == []
+    assert adapter.recoveries == [10, 20, 30]
 
 
 def test_outside_of_the_window_a_message_begins_no_poll() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(
-        clock,
-        poll_frequency=4 * 3600_000,
-        poll_start_time=datetime.time(11, 0),
-        poll_end_time=datetime.time(13, 0),
-    )
-    hours = [(hour * 3600.0, adapter.message_comes) for hour in (0.5, 1.5, 2.5, 22.5, 23.5)]
-    serve(clock, adapter, 24.75 * 3600, *hours)
+    window: dict[str, Any] = {"poll_start_time": datetime.time(11, 0), "poll_end_time": datetime.time(13, 0)}
+    hours = [(hour * 3600.0, MESSAGE) for hour in (0.5, 1.5, 2.5, 22.5, 23.5)]
+    adapter = served(24.75 * 3600, *hours, poll_frequency=4 * 3600_000, **window)
     half_past_twelve, eleven, half_past_eleven = 1800 + BURST, 23 * 3600, 23.5 * 3600 + BURST
     assert adapter.polls == [0, half_past_twelve, pytest.approx(eleven, abs=0.1), half_past_eleven]
 
 
 def test_a_service_that_is_stopped_while_a_burst_comes_begins_no_poll() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=60_000)
-    serve(clock, adapter, 20 + BURST / 2, (20, adapter.message_comes))
-    assert adapter.polls == [0]
-
-
-def test_without_polls_dead_instances_are_looked_for_all_the_same() -> None:
-    clock = SimulatedClock()
-    adapter = RecordingAdapter(clock, poll_frequency=None)
-    serve(clock, adapter, 35)
-    assert adapter.polls == []
-    assert adapter.recoveries == [10, 20, 30]
+    assert served(20 + BURST / 2, (20, MESSAGE), poll_frequency=60_000).polls == [0]
 
 
 def test_a_window_opens_by_local_time_and_follows_it_when_it_is_set() -> None:
