@@ -248,6 +248,11 @@ def outcomes_of(adapter: InProcessAdapter) -> dict[str, tuple[str, str]]:
     return {e["id"]: (e["outcome"], e["reason"] or "") for e in adapter.summary.as_dict()["events"]}
 
 
+def logged(caplog: pytest.LogCaptureFixture, text: str) -> list[dict[str, Any]]:
+    """The fields of the log lines with a text."""
+    return [vars(record) for record in caplog.records if record.getMessage() == text]
+
+
 class Bench:
     """Makes deployments, and reads what their processes have recorded."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import threading
 from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
@@ -18,10 +17,8 @@ from connector.config.resolved import as_document, as_yaml
 from connector.errors import ConfigurationError
 from connector.events.free_disk import FreeDisk, shortage_of
 from connector.limits.free_space import MinFree
-from connector.service.loop import Service
 from connector.status import ReturnCode
-from connector.testing.deployment import Deployment
-from tests.events.conftest import Bench
+from tests.events.conftest import IN_MEMORY, Bench, serving
 from tests.tables import rows
 from tests.waiting import wait_for
 
@@ -108,13 +105,6 @@ def test_the_default_is_a_hundredth(bench: Bench) -> None:
     assert bench.deploy().configuration.min_free == MinFree(percent=1.0)
 
 
-def on_sqlite(deployment: Deployment) -> Deployment:
-    file = deployment.directory / "adapter.yaml"
-    text = file.read_text().partition("connector:")
-    deployment.write("adapter.yaml", "provider: {type: sql, url: 'sqlite:///./m.db'}\nconnector:" + text[2])
-    return deployment
-
-
 @pytest.mark.parametrize("kind", ["dropbox", "sql"])
 def test_below_it_nothing_is_claimed_and_status_says_so(
     bench: Bench,
@@ -123,9 +113,8 @@ def test_below_it_nothing_is_claimed_and_status_says_so(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    deployment = bench.deploy(InputDestination=["queue://orders"], more=ENDLESS)
-    if kind == "sql":
-        on_sqlite(deployment)
+    provider = {"type": "sql", "url": "sqlite:///./m.db"} if kind == "sql" else None
+    deployment = bench.deploy(provider=provider, InputDestination=["queue://orders"], more=ENDLESS)
     deployment.send("queue://orders", BODY)
     monkeypatch.chdir(bench.directory)
     with caplog.at_level(logging.INFO), deployment.running() as adapter:
@@ -143,7 +132,7 @@ def test_below_it_nothing_is_claimed_and_status_says_so(
 
 
 def test_a_provider_without_a_disk_has_no_limit(bench: Bench) -> None:
-    deployment = bench.deploy(provider={"type": "memory"}, InputDestination=["queue://orders"], more=ENDLESS)
+    deployment = bench.deploy(provider=IN_MEMORY, InputDestination=["queue://orders"], more=ENDLESS)
     deployment.send("queue://orders", BODY)
     with deployment.running() as adapter:
         assert adapter.drain().code is ReturnCode.SUCCEED
@@ -163,17 +152,11 @@ def test_a_service_waits_for_room_and_goes_on(
 
     with caplog.at_level(logging.INFO), deployment.running() as adapter:
         monkeypatch.setattr("connector.events.free_disk.shutil.disk_usage", look)
-        service = Service(adapter)
-        thread = threading.Thread(target=service.run)
-        thread.start()
-        try:
+        with serving(adapter):
             wait_for(lambda: looks >= 2)
             deployment.send("queue://orders", BODY)
             wait_for(lambda: looks >= 3)
             assert bench.calls() == []
             free = total
             wait_for(lambda: len(bench.calls()) == 1)
-        finally:
-            service.stop()
-            thread.join()
     assert texts(caplog) == [SHORT, ROOM]

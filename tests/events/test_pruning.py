@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.events.conftest import Bench, EventDeployment
+from tests.events.conftest import Bench, EventDeployment, logged
+from tests.tables import rows
 from tests.waiting import now_ms, until_past
 
+QUEUES = ("archive", "error", "unsubscribed")
 CUSTOMER = '{"CustomerId": "1"}'
 BROKEN = '{"CustomerId": '
 
@@ -21,31 +23,28 @@ def settle_and_wait(bench: Bench, **keep: Any) -> EventDeployment:
     deployment.drop("customers", BROKEN, "4.y.T")
     deployment.drop("orders", '{"BusinessObject": "Unknown"}', "4.z.T")
     deployment.drain()
-    assert [len(deployment.messages(queue)) for queue in ("archive", "error", "unsubscribed")] == [1, 1, 1]
+    assert [len(deployment.messages(queue)) for queue in QUEUES] == [1, 1, 1]
     until_past(now_ms() + 1)
     return bench.deploy(DuplicateEventElimination=True, **keep)
 
 
-@pytest.mark.parametrize(
-    ("key", "queue"),
-    [("keep_archive", "archive"), ("keep_error", "error"), ("keep_unsubscribed", "unsubscribed")],
-)
+@rows("queue", QUEUES)
 def test_each_key_is_about_the_copies_of_one_queue(
-    bench: Bench, caplog: pytest.LogCaptureFixture, key: str, queue: str
+    bench: Bench, caplog: pytest.LogCaptureFixture, queue: str
 ) -> None:
-    deployment = settle_and_wait(bench, **{key: "1ms"})
-    with caplog.at_level(logging.INFO), deployment.running() as adapter:
-        adapter.drain()
-    left = [name for name in ("archive", "error", "unsubscribed") if deployment.messages(name)]
-    assert left == [name for name in ("archive", "error", "unsubscribed") if name != queue]
-    (line,) = [record for record in caplog.records if record.getMessage() == "old copies were removed"]
-    assert (line.destination, line.number) == (f"queue://{queue}", 1)  # type: ignore[attr-defined]
+    caplog.clear()
+    deployment = settle_and_wait(bench, **{f"keep_{queue}": "1ms"})
+    with caplog.at_level(logging.INFO):
+        deployment.drain()
+    assert [name for name in QUEUES if not deployment.messages(name)] == [queue]
+    (line,) = logged(caplog, "old copies were removed")
+    assert (line["destination"], line["number"]) == (f"queue://{queue}", 1)
 
 
 def test_without_them_everything_is_kept(bench: Bench) -> None:
     deployment = settle_and_wait(bench)
     deployment.drain()
-    assert all(deployment.messages(queue) for queue in ("archive", "error", "unsubscribed"))
+    assert all(deployment.messages(queue) for queue in QUEUES)
 
 
 def test_a_service_prunes_too(bench: Bench) -> None:

@@ -13,7 +13,7 @@ import pytest
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.sinks.replying import ERROR_STATUSES, MAX_TEXT
 from connector.status import ReturnCode
-from tests.events.conftest import Bench, EventDeployment, customer
+from tests.events.conftest import Bench, EventDeployment, customer, logged
 from tests.tables import Table, rows
 from tests.waiting import now_ms, until_past
 
@@ -372,7 +372,7 @@ def test_a_message_whose_sender_cannot_be_answered_is_an_event_like_any_other(
             for reply_to in ("queue://a/b", "exchange://x", "queue://orders~EXPIRED", "..")
         ]
     assert deployment.outcomes() == dict.fromkeys(ids, ("published", ""))
-    said = [vars(one) for one in caplog.records if one.getMessage() == "a request gets no reply"]
+    said = logged(caplog, "a request gets no reply")
     assert [one["message_id"] for one in said] == ids
     assert all(one["reason"] for one in said)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import pickle
 import re
 import sys
@@ -15,7 +14,7 @@ import pytest
 from connector.errors import ConnectorError, PipelineError
 from connector.events.worker import check_worker
 from tests.distribution import install
-from tests.events.conftest import Bench
+from tests.events.conftest import Bench, customer, logged
 from tests.tables import rows
 
 MODULE = '''
@@ -129,10 +128,6 @@ def site(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     sys.modules.pop("their_keep", None)
 
 
-def customer(name: str = "") -> str:
-    return json.dumps({"CustomerId": "1", "Name": name})
-
-
 def notes(bench: Bench) -> list[str]:
     return Path(bench.directory / "notes").read_text().splitlines()
 
@@ -145,35 +140,34 @@ def placeless(reason: str) -> str:
 @rows("isolated", [False, True])
 def test_a_worker_opens_a_sink_calls_it_for_each_event_and_closes_it(bench: Bench, isolated: bool) -> None:
     deployment = bench.deploy(subscriptions=[KEEP])
-    deployment.drop("customers", customer(), "4.1.T")
-    deployment.drop("customers", customer(), "4.2.T")
-    assert {outcome for outcome, _ in deployment.outcomes(isolated=isolated).values()} == {"published"}
+    deployment.drop_customers(x1="", x2="")
+    assert set(deployment.outcomes(isolated=isolated).values()) == {("published", "")}
     found = notes(bench)
-    assert [line for line in found if "ID:" in line] == ["keep ID:1 1", "keep ID:2 1"]
+    assert [line for line in found if "ID:" in line] == ["keep ID:x1 1", "keep ID:x2 1"]
     assert (found[0], found[-1]) == ("keep opened", "keep closed")
     assert found.count("keep opened") == found.count("keep closed")
 
 
-@rows(
-    "name, outcome, reason",
-    [
-        ("Unsubscribed", "unsubscribed", "keep: Unsubscribed: said so"),
-        ("TemporaryFailure", "failed", "keep: TemporaryFailure: said so (tried 2 times)"),
-        ("fail", "failed", "keep: KeyError: 'no such shelf'"),
-    ],
-)
-def test_an_external_sink_says_what_a_process_may_say(
-    bench: Bench, name: str, outcome: str, reason: str
-) -> None:
+def test_an_external_sink_says_what_a_process_may_say(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     deployment = bench.deploy(subscriptions=[{**KEEP, "retries": 1}])
-    deployment.drop("customers", customer(name), "4.1.T")
-    found = deployment.outcomes()["ID:1"]
-    assert (found[0], placeless(found[1])) == (outcome, reason)
+    deployment.drop_customers(x1="Unsubscribed", x2="TemporaryFailure", x3="fail")
+    found = {one: (outcome, placeless(why)) for one, (outcome, why) in deployment.outcomes().items()}
+    assert found == {
+        "ID:x1": ("unsubscribed", "keep: Unsubscribed: said so"),
+        "ID:x2": ("failed", "keep: TemporaryFailure: said so (tried 2 times)"),
+        "ID:x3": ("failed", "keep: KeyError: 'no such shelf'"),
+    }
+    lines = logged(caplog, "a sink has failed")
+    assert [(line["subscription"], line["message_id"]) for line in lines] == [
+        ("keep", "ID:x2"),
+        ("keep", "ID:x3"),
+    ]
+    assert all(re.search(r"their_keep\.py:\d+$", line["place"]) for line in lines)
 
 
 def test_an_external_sink_that_is_not_active_keeps_the_message(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[KEEP])
-    deployment.drop("customers", customer("NotActive"), "4.1.T")
+    deployment.drop_customers(x="NotActive")
     with deployment.running() as adapter:
         assert adapter.poll().reason == "keep: NotActive: said so"
     assert len(deployment.messages("customers")) == 1
@@ -182,27 +176,15 @@ def test_an_external_sink_that_is_not_active_keeps_the_message(bench: Bench) -> 
 @pytest.mark.process
 def test_an_event_whose_sink_ends_the_worker_runs_again_and_says_so(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[KEEP])
-    deployment.drop("customers", customer("exit"), "4.1.T")
-    assert deployment.outcomes(isolated=True)["ID:1"][0] == "published"
-    assert [line for line in notes(bench) if "ID:1" in line] == ["keep ID:1 1", "keep ID:1 2"]
-
-
-def test_what_an_external_sink_raises_is_logged_as_a_failure_of_a_sink(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    deployment = bench.deploy(subscriptions=[KEEP])
-    deployment.drop("customers", customer("fail"), "4.1.T")
-    with caplog.at_level(logging.ERROR):
-        deployment.outcomes()
-    (line,) = [record for record in caplog.records if record.message == "a sink has failed"]
-    assert (line.subscription, line.message_id) == ("keep", "ID:1")  # type: ignore[attr-defined]
-    assert re.search(r"their_keep\.py:\d+$", line.place)  # type: ignore[attr-defined]
+    deployment.drop_customers(x="exit")
+    assert deployment.outcomes(isolated=True)["ID:x"][0] == "published"
+    assert [line for line in notes(bench) if "ID:x" in line] == ["keep ID:x 1", "keep ID:x 2"]
 
 
 def test_what_an_external_sink_returns_is_the_reply(bench: Bench) -> None:
     deployment = bench.deploy(subscriptions=[{**KEEP, "keep": "answers", "reply": True}])
     deployment.send("queue://customers", customer(), reply_to="queue://answers")
-    deployment.outcomes()
+    deployment.drain()
     (reply,) = deployment.messages("answers")
     assert reply.properties["ResponseResult"] == "VALDUPES"
     assert reply.body == b"known"
@@ -234,48 +216,36 @@ def test_a_sink_that_cannot_be_closed_is_logged_and_the_others_are_closed(
 ) -> None:
     sticking = {"object": "Order", "keep": "sticks", "name": "sticking"}
     deployment = bench.deploy(subscriptions=[sticking, KEEP])
-    with caplog.at_level(logging.ERROR):
-        deployment.outcomes()
-    (line,) = [record for record in caplog.records if record.message == "a sink cannot be closed"]
-    assert (line.subscription, line.reason) == ("sticking", "OSError: the door sticks")  # type: ignore[attr-defined]
+    deployment.drain()
+    (line,) = logged(caplog, "a sink cannot be closed")
+    assert (line["subscription"], line["reason"]) == ("sticking", "OSError: the door sticks")
     assert {"sticking closed", "keep closed"} <= set(notes(bench))
 
 
-def test_a_prepared_sink_sends_with_the_settlement(bench: Bench) -> None:
-    deployment = bench.deploy(subscriptions=[FORWARD])
-    deployment.drop("customers", customer(), "4.1.T")
-    assert deployment.outcomes()["ID:1"][0] == "published"
+def test_prepared_sinks_come_before_external_ones_and_send_with_the_settlement(bench: Bench) -> None:
+    first = {**KEEP, "name": "first"}
+    deployment = bench.deploy(subscriptions=[first, KEEP, FORWARD])
+    deployment.drop_customers(x="")
+    assert deployment.outcomes() == {"ID:x": ("published", "")}
+    assert [line for line in notes(bench) if "ID:x" in line] == [
+        "forward prepares ID:x",
+        "first ID:x 1",
+        "keep ID:x 1",
+    ]
     (message,) = deployment.messages("forwarded")
     assert json.loads(message.body)["CustomerId"] == "1"
 
 
-def test_prepared_sinks_come_before_external_ones(bench: Bench) -> None:
-    first = {**KEEP, "name": "first"}
-    deployment = bench.deploy(subscriptions=[first, KEEP, FORWARD])
-    deployment.drop("customers", customer(), "4.1.T")
-    assert deployment.outcomes()["ID:1"][0] == "published"
-    assert [line for line in notes(bench) if "ID:1" in line] == [
-        "forward prepares ID:1",
-        "first ID:1 1",
-        "keep ID:1 1",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "reason", "is_logged"),
-    [
-        ("refuse", "forward: ValueError: too long", False),
-        ("bug", "forward: KeyError: 'no such shelf'", True),
-        ("interpreter", "forward: SystemExit: 3", True),
-    ],
-)
 def test_what_a_prepared_sink_raises_fails_the_event_and_is_logged_where_it_is_a_bug(
-    bench: Bench, caplog: pytest.LogCaptureFixture, name: str, reason: str, is_logged: bool
+    bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = bench.deploy(subscriptions=[FORWARD])
-    deployment.drop("customers", customer(name), "4.1.T")
-    with caplog.at_level(logging.ERROR):
-        outcome, found = deployment.outcomes()["ID:1"]
-    assert (outcome, placeless(found)) == ("failed", reason)
-    assert ("a sink has failed" in {record.message for record in caplog.records}) is is_logged
+    deployment.drop_customers(x1="refuse", x2="bug", x3="interpreter")
+    found = {one: (outcome, placeless(why)) for one, (outcome, why) in deployment.outcomes().items()}
+    assert found == {
+        "ID:x1": ("failed", "forward: ValueError: too long"),
+        "ID:x2": ("failed", "forward: KeyError: 'no such shelf'"),
+        "ID:x3": ("failed", "forward: SystemExit: 3"),
+    }
+    assert [line["message_id"] for line in logged(caplog, "a sink has failed")] == ["ID:x2", "ID:x3"]
     assert deployment.messages("forwarded") == []

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from connector.events.task_answer import unpack_answer
 from connector.messaging.message import Message
 from connector.testing.deployment import Deployment
-from tests.events.conftest import OBJECTS, Bench, EventDeployment
+from tests.events.conftest import OBJECTS, Bench, EventDeployment, with_rules
 from tests.runs import ServiceDeployment
 from tests.sinks.web_server import WebServer, answer, serving
 from tests.tables import rows
@@ -25,11 +25,7 @@ from tests.waiting import wait_for
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT}-01", f"00-{TRACE}-{PARENT}-00"
 
-ASKING = """\
-static_metaobject: MO_Config
-rules:
-  Order_Create: {OutputDestination: queue://asked}
-"""
+ASKING = "  Order_Create: {OutputDestination: queue://asked}\n"
 
 PROCESSES = """\
 import json, os
@@ -123,10 +119,6 @@ def customer(traceparent: str | None = None, number: str = "1") -> Message:
     return message
 
 
-def drain(deployment: EventDeployment, **how: Any) -> None:
-    deployment.drain(**how)
-
-
 def sent(deployment: Deployment, queue: str) -> list[str | None]:
     """``traceparent`` of the messages of a queue."""
     found = [one.properties.get("traceparent") for one in deployment.messages(queue)]
@@ -135,15 +127,13 @@ def sent(deployment: Deployment, queue: str) -> list[str | None]:
 
 def everything(bench: Bench, server: WebServer, **more: Any) -> EventDeployment:
     """A deployment whose events send a message, a webhook and three requests."""
-    objects = OBJECTS[: OBJECTS.index("static_metaobject")]
-    rest = OBJECTS[OBJECTS.index("datahandler_metaobject") :]
     return bench.deploy(
         subscriptions=[
             {"object": "Customer", "name": "forward", "destination": "queue://next"},
             {"object": "Customer", "name": "hook", "webhook": {"url": server.url}},
             {"object": "Customer", "name": "asking", "process": "processes:ask"},
         ],
-        objects=f"{objects}{ASKING}---\n{rest}",
+        objects=with_rules(ASKING),
         processes=PROCESSES,
         more=more,
     )
@@ -152,14 +142,14 @@ def everything(bench: Bench, server: WebServer, **more: Any) -> EventDeployment:
 def test_without_tracing_the_traceparent_is_passed_on_unchanged(bench: Bench, server: WebServer) -> None:
     deployment = everything(bench, server)
     deployment.send("customers", customer(SAMPLED))
-    drain(deployment)
+    deployment.drain()
     assert sent(deployment, "next") == [SAMPLED]
     assert sent(deployment, "asked") == [SAMPLED] * 3
     assert [one.headers.get("traceparent") for one in server.asked] == [SAMPLED]
     assert (bench.directory / "seen").read_text() == f"{SAMPLED}\n"
 
 
-@pytest.mark.parametrize("is_traced", [False, True])
+@rows("is_traced", [False, True])
 def test_a_reply_belongs_to_the_trace_of_its_request(
     bench: Bench, collector: WebServer, is_traced: bool
 ) -> None:
@@ -173,7 +163,7 @@ def test_a_reply_belongs_to_the_trace_of_its_request(
     for one in requests:
         one.reply_to = "queue://answers"
         deployment.send("customers", one)
-    drain(deployment)
+    deployment.drain()
     found = sent(deployment, "answers")
     if not is_traced:
         assert found == [SAMPLED] * 3
@@ -184,9 +174,8 @@ def test_a_reply_belongs_to_the_trace_of_its_request(
     assert set(map(str, found)) - {SAMPLED} < events
 
 
-@rows(
-    "malformed",
-    [
+def test_a_malformed_traceparent_is_ignored(bench: Bench, server: WebServer) -> None:
+    malformed = [
         None,
         "",
         "nonsense",
@@ -197,15 +186,14 @@ def test_a_reply_belongs_to_the_trace_of_its_request(
         f"00-{'0' * 32}-{PARENT}-01",
         f"00-{TRACE}-{'0' * 16}-01",
         SAMPLED + "\n",
-    ],
-)
-def test_a_malformed_traceparent_is_ignored(bench: Bench, server: WebServer, malformed: str | None) -> None:
+    ]
     deployment = everything(bench, server)
-    deployment.send("customers", customer(malformed))
-    drain(deployment)
-    assert sent(deployment, "next") == [None]
-    assert sent(deployment, "asked") == [None] * 3
-    assert ["traceparent" in one.headers for one in server.asked] == [False]
+    for one in malformed:
+        deployment.send("customers", customer(one))
+    deployment.drain()
+    assert sent(deployment, "next") == [None] * len(malformed)
+    assert sent(deployment, "asked") == [None] * 3 * len(malformed)
+    assert ["traceparent" in one.headers for one in server.asked] == [False] * len(malformed)
 
 
 def test_a_chain_of_two_adapters_is_one_trace(
@@ -223,8 +211,8 @@ def test_a_chain_of_two_adapters_is_one_trace(
         InputDestination="queue://next",
     )
     first.send("customers", customer())
-    drain(first)
-    drain(second)
+    first.drain()
+    second.drain()
     found = {(one.service, one.name): one for one in spans(collector)}
     assert set(found) == {
         ("first", "process customers"),
@@ -253,7 +241,7 @@ def test_spans_tell_the_message_the_outcome_and_the_requests(
 ) -> None:
     deployment = everything(bench, server, **traced(collector))
     identity = deployment.send("customers", customer(SAMPLED))
-    drain(deployment, isolated=isolated)
+    deployment.drain(isolated=isolated)
     found = spans(collector)
     assert {one.trace_id for one in found} == {TRACE}
     (whole,) = (one for one in found if one.kind == CONSUMER)
@@ -295,7 +283,7 @@ def test_a_failure_has_its_kind_and_no_value_of_the_message(bench: Bench, collec
         more=traced(collector),
     )
     deployment.send("customers", customer())
-    drain(deployment)
+    deployment.drain()
     found = {one.name: one for one in spans(collector)}
     whole, part = found["process customers"], found["deliver refusing"]
     assert (whole.status, part.status, found["convert"].status) == (ERROR, ERROR, 0)
@@ -315,7 +303,7 @@ def test_a_failure_has_its_kind_and_no_value_of_the_message(bench: Bench, collec
 def test_a_conversion_that_fails_is_part_of_the_trace(bench: Bench, collector: WebServer) -> None:
     deployment = bench.deploy(more=traced(collector))
     deployment.send("customers", "no JSON")
-    drain(deployment)
+    deployment.drain()
     found = {one.name: one for one in spans(collector)}
     assert set(found) == {"process customers", "convert"}
     assert found["convert"].attributes == {"error.type": "MalformedData"}
@@ -327,7 +315,7 @@ def test_a_trace_that_is_not_sampled_stays_one_trace_without_spans(
 ) -> None:
     deployment = everything(bench, server, **traced(collector))
     deployment.send("customers", customer(UNSAMPLED))
-    drain(deployment)
+    deployment.drain()
     assert collector.asked == []
     (following,) = sent(deployment, "next")
     assert following is not None
@@ -342,7 +330,7 @@ def test_a_sample_of_0_begins_no_trace_that_is_exported(bench: Bench, collector:
     )
     deployment.send("customers", customer())
     deployment.send("customers", customer(SAMPLED))
-    drain(deployment)
+    deployment.drain()
     assert {one.trace_id for one in spans(collector)} == {TRACE}
     assert sorted(str(one)[-2:] for one in sent(deployment, "next")) == ["00", "01"]
 
@@ -365,20 +353,22 @@ def test_a_collector_that_does_not_answer_delays_neither_event_nor_stop(
     bench: Bench, collector: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")  # longer than this test may take
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "64")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "16")
     released = threading.Event()
 
     def late(handler: BaseHTTPRequestHandler) -> None:
-        released.wait(600)
+        released.wait()
         answer(200)(handler)
 
     collector.answers += [late] * 9
     deployment = bench.deploy(more=traced(collector))
-    for number in range(1000):
+    for number in range(100):  # many more spans than wait for an export
         deployment.send("customers", customer(number=str(number)))
     with deployment.running() as adapter:
         adapter.drain()
         wait_for(lambda: collector.asked)
-    assert len(bench.called()) == 1000
+    assert len(bench.called()) == 100
     released.set()
 
 
@@ -388,12 +378,12 @@ def test_a_collector_that_fails_is_logged_and_gets_the_spans_of_later_events(
     collector.answers.append(answer(400))
     deployment = bench.deploy(more=traced(collector))
     deployment.send("customers", customer())
-    drain(deployment)
+    deployment.drain()
     deployment.send("customers", customer())
-    drain(deployment)
+    deployment.drain()
     assert len(collector.asked) == 2
-    (line,) = (one for one in caplog.records if one.name == "connector.traces")
-    assert "400" in vars(line)["reason"]
+    (line,) = (vars(one) for one in caplog.records if one.name == "connector.traces")
+    assert "400" in line["reason"]
     assert len(bench.called()) == 2
 
 
@@ -407,7 +397,7 @@ def test_without_tracing_a_task_measures_nothing(bench: Bench, monkeypatch: pyte
     monkeypatch.setattr("connector.events.job.unpack_answer", look)
     deployment = bench.deploy()
     deployment.send("customers", customer(SAMPLED))
-    drain(deployment)
+    deployment.drain()
     assert [(len(one.outcomes), dict(one.spans)) for one in answers] == [(1, {})]
 
 
@@ -418,11 +408,12 @@ def test_the_environment_names_collector_and_service(
     monkeypatch.setenv("OTEL_SERVICE_NAME", "from-environment")
     deployment = bench.deploy(more={"tracing": {}})
     deployment.send("customers", customer())
-    drain(deployment)
+    deployment.drain()
     assert {one.service for one in spans(collector)} == {"from-environment"}
 
 
 @pytest.mark.slow
+@pytest.mark.process
 def test_connector_run_exports_the_spans_of_spark_workers(tmp_path: Path, collector: WebServer) -> None:
     deployment = ServiceDeployment(tmp_path, OBJECTS, PROCESSES)
     document = {
