@@ -190,13 +190,13 @@ def test_a_stage_may_do_anything_to_its_own_event_only(bench: Bench, harmful: No
 
 
 def test_each_stage_may_hang_and_only_its_own_event_fails(bench: Bench, harmful: None) -> None:
-    deployment = deploy(bench, convert_timeout="2s", order="none")
+    deployment = deploy(bench, convert_timeout="2s", order="none", PollQuantity=3)
     bad, good = {}, {send(deployment, "orders", work("other"))}
     harms = [(at, "wait") for at in stages.STAGES] + [("data_handler", "regex")]
     for harm in harms:
         good.add(send(deployment, "customers", work("good")))
         bad[send(deployment, "customers", work("bad", *harm))] = harm
-    expect(deployment, bad, good, parallelism=3)
+    expect(deployment, bad, good, parallelism=6)
 
 
 EVENTS = st.tuples(
@@ -325,12 +325,9 @@ def test_a_worker_that_keeps_memory_is_replaced_between_two_events(bench: Bench)
     for body in bodies:
         deployment.send("queue://in", body)
     found = drain(deployment)
-    assert [event[0] for event in found] == bodies
-    assert {event[:2] for event in found} == {
-        ("leak", "published"),
-        ("large", "published"),
-        ("huge", "failed"),
-    }, found
+    assert [event[:2] for event in found] == [
+        (body, "failed" if body == "huge" else "published") for body in bodies
+    ]
     ((_, _, reason),) = [event for event in found if event[0] == "huge"]
     assert "Handler raised MemoryError: there is no more within worker_memory" in reason
     lines = (deployment.directory / "handlers" / "converted").read_text().splitlines()

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,7 +25,7 @@ from connector.service.assembly import make_provider
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import A_AND_B, Bench, EventDeployment, customer, outcomes_of
+from tests.events.conftest import A_AND_B, Bench, EventDeployment, customer, logged, outcomes_of
 from tests.tables import rows
 
 IN_PROGRESS = parse_destination("queue://busy")
@@ -166,28 +166,24 @@ def test_what_the_version_before_has_left_is_taken_over(bench: Bench) -> None:
     assert deployment.names("customers", "processing") == []
 
 
-def test_the_journals_of_two_cycles_are_told_apart(bench: Bench) -> None:
-    deployment = bench.deploy()
+def test_the_journals_of_two_cycles_are_told_apart_and_what_they_published_is_a_duplicate(
+    bench: Bench,
+) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True)
     drop(deployment, "x", "y")
     victim = Victim(deployment)
     victim.claim(1, cycle=1)
     victim.claim(1, cycle=2)
     victim.journal(done(0, *PUBLISHED), cycle=2)
     victim.die()
+    deployment.drop("customers", customer(), "4.y.T....again")
     with deployment.running() as adapter:
         assert told(adapter) == {"ID:y": "published"}
-        assert deployment.deliveries("customers") == [("ID:x", 1)]
-
-
-def test_what_was_published_by_the_dead_is_a_duplicate_for_the_living(bench: Bench) -> None:
-    deployment = bench.deploy(DuplicateEventElimination=True)
-    drop(deployment, "x")
-    leave(deployment, 1, done(0, *PUBLISHED))
-    deployment.drop("customers", customer(), "4.x.T....again")
-    adapter = deployment.drain()
+        assert deployment.deliveries("customers") == [("ID:x", 1), ("ID:y", 1)]
+        adapter.drain()
     counts = adapter.summary.as_dict()
-    assert (counts["published"], counts["duplicates"]) == (1, 1)
-    assert bench.calls() == []
+    assert (counts["published"], counts["duplicates"]) == (2, 1)
+    assert bench.called() == ["ID:x"]
 
 
 @rows("in_progress", [False, True])
@@ -235,19 +231,24 @@ def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -
         assert [m.delivery_count for m in deployment.messages("customers")] == [2]
 
 
-@rows("application, dies", [("somebody-else", True), ("test", False)])
+@rows(
+    "application, dies, in_progress",
+    [("somebody-else", True, False), ("test", False, False), ("test", False, True)],
+)
 def test_claims_of_another_application_or_of_a_living_neighbour_stay(
-    bench: Bench, application: str, dies: bool
+    bench: Bench, application: str, dies: bool, in_progress: bool
 ) -> None:
-    deployment = bench.deploy()
+    busy = {"InProgressDestination": "queue://busy", "InDoubtEvents": "FailOnStartup"} if in_progress else {}
+    deployment = bench.deploy(**cast("dict[str, Any]", busy))
     drop(deployment, "x")
-    neighbour = Victim(deployment, application=application)
+    neighbour = Victim(deployment, in_progress=in_progress, application=application)
     neighbour.claim(1)
     if dies:
         neighbour.die()
     deployment.drain()
     assert bench.calls() == []
-    assert len(deployment.names("customers", "processing")) == 1
+    held = deployment.names("busy") if in_progress else deployment.names("customers", "processing")
+    assert len(held) == 1
     if not dies:
         neighbour.die()
 
@@ -339,7 +340,7 @@ def test_reprocess_runs_what_was_begun_before_any_new_input(bench: Bench) -> Non
     assert origins == {"queue://customers"}
 
 
-@pytest.mark.parametrize(("policy", "speaks"), [("Ignore", False), ("LogError", True)])
+@rows("policy, speaks", [("Ignore", False), ("LogError", True)])
 def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
     bench: Bench, policy: str, speaks: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -348,7 +349,7 @@ def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
         caplog.clear()
         with caplog.at_level(logging.ERROR), deployment.running() as adapter:
             adapter.drain()
-        said = [vars(r)["reason"] for r in caplog.records if r.getMessage() == "messages are in doubt"]
+        said = [line["reason"] for line in logged(caplog, "messages are in doubt")]
         assert ["ID:begun" in reason for reason in said] == [True] * speaks
         assert ids(deployment, "busy") == ["begun"]
     assert sorted(ids(deployment, "archive")) == ["done", "new", "untouched"]
@@ -436,12 +437,8 @@ def test_a_message_that_waits_is_not_in_doubt_whatever_the_policy(bench: Bench, 
     deployment.write("woken", "")
     with deployment.running() as adapter:
         assert adapter.drain().code is ReturnCode.SUCCEED
-    assert [(call["who"], call["id"]) for call in bench.calls()][:4] == [
-        ("a", "ID:1"),
-        ("b", "ID:1"),
-        ("b", "ID:1"),
-        ("b", "ID:1"),
-    ]
+    called = [(call["who"], call["id"]) for call in bench.calls()]
+    assert called[:4] == [("a", "ID:1"), *[("b", "ID:1")] * 3]
     assert sorted(ids(deployment, "archive")) == ["1", "2", "3"]
     assert {call["count"] for call in bench.calls()} == {1}
 
@@ -553,17 +550,6 @@ def test_messages_in_progress_that_nobody_owns_are_in_doubt(bench: Bench) -> Non
     with deployment.running():
         assert bench.deliveries() == [("ID:foreign", 2)]
     assert ids(deployment, "archive") == ["foreign"]
-
-
-def test_a_living_neighbour_s_messages_in_progress_are_no_leftovers(bench: Bench) -> None:
-    deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents="FailOnStartup")
-    drop(deployment, "x")
-    neighbour = Victim(deployment, in_progress=True)
-    neighbour.claim(1)
-    deployment.drain()
-    assert len(deployment.names("busy")) == 1
-    assert bench.calls() == []
-    neighbour.die()
 
 
 def test_a_message_whose_headers_cannot_be_read_finds_its_way_back_from_in_progress(bench: Bench) -> None:

@@ -119,25 +119,26 @@ def tries(bench: Bench, identity: str, who: str = "a") -> list[int]:
     return [call["retries"] for call in bench.calls() if (call["id"], call["who"]) == (identity, who)]
 
 
-@rows("what", ["temporary", "connection"])
-def test_an_event_that_failed_for_a_while_is_published_later(bench: Bench, what: str) -> None:
+def test_an_event_that_failed_for_a_while_is_published_later_and_others_fail_at_once(bench: Bench) -> None:
     deployment = deploy(bench, SOON)
-    identity = deployment.send("queue://orders", order(1, f"{what} 3"))
-    summary = drain(deployment)
-    assert tries(bench, identity) == [0, 1, 2, 3]
+    expected = {
+        "temporary 3": [0, 1, 2, 3],
+        "connection 3": [0, 1, 2, 3],
+        "busy 1": [0, 1],
+        "failed": [0],
+        "wrong": [0],
+    }
+    ids = {what: deployment.send("orders", order(n, what)) for n, what in enumerate(expected)}
+    counts = drain(deployment).as_dict()
+    assert {what: tries(bench, identity) for what, identity in ids.items()} == expected
     assert {call["count"] for call in bench.calls()} == {1}, "its deliveries came to an end"
-    assert "connector_retries" not in deployment.properties("archive", identity)
-    assert deployment.ids("error") == []
-    counts = summary.as_dict()
-    assert (counts["claimed"], counts["published"], counts["later"], counts["failed"]) == (4, 1, 3, 0)
-
-
-def test_a_failure_may_ask_for_a_longer_wait(bench: Bench) -> None:
-    deployment = deploy(bench, SOON)
-    deployment.send("queue://orders", order(1, "busy 1"))
-    drain(deployment)
-    first, second = (call["time"] for call in bench.calls())
-    assert second - first >= 1
+    first, second = (call["time"] for call in bench.calls() if call["id"] == ids["busy 1"])
+    assert second - first >= 1, "a failure may ask for a longer wait"
+    later = [ids[what] for what in ("temporary 3", "connection 3", "busy 1")]
+    assert sorted(deployment.ids("archive")) == sorted(later)
+    assert not any("connector_retries" in deployment.properties("archive", one) for one in later)
+    assert sorted(deployment.ids("error")) == sorted([ids["failed"], ids["wrong"]])
+    assert (counts["claimed"], counts["published"], counts["later"], counts["failed"]) == (12, 3, 7, 2)
 
 
 @rows("after, kept", [(2, 2), (-1, 0), (float("nan"), 0), (float("inf"), 31_536_000)])
@@ -157,27 +158,14 @@ def test_the_waits_grow_up_to_the_longest(bench: Bench) -> None:
 
 
 def test_an_event_that_has_used_its_tries_has_failed(bench: Bench) -> None:
-    deployment = deploy(bench, {**SOON, "attempts": 2})
-    identity = deployment.send("queue://orders", order(1, "temporary 9"))
+    deployment = deploy(bench, {**SOON, "attempts": 2, "on": "any"})
+    ids = [deployment.send("orders", order(1, what)) for what in ("temporary 9", "wrong", "failed")]
     summary = drain(deployment)
-    assert tries(bench, identity) == [0, 1, 2]
-    properties = deployment.properties("error", identity)
+    assert [tries(bench, identity) for identity in ids] == [[0, 1, 2], [0, 1, 2], [0]]
+    properties = deployment.properties("error", ids[0])
     assert properties["connector_reason"].startswith("a: TemporaryFailure: away (came again 2 times)")
     assert "connector_retries" not in properties
-    assert summary.as_dict()["later"] == 2
-
-
-def test_other_failures_fail_at_once_unless_the_configuration_says_any(bench: Bench) -> None:
-    deployment = deploy(bench, SOON)
-    ids = [deployment.send("queue://orders", order(n, what)) for n, what in enumerate(["failed", "wrong"])]
-    drain(deployment)
-    assert [tries(bench, identity) for identity in ids] == [[0], [0]]
-    assert len(deployment.messages("queue://error")) == 2
-    deployment = deploy(bench, {**SOON, "attempts": 1, "on": "any"})
-    ids = [deployment.send("queue://orders", order(n, what)) for n, what in enumerate(["failed", "wrong"])]
-    drain(deployment)
-    assert [tries(bench, identity) for identity in ids] == [[0], [0, 1]]
-    assert len(deployment.messages("queue://error")) == 4
+    assert (summary.as_dict()["later"], len(deployment.ids("error"))) == (4, 3)
 
 
 def test_a_subscription_that_has_confirmed_is_not_called_again(bench: Bench) -> None:
@@ -196,16 +184,6 @@ def test_one_subscription_that_has_failed_for_good_fails_the_event(bench: Bench)
     drain(deployment)
     assert tries(bench, identity) == [0, 0]
     assert "second: TemporaryFailure" in deployment.properties("error", identity)["connector_reason"]
-
-
-def test_events_without_an_order_do_not_wait_for_each_other(bench: Bench) -> None:
-    deployment = deploy(bench, {"first": "1h"})
-    deployment.send("queue://orders", order(1, "temporary 1"))
-    for number in range(2, 5):
-        deployment.send("queue://orders", order(number))
-    deployment.drain()
-    assert [one.value for one in deployment.messages("queue://archive")] == [order(n) for n in (2, 3, 4)]
-    assert deployment.messages("queue://orders") == []
 
 
 RESTS = {"retry_later": {"first": "100ms", "most": "100ms"}, "rest_after": 5}
@@ -289,18 +267,22 @@ def test_a_call_that_its_timeout_ends_is_a_try_and_a_delivery(
         assert "did not return from a in time" in reason
 
 
-@rows("restarts", [False, True])
-def test_a_copy_of_a_message_that_waits_is_a_duplicate_of_it(bench: Bench, restarts: bool) -> None:
+@rows("copied", ["while it waits", "before a restart", "after it was published"])
+def test_a_copy_of_a_message_that_waits_is_a_duplicate_of_it(bench: Bench, copied: str) -> None:
     other = {"object": "*", "process": "processes:b", "name": "b"}
     deployment = deploy(bench, {"first": "1s"}, other, DuplicateEventElimination=True)
     deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
     with deployment.running() as adapter:
         adapter.drain()
+        if copied == "after it was published":
+            drain_with(adapter, deployment)
         deployment.drop("orders", order(1, "temporary 1"), "4.o1.T")
-        if not restarts:
+        if copied == "while it waits":
+            adapter.drain()
+            assert tries(bench, "ID:o1", "b") == [0], "the copy waits, too"
+        if copied != "before a restart":
             counts = drain_with(adapter, deployment).as_dict()
-    assert tries(bench, "ID:o1", "b") == [0], "the copy waits, too"
-    if restarts:
+    if copied == "before a restart":
         counts = drain(deployment).as_dict()
     assert (tries(bench, "ID:o1"), tries(bench, "ID:o1", "b")) == ([0, 1], [0])
     assert (counts["published"], counts["duplicates"], counts["failed"]) == (1, 1, 0)
@@ -329,12 +311,18 @@ def ids(bench: Bench) -> list[str]:
     return [call["order"] for call in bench.calls()]
 
 
-def test_events_of_a_destination_stay_in_order(bench: Bench) -> None:
-    deployment = deploy(bench, SOON, order="destination")
+@rows(
+    "order_, calls",
+    [("destination", ["0", "1", "1", "1", "2", "3"]), ("none", ["0", "1", "2", "3", "1", "1"])],
+)
+def test_events_of_a_destination_stay_in_order_where_they_have_one(
+    bench: Bench, order_: str, calls: list[str]
+) -> None:
+    deployment = deploy(bench, {"first": "500ms"}, order=order_)
     for number, what in enumerate(["", "temporary 2", "", ""]):
         deployment.send("queue://orders", order(number, what))
     drain(deployment)
-    assert ids(bench) == ["0", "1", "1", "1", "2", "3"]
+    assert ids(bench) == calls
 
 
 def test_events_of_a_group_stay_in_order_and_others_go_on(bench: Bench) -> None:
@@ -347,15 +335,6 @@ def test_events_of_a_group_stay_in_order_and_others_go_on(bench: Bench) -> None:
     assert [one for one in called if one in "013"] == ["0", "0", "0", "1", "3"]
     assert [one for one in called if one in "24"] == ["2", "4"]
     assert called.index("4") < called.index("1")
-
-
-def test_a_copy_of_a_waiting_event_is_published_once(bench: Bench) -> None:
-    deployment = deploy(bench, SOON, DuplicateEventElimination="true")
-    deployment.drop("orders", order(1, "temporary 1"), "4.1.T")
-    drain(deployment)
-    deployment.drop("orders", order(1, "temporary 1"), "4.1.T")
-    summary = drain(deployment)
-    assert summary.as_dict()["duplicates"] == 1
 
 
 def test_mistakes_are_named(bench: Bench) -> None:

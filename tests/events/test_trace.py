@@ -13,7 +13,8 @@ from connector.businessobjects.definition import Attribute, Definition, Definiti
 from connector.businessobjects.dump import dump
 from connector.businessobjects.instance import BusinessObject
 from connector.service.adapter import Adapter
-from tests.events.conftest import Bench
+from tests.events.conftest import Bench, with_rules
+from tests.tables import rows
 
 EACH: dict[int, set[str]] = {
     1: {"message detected", "event settled"},
@@ -35,7 +36,7 @@ def traced(caplog: pytest.LogCaptureFixture) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("level", range(6))
+@rows("level", range(6))
 def test_a_level_has_its_own_lines_and_all_below(
     bench: Bench, caplog: pytest.LogCaptureFixture, level: int
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_level_has_its_own_lines_and_all_below(
         AgentTraceLevel=level,
     )
     deployment.drop("orders", '{"BusinessObject": "Order", "Id": "1"}', "4.1.T")
+    caplog.clear()
     caplog.set_level(logging.INFO)
     assert deployment.outcomes()["ID:1"] == ("published", "")
     lines = traced(caplog)
@@ -84,13 +86,8 @@ def test_the_properties_at_the_start_have_no_secrets(bench: Bench, caplog: pytes
 
 
 def test_requests_are_traced(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    rules = {"OutputDestination": "queue://crm"}
-    deployment = bench.deploy(AgentTraceLevel=5)
-    objects = (deployment.directory / "metaobjects/objects.yaml").read_text()
-    deployment.write(
-        "metaobjects/objects.yaml",
-        objects.replace("OutputFormat: CUST_OUT", f"OutputDestination: {rules['OutputDestination']}"),
-    )
+    objects = with_rules("  Customer_Create: {OutputDestination: queue://crm}\n")
+    deployment = bench.deploy(objects=objects, AgentTraceLevel=5)
     caplog.set_level(logging.INFO)
     with Adapter(deployment.configuration) as adapter:
         assert adapter.request("Customer.Create", {"CustomerId": "7"}).good
