@@ -190,7 +190,7 @@ def test_a_stage_may_do_anything_to_its_own_event_only(bench: Bench, harmful: No
 
 
 def test_each_stage_may_hang_and_only_its_own_event_fails(bench: Bench, harmful: None) -> None:
-    deployment = deploy(bench, convert_timeout="2s", order="none", PollQuantity=3)
+    deployment = deploy(bench, convert_timeout="3s", order="none", PollQuantity=3)
     bad, good = {}, {send(deployment, "orders", work("other"))}
     harms = [(at, "wait") for at in stages.STAGES] + [("data_handler", "regex")]
     for harm in harms:
@@ -292,13 +292,13 @@ def converted(deployment: EventDeployment) -> list[str]:
 
 @rows("provider", ["dropbox", "sqlite"])
 def test_a_conversion_that_never_ends_fails_at_once_and_holds_up_nothing(bench: Bench, provider: str) -> None:
-    deployment = deploy_handler(bench, provider, convert_timeout="1500ms")
+    deployment = deploy_handler(bench, provider, convert_timeout="3s")
     for queue, body in [("in", "good"), ("in", "hang"), ("in", "good"), ("other", "good")]:
         deployment.send(f"queue://{queue}", body)
     found = drain(deployment)
     assert [event[:2] for event in found].count(("good", "published")) == 3
     assert [event[1:] for event in found if event[0] == "hang"] == [
-        ("failed", "data handler Handler: did not end within 1.5 s (convert_timeout)")
+        ("failed", "data handler Handler: did not end within 3 s (convert_timeout)")
     ]
     assert converted(deployment).count("hang") == 1
     assert len(deployment.messages("out")) == 3

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from connector.service.assembly import make_provider
-from connector.status import ReturnCode
+from connector.state.duplicates import DuplicateWindow
 from connector.testing.deployment import InProcessAdapter
-from tests.events.conftest import Bench, customer
+from tests.events.conftest import ORDER, Bench, customer
 from tests.tables import rows
 
 
@@ -86,9 +88,8 @@ def test_a_second_copy_runs_where_the_first_one_failed(bench: Bench, quantity: i
 def test_one_id_in_two_destinations_is_two_messages(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True)
     deployment.drop("customers", customer(), again("x", 0))
-    deployment.drop("orders", '{"BusinessObject": "Order"}', again("x", 1))
-    adapter = deployment.drain()
-    assert adapter.summary.total.published == 2
+    deployment.drop("orders", ORDER, again("x", 1))
+    assert deployment.drain().summary.total.published == 2
 
 
 def test_a_bare_name_that_is_used_again_is_another_message(bench: Bench) -> None:
@@ -108,15 +109,13 @@ def test_an_archived_message_with_a_bare_name_is_a_duplicate_when_it_comes_back(
     deployment.drop("customers", customer(), "orders.csv")
     with deployment.running() as adapter:
         adapter.drain()
-        (name,) = deployment.names("archive")
-        source = Path(deployment.folders("archive").target) / name
-        os.rename(source, Path(deployment.folders("customers").target) / name)
+        deployment.move("archive", "customers")
         adapter.drain()
     assert kinds(adapter) == {("orders.csv", "published"): 1, ("orders.csv", "duplicate"): 1}
-    (copy,) = deployment.messages("archive")
-    assert copy.properties["connector_outcome"] == "duplicate"
-    assert copy.properties["connector_reason"] == "it was published before"
-    assert copy.properties["connector_attempts"] == 1  # of its first stay; it was not delivered again
+    properties = deployment.properties("archive", "orders.csv")
+    assert properties["connector_outcome"] == "duplicate"
+    assert properties["connector_reason"] == "it was published before"
+    assert properties["connector_attempts"] == 1  # of its first stay; it was not delivered again
 
 
 def test_without_elimination_every_copy_is_published(bench: Bench) -> None:
@@ -148,35 +147,37 @@ def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(
         connection.close()
 
 
-def test_two_draining_adapters_do_not_wait_for_each_other(bench: Bench) -> None:
+def test_two_draining_adapters_do_not_wait_for_each_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each has in flight what the other wants, and would hold it for as long as the other does."""
     deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=1, order="destination")
     for identity in ("x", "y", "z"):
         deployment.drop("customers", customer(), again(identity, 0))
     provider = make_provider(deployment.configuration)
     connection = provider.connect("test", "neighbour")
-    in_flight = bench.root / "dropboxmq" / "adapter" / "test" / "in-flight"
     window = provider.state("test").window(connection.client_id, 100)
-    drained = threading.Event()
+    reserve, release = DuplicateWindow.reserve, DuplicateWindow.release
+    met: list[set[str]] = []
 
-    def neighbour() -> None:
-        """Releases its key as soon as the adapter has begun, and has no key in flight."""
-        for number in (2, 1):
-            while len(os.listdir(in_flight)) != number and not drained.is_set():
-                os.sched_yield()  # the moment may be shorter than a pause
-        window.release()
+    def note(self: DuplicateWindow, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
+        met.append(reserve(self, keys, held))
+        return met[-1]
+
+    def release_both(self: DuplicateWindow, client_id: str | None = None) -> None:
+        """The neighbour goes on as soon as the adapter has met its key, and has no key in flight."""
+        release(self, client_id)
+        if any(met) and self is not window:
+            window.release()
 
     try:
         window.reserve(["queue://customers|ID:x"])
-        with deployment.running() as adapter:
-            thread = threading.Thread(target=neighbour)
-            thread.start()
-            report = adapter.drain()
-            drained.set()
-            thread.join()
+        monkeypatch.setattr(DuplicateWindow, "reserve", note)
+        monkeypatch.setattr(DuplicateWindow, "release", release_both)
+        deployment.drain()
     finally:
         connection.close()
-    assert report.code is ReturnCode.SUCCEED
+    assert met[0] == {"queue://customers|ID:x"}
     assert bench.called() == ["ID:x", "ID:y", "ID:z"]
 
 

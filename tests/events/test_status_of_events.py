@@ -150,14 +150,14 @@ def test_a_database_that_is_away_is_a_reason_and_no_file_is_made(bench: Bench, s
 
 
 def test_a_service_notes_what_has_changed_without_a_poll(bench: Bench, status: Status) -> None:
-    deployment = bench.deploy(PollFrequency=60_000)
+    deployment = bench.deploy(PollFrequency=3_600_000)
     fill(deployment, 1)
     with deployment.running() as adapter:
         with serving(adapter):
             wait_for(lambda: len(bench.calls()) == 1)
             fill(deployment, 5, "a: fail no shelf")
             wait_for(lambda: len(bench.calls()) == 6)
-            wait_for(lambda: run(["status", "--check"]) == 1, 30, "a note, long before a poll is due")
+            wait_for(lambda: run(["status", "--check"]) == 1, what="a note, long before a poll is due")
             assert (adapter.obstacle, adapter.step_seconds < 50) == ("", True)
         assert adapter.obstacle == "the adapter is stopping"
 

@@ -184,7 +184,7 @@ def start_and_kill(bench: Bench, deployment: EventDeployment) -> int:
 
 
 def test_a_runner_that_loses_its_parent_finishes_the_event_at_work_and_no_other(bench: Bench) -> None:
-    deployment = bench.deploy(stop_timeout="10s")
+    deployment = bench.deploy(stop_timeout="60s")
     deployment.drop_customers(x1="a: wait-for go", x2="", x3="")
     runner = start_and_kill(bench, deployment)
     time.sleep(0.2)  # nothing shows that it has noticed, and an event at work shall end all the same

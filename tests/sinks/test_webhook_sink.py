@@ -322,7 +322,7 @@ def test_the_time_limits_the_whole_exchange(server: WebServer, start: bytes) -> 
 def test_a_slow_answer_after_its_status_has_confirmed(server: WebServer) -> None:
     ended = threading.Event()
     server.answers = [drip(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", ended)]
-    deliver(server.url, timeout=1.5)
+    deliver(server.url, timeout=3)
     ended.set()
 
 
