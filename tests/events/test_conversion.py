@@ -61,22 +61,14 @@ def test_a_body_cannot_bring_a_dynamic_meta_object_of_its_own(bench: Bench) -> N
     assert bench.calls() == []
 
 
-def test_the_object_event_id_is_the_message_id(bench: Bench) -> None:
-    deployment = bench.deploy()
-    deployment.drop("orders", NAMED, "4.abc.T")
-    deployment.outcomes()
-    (call,) = bench.calls()
-    assert call["values"] == {"Id": "1", "ObjectEventId": "ID:abc"}
-
-
-def test_the_event_tells_where_from_and_which_attempt(bench: Bench) -> None:
+def test_the_event_tells_where_from_and_which_attempt_and_the_object_has_its_id(bench: Bench) -> None:
     deployment = bench.deploy()
     deployment.drop("orders", NAMED, "4.abc.T.....JMSXDeliveryCountI=2")
     deployment.drop("orders", NAMED, "a bare name")
-    deployment.outcomes()
-    assert [(c["id"], c["from"], c["count"]) for c in bench.calls()] == [
-        ("ID:abc", "queue://orders", 2),
-        ("a bare name", "queue://orders", 1),
+    deployment.drain()
+    assert [(c["id"], c["from"], c["count"], c["values"]["ObjectEventId"]) for c in bench.calls()] == [
+        ("ID:abc", "queue://orders", 2, "ID:abc"),
+        ("a bare name", "queue://orders", 1, "a bare name"),
     ]
 
 

@@ -268,6 +268,9 @@ def test_a_data_handler_that_raises_is_logged_with_its_place(bench: Bench, log: 
     found = deployment.outcomes()
     assert found["ID:1"] == ("failed", "the data handler Odd raised KeyError: 'missing' (my_handlers.py:13)")
     assert found["ID:2"] == ("failed", "line 1: no colon")
+    properties = deployment.properties("error", "ID:1")
+    assert properties["connector_kind"] == "handler_failed"
+    assert properties["connector_place"] == "my_handlers.py:13"
     (line,) = log.failures()
     expected = {
         "event": "a data handler has failed",

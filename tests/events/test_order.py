@@ -68,14 +68,3 @@ def test_the_events_of_a_group_keep_their_order_whatever_else_runs(bench: Bench)
     for remainder in range(5):
         of_group = [i for i in called if int(i[1:]) % 5 == remainder]
         assert of_group == sorted(of_group)
-
-
-def test_an_event_given_back_holds_those_of_its_key_in_the_batch_claimed_meanwhile(bench: Bench) -> None:
-    deployment = bench.deploy(PollQuantity=2, InputDestination=["queue://customers"])
-    for n in range(1, 7):
-        deployment.drop("customers", customer("a: inactive" if n == 3 else ""), f"4.x{n}.T")
-    with deployment.running() as adapter:
-        report = adapter.drain()
-    assert report.code is ReturnCode.APPRESPONSETIMEOUT
-    assert bench.called() == ["ID:x1", "ID:x2", "ID:x3"]
-    assert deployment.ids("customers") == ["ID:x3", "ID:x4", "ID:x5", "ID:x6"]

@@ -31,19 +31,6 @@ def a(bo, event):
     if what == "hang":
         threading.Event().wait()
 """
-HANDLER = """\
-from connector.formats.datahandler import DataHandler
-
-class Odd(DataHandler):
-    mime_types = ("text/odd",)
-    options = {}
-
-    def to_business_object(self, body, hint):
-        raise KeyError("missing")
-
-    def to_body(self, bo):
-        return ""
-"""
 
 
 def customer(name: str) -> str:
@@ -84,19 +71,6 @@ def test_a_copy_says_what_kind_of_reason_it_has(bench: Bench) -> None:
         for number, (body, expected) in enumerate(CASES.items()):
             with table.row(body[:60]):
                 assert found[f"ID:{number}"] == expected
-
-
-def test_a_mistake_of_a_data_handler_has_its_place(bench: Bench) -> None:
-    deployment = bench.deploy(
-        processes=PROCESSES,
-        more={"datahandlers": "./my_handlers.py"},
-        DataHandlerMimeType="text/odd",
-    )
-    deployment.write("my_handlers.py", HANDLER)
-    deployment.send("queue://orders", "x")
-    deployment.drain()
-    (copy,) = deployment.messages("queue://error")
-    assert told(copy) == {"kind": "handler_failed", "place": "my_handlers.py:8"}
 
 
 def test_a_message_that_cannot_be_sent_on_names_its_subscription(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.messaging.message import NON_PERSISTENT, Message
 from connector.sinks.replying import ERROR_STATUSES, MAX_TEXT
 from connector.status import ReturnCode
 from tests.events.conftest import Bench, EventDeployment, customer, logged
@@ -247,14 +247,6 @@ def test_a_reply_has_the_headers_that_its_request_decides(bench: Bench) -> None:
     assert reply.properties == {"ResponseResult": "SUCCESS"}
     assert reply.message_id not in (None, identity)
     assert before <= reply.timestamp <= time.time_ns() // 1_000_000
-
-
-def test_a_reply_to_a_request_that_never_expires_does_not_either(bench: Bench) -> None:
-    deployment = deploy(bench)
-    ask(deployment)
-    deployment.outcomes()
-    reply = the_reply(deployment)
-    assert (reply.expiration, reply.priority, reply.delivery_mode) == (0, 4, PERSISTENT)
 
 
 def test_the_format_of_a_subscription_is_that_of_all_its_replies(bench: Bench) -> None:

@@ -94,26 +94,14 @@ def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
     deployment.drop("orders", ORDER, "4.gone.T.1000")
     deployment.drop("customers", '{"CustomerId": "1"}', "4.c.T")
     document = deployment.drain().summary.as_dict()
-    numbers = {key: document[key] for key in ("claimed", "expired", "discarded", *KINDS.values())}
-    assert numbers == {
-        "claimed": 20,
-        "published": 6,
-        "failed": 6,
-        "unsubscribed": 7,
-        "duplicates": 1,
-        "in_doubt": 0,
-        "expired": 1,
-        "discarded": 7,
-    }
-    assert document["destinations"]["queue://orders"]["claimed"] == 19
-    assert document["destinations"]["queue://customers"]["claimed"] == 1
+    outcomes = {"published": 6, "failed": 6, "unsubscribed": 7, "duplicates": 1, "in_doubt": 0}
+    numbers = {"claimed": 20, "expired": 1, "discarded": 7, **outcomes}
+    assert {key: document[key] for key in numbers} == numbers
+    claimed = {name: counts["claimed"] for name, counts in document["destinations"].items()}
+    assert claimed == {"queue://orders": 19, "queue://customers": 1}
     events = document["events"]
-    assert Counter(event["outcome"] for event in events) == {
-        "published": 6,
-        "failed": 6,
-        "unsubscribed": 7,
-        "duplicate": 1,
-    }
+    found = Counter(KINDS[event["outcome"]] for event in events)
+    assert found == {name: number for name, number in outcomes.items() if number}
     assert [e for e in events if e["id"] == "ID:p3"] == [
         {
             "id": "ID:p3",
