@@ -190,9 +190,10 @@ def test_nothing_is_claimed_and_nothing_is_cut_while_a_reload_waits(bench: Bench
         second = deployment.send("queue://others", ORDER)
         number = len(polls)
         wait_for(lambda: len(polls) >= number + 2, what="a poll that could have taken it")
-        assert (bench.called(), deployment.ids("others")) == ([first], [second])
-        assert reload_answers(state.instances(), request)[1] == ["one"]
+        found = bench.called(), deployment.names("others", "processing")
+        waiting = reload_answers(state.instances(), request)[1]
         (deployment.directory / "go").touch()
+        assert (found, waiting) == (([first], []), ["one"])
         wait_for(lambda: not reload_answers(state.instances(), request)[1], what="the answer")
         wait_for(lambda: bench.called() == [first, second], what="the event")
 
