@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from connector.operate.control import ControlWatch
 from connector.status import ReturnCode
 from tests.events.conftest import ORDER, Bench, EventDeployment, outcomes_of
 from tests.tables import rows
+from tests.waiting import now_ms
 
 
 def fill(deployment: EventDeployment, **queues: int) -> None:
@@ -192,25 +192,18 @@ def test_a_provider_error_in_the_middle_of_an_input_ends_that_poll(bench: Bench)
 
 def test_expired_messages_are_counted_and_are_neither_claimed_nor_events(bench: Bench) -> None:
     deployment = bench.deploy(PollQuantity=2)
-    past, future = int(time.time() * 1000) - 1000, int(time.time() * 1000) + 600_000
     for n in range(3):
-        deployment.drop("orders", "{}", f"4.old{n}.T.{past}")
-    deployment.drop("orders", ORDER, f"4.new.T.{future}")
-    with deployment.running() as adapter:
-        report = adapter.poll()
-    summary = adapter.summary.as_dict()
-    assert (report.claimed, summary["claimed"], summary["published"], summary["expired"]) == (1, 1, 1, 3)
-    assert summary["destinations"]["queue://orders"]["expired"] == 3
-    assert len(deployment.names("orders", "expired")) == 3
-    assert bench.called() == ["ID:new"]
-
-
-def test_expired_messages_alone_are_a_poll_that_succeeds(bench: Bench) -> None:
-    deployment = bench.deploy()
-    deployment.drop("orders", "{}", "4.old.T.1000")
+        deployment.drop("orders", "{}", f"4.old{n}.T.{now_ms() - 1000}")
     with deployment.running() as adapter:
         report = adapter.drain()
-    assert (report.code, report.claimed, adapter.summary.total.expired) == (ReturnCode.SUCCEED, 0, 1)
+        assert (report.code, report.claimed, adapter.summary.total.expired) == (ReturnCode.SUCCEED, 0, 3)
+        deployment.drop("orders", ORDER, f"4.new.T.{now_ms() + 600_000}")
+        assert adapter.poll().claimed == 1
+    summary = adapter.summary.as_dict()
+    assert (summary["claimed"], summary["published"], summary["expired"]) == (1, 1, 3)
+    assert summary["destinations"]["queue://orders"]["expired"] == 3
+    assert list(outcomes_of(adapter)) == bench.called() == ["ID:new"]
+    assert len(deployment.names("orders", "expired")) == 3
 
 
 def test_a_drain_claims_until_the_inputs_are_empty(bench: Bench) -> None:

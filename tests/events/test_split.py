@@ -39,26 +39,30 @@ def test_each_record_is_an_event_of_its_own(bench: Bench) -> None:
     assert [(call["id"], call["values"]["Name"], call["count"]) for call in bench.calls()] == [
         (f"ID:1#{number}", name, 1) for number, name in enumerate("xyz", 1)
     ]
+    assert {call["values"]["Meta"]["MessageID"] for call in bench.calls()} == {"ID:1"}
     sent = [message.properties["connector_event_id"] for message in deployment.messages("crm")]
     assert sorted(sent) == ["ID:1#1", "ID:1#2", "ID:1#3"]
     assert len(deployment.messages("archive")) == 1
     assert deployment.properties("archive", "ID:1")["connector_delivered"] == "a#1-3"
 
 
-def test_the_dynamic_meta_object_of_each_record_has_the_headers(bench: Bench) -> None:
-    deployment = deploy(bench, A)
-    deployment.drop("orders", lines("x", "y"), "4.1.T")
-    deployment.outcomes()
-    assert [call["values"]["Meta"]["MessageID"] for call in bench.calls()] == ["ID:1", "ID:1"]
-
-
-def test_an_error_names_the_record_and_nothing_is_published(bench: Bench) -> None:
+def test_an_error_and_what_nobody_wants_name_the_record(bench: Bench) -> None:
     deployment = deploy(bench, A, QUEUE)
-    deployment.drop("orders", lines("x") + '{"BusinessObject": "Customer", "Age": 7}\n', "4.1.T")
-    kind, reason = deployment.outcomes()["ID:1"]
-    assert (kind, reason) == ("failed", "record 2: Customer: CustomerId: required, but not set")
-    assert bench.calls() == []
-    assert deployment.messages("crm") == []
+    unwanted = '{"BusinessObject": "Order", "Id": "7"}\n'
+    deployment.drop("orders", lines("x") + '{"BusinessObject": "Customer", "Age": 7}\n', "4.bad.T")
+    deployment.drop("orders", "\n\n", "4.none.T")
+    deployment.drop("orders", unwanted * 2, "4.unwanted.T")
+    found = deployment.outcomes()
+    assert found["ID:bad"] == ("failed", "record 2: Customer: CustomerId: required, but not set")
+    assert found["ID:none"][0] == "failed"
+    assert "record" in found["ID:none"][1] or "empty" in found["ID:none"][1]
+    reason = "record 1: no subscription wants Order.Create; record 2: no subscription wants Order.Create"
+    assert found["ID:unwanted"] == ("unsubscribed", reason)
+    assert (bench.calls(), deployment.messages("crm")) == ([], [])
+    deployment.drop("orders", lines("x") + unwanted, "4.some.T")
+    some = "record 2: no subscription wants Order.Create"
+    assert deployment.outcomes() == {"ID:some": ("published", some)}
+    assert deployment.properties("archive", "ID:some")["connector_reason"] == some
 
 
 def test_a_process_that_fails_for_a_record_fails_the_message_and_names_the_record(bench: Bench) -> None:
@@ -83,25 +87,6 @@ def test_a_repaired_message_goes_only_to_those_that_have_not_confirmed(bench: Be
     assert deployment.outcomes() == {"ID:1": ("published", "")}
     assert [call["values"]["Name"] for call in bench.calls()][3:] == ["y"]
     assert len(deployment.messages("crm")) == 3
-
-
-def test_records_that_nobody_wants_are_named(bench: Bench) -> None:
-    deployment = deploy(bench, A)
-    deployment.drop("orders", lines("x") + '{"BusinessObject": "Order", "Id": "7"}\n', "4.1.T")
-    deployment.drop("orders", '{"BusinessObject": "Order", "Id": "7"}\n' * 2, "4.2.T")
-    found = deployment.outcomes()
-    assert found["ID:1"] == ("published", "record 2: no subscription wants Order.Create")
-    reason = "record 1: no subscription wants Order.Create; record 2: no subscription wants Order.Create"
-    assert found["ID:2"] == ("unsubscribed", reason)
-    assert deployment.properties("archive", "ID:1")["connector_reason"] == found["ID:1"][1]
-
-
-def test_a_body_without_a_record_is_malformed(bench: Bench) -> None:
-    deployment = deploy(bench, A)
-    deployment.drop("orders", "\n\n", "4.1.T")
-    kind, reason = deployment.outcomes()["ID:1"]
-    assert kind == "failed"
-    assert "record" in reason or "empty" in reason
 
 
 def test_a_process_that_is_not_active_gets_the_rest_later(bench: Bench) -> None:
