@@ -354,41 +354,30 @@ def test_the_event_that_a_message_came_from_is_neither_its_history_nor_lost_when
 
 
 @rows(
-    "options, kind, body",
+    "options, place, said, body",
     [
-        ({"mime_type": "text/xml"}, "CUST_OUT", b"<Customer"),
-        ({"format": "OWN"}, "OWN", b'{"BusinessObject"'),
-        ({"mime_type": "application/json; charset=UTF-8", "format": "V.2"}, "V.2", b'{"BusinessObject"'),
+        ({"mime_type": "text/xml"}, None, ("CUST_OUT", "c", {}), b"<Customer"),
+        ({"format": "OWN"}, None, ("OWN", "c", {}), b'{"BusinessObject"'),
+        (
+            {"mime_type": "application/json; charset=UTF-8", "format": "V.2"},
+            "JMSType",
+            ("V.2", "c", {}),
+            b'{"BusinessObject"',
+        ),
+        ({"format": "OWN"}, "JMSCorrelationID", (None, "OWN", {}), b"{"),
+        ({"format": "OWN"}, "kind", (None, "c", {"kind": "OWN"}), b"{"),
     ],
 )
-def test_format_and_mime_type_are_those_of_the_subscription(
-    bench: Bench, options: dict[str, str], kind: str, body: bytes
+def test_format_and_mime_type_are_those_of_the_subscription_and_said_where_the_connector_wants_it(
+    bench: Bench, options: dict[str, str], place: str | None, said: tuple[object, ...], body: bytes
 ) -> None:
-    deployment = bench.deploy(subscriptions=[{**A_AND_QUEUE[1], **options}])
-    deployment.drop("customers", customer(), "4.1.T")
-    deployment.outcomes()
-    (sent,) = deployment.messages("crm")
-    assert sent.type == kind
-    assert body in sent.body
-
-
-@rows(
-    "name, said",
-    [
-        ("JMSType", ("OWN", "c", {})),
-        ("JMSCorrelationID", (None, "OWN", {})),
-        ("kind", (None, "c", {"kind": "OWN"})),
-    ],
-)
-def test_the_format_is_said_where_message_format_property_wants_it(
-    bench: Bench, name: str, said: tuple[object, ...]
-) -> None:
-    deployment = bench.deploy(subscriptions=[{**A_AND_QUEUE[1], "format": "OWN"}], MessageFormatProperty=name)
+    deployment = bench.deploy(subscriptions=[{**A_AND_QUEUE[1], **options}], MessageFormatProperty=place)
     deployment.send("customers", customer(), correlation_id="c")
-    deployment.outcomes()
+    deployment.drain()
     (sent,) = deployment.messages("crm")
     own = {key: value for key, value in sent.properties.items() if not key.startswith("connector_")}
     assert (sent.type, sent.correlation_id, own) == said
+    assert body in sent.body
 
 
 def test_an_object_that_the_format_cannot_hold_fails_naming_the_subscription(bench: Bench) -> None:

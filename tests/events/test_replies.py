@@ -257,73 +257,50 @@ def test_the_format_of_a_subscription_is_that_of_all_its_replies(bench: Bench) -
     assert [reply.type for reply in replies(deployment)] == ["CUST_REPLY"] * 4
 
 
-@rows("name", ["itself", "raises"])
-@rows(
-    "where, matching, said",
-    [
-        ("kind", {}, (None, "ID", {"kind": "CUST_REPLY"})),
-        ("JMSCorrelationID", {}, (None, "ID", {})),
-        ("JMSCorrelationID", {"reply": "answers"}, (None, "CUST_REPLY", {"answers": "ID"})),
-        ("answers", {"reply": "answers"}, (None, None, {"answers": "ID"})),
-        ("ResponseResult", {}, (None, "ID", {})),
-    ],
-)
-def test_a_reply_says_its_format_where_message_format_property_wants_it_unless_its_request_would_be_lost(
-    bench: Bench,
-    name: str,
-    where: str,
-    matching: dict[str, str],
-    said: tuple[object, str | None, dict[str, str]],
-) -> None:
-    deployment = deploy(
-        bench, {**SERVE, "format": "CUST_REPLY"}, MessageFormatProperty=where, reply_matching=matching
-    )
-    identity = ask(deployment, customer(name))
-    deployment.outcomes()
-    reply = the_reply(deployment)
-    properties = {key: identity if value == "ID" else value for key, value in said[2].items()}
-    assert (reply.type, reply.correlation_id) == (said[0], identity if said[1] == "ID" else said[1])
-    assert reply.properties == {**properties, "ResponseResult": "FAIL" if name == "raises" else "VALCHANGE"}
-
-
-def test_the_property_that_holds_the_status_is_configured(bench: Bench) -> None:
-    deployment = deploy(bench, MessageResponseResultProperty="result")
-    ask(deployment)
-    deployment.outcomes()
-    reply = the_reply(deployment)
-    assert (reply.properties, reply.property_types) == ({"result": "SUCCESS"}, {"result": "string"})
+ANSWERS = {"reply": "answers"}
 
 
 @rows(
-    "matching, correlation, properties",
+    "settings, said",
     [
-        ({"request": "JMSCorrelationID"}, "c-1", {}),
-        ({"request": "ticket"}, "17", {}),
-        ({"request": "ticket", "reply": "answers"}, None, {"answers": (17, "long")}),
-        ({"request": "JMSMessageID", "reply": "answers"}, None, {"answers": ("ID", "string")}),
-        ({"request": "urgent"}, "true", {}),
-        ({"request": "missing"}, "ID", {}),
+        ({"MessageFormatProperty": "kind"}, (None, "ID", {"kind": "CUST_REPLY"})),
+        # the format takes the place of neither the request nor the status
+        ({"MessageFormatProperty": "JMSCorrelationID"}, (None, "ID", {})),
+        (
+            {"MessageFormatProperty": "JMSCorrelationID", "reply_matching": ANSWERS},
+            (None, "CUST_REPLY", {"answers": "ID"}),
+        ),
+        ({"MessageFormatProperty": "answers", "reply_matching": ANSWERS}, (None, None, {"answers": "ID"})),
+        ({"MessageFormatProperty": "ResponseResult"}, (None, "ID", {})),
+        ({"MessageResponseResultProperty": "result"}, ("CUST_REPLY", "ID", {})),
+        ({"reply_matching": {"request": "JMSCorrelationID"}}, ("CUST_REPLY", "c-1", {})),
+        ({"reply_matching": {"request": "ticket"}}, ("CUST_REPLY", "17", {})),
+        ({"reply_matching": {"request": "ticket", **ANSWERS}}, ("CUST_REPLY", None, {"answers": 17})),
+        ({"reply_matching": {"request": "JMSMessageID", **ANSWERS}}, ("CUST_REPLY", None, {"answers": "ID"})),
+        ({"reply_matching": {"request": "urgent"}}, ("CUST_REPLY", "true", {})),
+        ({"reply_matching": {"request": "missing"}}, ("CUST_REPLY", "ID", {})),
     ],
 )
-def test_a_reply_names_its_request_as_configured(
-    bench: Bench,
-    matching: dict[str, str],
-    correlation: str | None,
-    properties: dict[str, tuple[object, str]],
+def test_a_reply_says_its_format_its_request_and_its_status_where_the_configuration_wants_them(
+    bench: Bench, settings: dict[str, Any], said: tuple[str | None, str | None, dict[str, object]]
 ) -> None:
-    deployment = deploy(bench, reply_matching=matching)
-    request = Message(customer().encode(), correlation_id="c-1", reply_to="queue://replies")
-    request.set_property("ticket", 17, "long")
-    request.set_property("urgent", True)
-    identity = deployment.send("customers", request)
-    deployment.outcomes()
-    reply = the_reply(deployment)
-    assert reply.correlation_id == (identity if correlation == "ID" else correlation)
-    expected = {
-        name: (identity if value == "ID" else value, kind) for name, (value, kind) in properties.items()
-    }
-    found = {name: (value, reply.property_types[name]) for name, value in reply.properties.items()}
-    assert found == {**expected, "ResponseResult": ("SUCCESS", "string")}
+    deployment = deploy(bench, {**SERVE, "format": "CUST_REPLY"}, **settings)
+    statuses = {"itself": "VALCHANGE", "raises": "FAIL"}
+    ids = []
+    for name in statuses:
+        request = Message(customer(name).encode(), correlation_id="c-1", reply_to="queue://replies")
+        request.set_property("ticket", 17, "long")
+        request.set_property("urgent", True)
+        ids.append(deployment.send("customers", request))
+    deployment.drain()
+    kind, correlation, properties = said
+    for identity, found, reply in zip(ids, statuses.values(), replies(deployment), strict=True):
+        assert (reply.type, reply.correlation_id) == (kind, identity if correlation == "ID" else correlation)
+        expected = {name: identity if value == "ID" else value for name, value in properties.items()}
+        expected[settings.get("MessageResponseResultProperty", "ResponseResult")] = found
+        assert reply.properties == expected
+        types = {name: "long" if value == 17 else "string" for name, value in expected.items()}
+        assert reply.property_types == types
 
 
 @rows(
