@@ -92,7 +92,7 @@ def test_each_outcome_is_told_with_its_reason(deploy: Deploy) -> None:
     assert read_all(history, time.time() + 1) == []
 
 
-def test_a_later_try_and_its_time_are_told(deploy: Deploy, bench: Bench) -> None:
+def test_a_later_try_and_its_time_are_told(deploy: Deploy) -> None:
     name = {"object": "*", "process": "processes:a", "name": "a", "retry_later": SOON}
     deployment = deploy(subscriptions=[name], InputDestination="queue://orders", ConfigurationMetaObject=None)
     sent = time.time()
@@ -125,15 +125,15 @@ def test_who_repairs_a_message_is_told(deploy: Deploy) -> None:
     )
 
 
-def test_the_keys_can_be_left_out(deploy: Deploy) -> None:
-    deployment = deploy(more={"history": {"keys": False}})
+def test_the_keys_can_be_left_out(bench: Bench) -> None:
+    deployment = bench.deploy(more={"history": {"keys": False}})
     deployment.send("customers", CUSTOMER % ("4711", ""), correlation_id="C-1")
     deployment.drain()
     assert [(one.keys, one.correlation_id) for one in read_all(history_of(deployment), 0.0)] == [((), "C-1")]
 
 
-def test_no_history_is_kept_where_none_is_wanted(deploy: Deploy) -> None:
-    deployment = deploy(more={"history": {"keep": 0}})
+def test_no_history_is_kept_where_none_is_wanted(bench: Bench) -> None:
+    deployment = bench.deploy(more={"history": {"keep": 0}})
     deployment.send("customers", CUSTOMER % ("4711", ""))
     deployment.drain()
     assert len(deployment.messages("archive")) == 1
