@@ -127,7 +127,7 @@ def obey(who, bo, event):
         if what == "wait-for":
             open(os.path.join(HERE, "waiting"), "w").close()
             while not os.path.exists(os.path.join(HERE, rest)):
-                time.sleep(0.01)
+                time.sleep(0.01)  # between two looks at the gate
         if what == "interpreter":
             raise SystemExit(rest)
         if what == "mute":
