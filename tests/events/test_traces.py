@@ -282,11 +282,16 @@ def test_a_failure_has_its_kind_and_no_value_of_the_message(bench: Bench, collec
         processes=PROCESSES,
         more=traced(collector),
     )
-    deployment.send("customers", customer())
+    refused = deployment.send("customers", customer())
+    malformed = deployment.send("customers", "no JSON")
     deployment.drain()
-    found = {one.name: one for one in spans(collector)}
-    whole, part = found["process customers"], found["deliver refusing"]
-    assert (whole.status, part.status, found["convert"].status) == (ERROR, ERROR, 0)
+    wholes = {one.attributes["messaging.message.id"]: one for one in spans(collector) if one.kind == CONSUMER}
+    parts = {
+        identity: {one.name: one for one in spans(collector) if one.parent_id == whole.span_id}
+        for identity, whole in wholes.items()
+    }
+    whole, part = wholes[refused], parts[refused]["deliver refusing"]
+    assert (whole.status, part.status, parts[refused]["convert"].status) == (ERROR, ERROR, 0)
     told = {"outcome": "failed", "kind": "refused", "subscription": "refusing", "object": "Customer"}
     assert {key: whole.attributes[f"connector.{key}"] for key in told} == told
     assert whole.attributes["error.type"] == "refused"
@@ -297,17 +302,11 @@ def test_a_failure_has_its_kind_and_no_value_of_the_message(bench: Bench, collec
     }
     assert "ValueError" in whole.text
     assert "4711" not in whole.text
-    assert sent(deployment, "error") == [None]  # the copy is the message as it came
-
-
-def test_a_conversion_that_fails_is_part_of_the_trace(bench: Bench, collector: WebServer) -> None:
-    deployment = bench.deploy(more=traced(collector))
-    deployment.send("customers", "no JSON")
-    deployment.drain()
-    found = {one.name: one for one in spans(collector)}
-    assert set(found) == {"process customers", "convert"}
-    assert found["convert"].attributes == {"error.type": "MalformedData"}
-    assert found["process customers"].attributes["connector.kind"] == "malformed"
+    assert sent(deployment, "error") == [None, None]  # the copy is the message as it came
+    assert {name: one.attributes for name, one in parts[malformed].items()} == {
+        "convert": {"error.type": "MalformedData"}
+    }
+    assert wholes[malformed].attributes["connector.kind"] == "malformed"
 
 
 def test_a_trace_that_is_not_sampled_stays_one_trace_without_spans(
