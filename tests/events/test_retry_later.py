@@ -186,37 +186,44 @@ def test_one_subscription_that_has_failed_for_good_fails_the_event(bench: Bench)
     assert "second: TemporaryFailure" in deployment.properties("error", identity)["connector_reason"]
 
 
-RESTS = {"retry_later": {"first": "100ms", "most": "100ms"}, "rest_after": 5}
-
-
-def deploy_resting(bench: Bench, **connector: Any) -> EventDeployment:
+def deploy_resting(bench: Bench, first: str) -> EventDeployment:
     """A deployment whose process fails while there is a file, and rests after 5 failures."""
+    rests = {"retry_later": {"first": first, "most": first}, "rest_after": 5}
     deployment = bench.deploy(
-        subscriptions=[{"object": "*", "process": "processes:a", "name": "a", **RESTS}],
+        subscriptions=[{"object": "*", "process": "processes:a", "name": "a", **rests}],
         objects=OBJECTS,
         processes=PROCESSES,
-        **{"InputDestination": "queue://orders", "order": "none", **connector},
+        InputDestination="queue://orders",
+        order="none",
     )
     deployment.write("away", "")
     return deployment
 
 
-def test_a_subscription_that_fails_in_a_row_rests_and_one_event_is_tried(
+def test_a_subscription_that_fails_in_a_row_rests_and_events_that_are_not_tried_keep_their_count(
+    bench: Bench,
+) -> None:
+    deployment = deploy_resting(bench, "1h")
+    for number in range(30):
+        deployment.send("queue://orders", order(number, "flag"))
+    with deployment.running() as adapter:
+        adapter.drain()
+        (row,) = adapter.resting
+    assert (row["subscription"], row["reason"]) == ("a", "TemporaryFailure: away")
+    assert (len(bench.calls()), adapter.summary.as_dict()["later"]) == (5, 30)
+    with closing(deployment.provider.existing()) as connection:
+        delayed = list(connection.browse(Destination("queue", "orders"), delayed=True))
+    retries = [str(one.properties["connector_retries"]) for one in delayed]
+    assert Counter(retries) == {"a=1": 5, "a=0": 25}
+    assert not any("connector_reason" in one.properties for one in delayed)
+
+
+def test_a_subscription_that_rests_is_tried_by_one_event_at_a_time_until_it_returns(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = deploy_resting(bench)
+    deployment = deploy_resting(bench, "100ms")
     sent = [deployment.send("queue://orders", order(number, "flag")) for number in range(30)]
     with caplog.at_level(logging.INFO), deployment.running() as adapter:
-        adapter.drain()
-        assert len(bench.calls()) == 5
-        assert adapter.summary.as_dict()["later"] == 30
-        with closing(deployment.provider.existing()) as connection:
-            delayed = list(connection.browse(Destination("queue", "orders"), delayed=True))
-        retries = Counter(str(one.properties["connector_retries"]) for one in delayed)
-        assert retries == {"a=1": 5, "a=0": 25}, "events that are not tried keep their count"
-        assert not any("connector_reason" in one.properties for one in delayed)
-        (row,) = adapter.resting
-        assert (row["subscription"], row["reason"]) == ("a", "TemporaryFailure: away")
         wait_for(lambda: adapter.drain() and len(bench.calls()) >= 9)
         tried = [call["time"] for call in bench.calls()[4:]]
         assert all(later - before > 0.09 for before, later in itertools.pairwise(tried)), "one a rest"
@@ -225,14 +232,14 @@ def test_a_subscription_that_fails_in_a_row_rests_and_one_event_is_tried(
         assert adapter.resting == []
         counts = adapter.summary.as_dict()
     assert (counts["published"], counts["failed"]) == (30, 0)
-    assert sorted(one.message_id or "" for one in deployment.messages("queue://archive")) == sorted(sent)
-    assert deployment.messages("queue://error") == []
-    found = [one.getMessage() for one in caplog.records if "rests" in one.getMessage()]
+    assert sorted(deployment.ids("archive")) == sorted(sent)
+    assert deployment.messages("error") == []
+    found = [message for message in caplog.messages if "rests" in message]
     assert found == ["a subscription rests", "a subscription rests no more"]
 
 
 def test_another_end_of_a_call_ends_the_row(bench: Bench) -> None:
-    deployment = deploy_resting(bench)
+    deployment = deploy_resting(bench, "1h")
     for number, what in enumerate(["flag", "flag", "flag", "wrong", *["flag"] * 4, "", *["flag"] * 4]):
         deployment.send("queue://orders", order(number, what))
     with deployment.running() as adapter:
