@@ -10,6 +10,7 @@ import pytest
 
 from connector.errors import ConfigurationError, ConnectorError, ProviderError
 from connector.messaging import connect
+from tests.tables import rows
 
 
 def test_a_directory_is_a_provider(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_another_name_is_another_memory() -> None:
         assert other.session().consumer("orders").receive_nowait() is None
 
 
-@pytest.mark.parametrize("url", ["", "/var/mq", "rabbit:host", "dropboxx:/tmp/x"])
+@rows("url", ["", "/var/mq", "rabbit:host", "dropboxx:/tmp/x"])
 def test_a_url_that_names_no_provider_is_answered_with_those_there_are(url: str) -> None:
     known = r"names no provider; there are .*dropbox:\.\.\., .*memory:\.\.\."
     with pytest.raises(ConnectorError, match=known):
@@ -106,8 +107,8 @@ def test_a_connection_may_begin_stopped(tmp_path: Path) -> None:
         assert connection.client_id == "billing"
 
 
-@pytest.mark.parametrize(
-    ("url", "meant"),
+@rows(
+    "url, meant",
     [
         ("postgres://u:secret@h/d", "sql:postgresql+psycopg://..."),
         ("postgresql+psycopg://u:secret@h/d", "sql:postgresql+psycopg://..."),

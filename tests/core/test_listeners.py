@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -97,20 +96,27 @@ def test_a_listener_that_raises_rolls_its_transaction_back(connection: Messaging
 def test_the_listeners_of_a_session_run_one_at_a_time(connection: MessagingConnection) -> None:
     running: list[str] = []
     overlaps: list[bool] = []
+    elsewhere, go_on = threading.Event(), threading.Event()
 
     def listener(message: ReceivedMessage) -> None:
         running.append(message.value)
-        time.sleep(0.01)
+        assert go_on.wait(120)
         overlaps.append(len(running) > 1)
         running.remove(message.value)
 
     session = connection.session()
     for queue in ("a", "b"):
         session.consumer(queue).listen(listener)
+    connection.session().consumer("c").listen(lambda message: elsewhere.set())
     with connection.session() as sender:
         for number in range(5):
             sender.send("a", f"a{number}")
             sender.send("b", f"b{number}")
+        wait_for(lambda: running != [])
+        sender.send("c", "another session has a thread of its own")
+    assert elsewhere.wait(120)
+    assert len(running) == 1
+    go_on.set()
     wait_for(lambda: len(overlaps) == 10)
     assert not any(overlaps)
 
@@ -236,17 +242,27 @@ def test_a_consumer_whose_listener_was_taken_off_receives_again(connection: Mess
 def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(connection: MessagingConnection) -> None:
     fill(connection, "1", "2")
     seen: list[str] = []
+    at_stop: list[list[str]] = []
+    begun, go_on = threading.Event(), threading.Event()
 
     def slow(message: ReceivedMessage) -> None:
-        time.sleep(0.1)
+        begun.set()
+        assert go_on.wait(120)
         seen.append(message.value)
 
+    def stop() -> None:
+        connection.stop()
+        at_stop.append(list(seen))
+
     connection.session().consumer("orders").listen(slow)
-    wait_for(lambda: seen != [] or left(connection) < 2)
-    connection.stop()
-    stopped_at = list(seen)
-    time.sleep(0.2)  # a wrong call shows only in time
-    assert seen == stopped_at
+    assert begun.wait(120)
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    wait_for(lambda: not connection.started)
+    go_on.set()
+    stopping.join(120)
+    assert at_stop == [["1"]]
+    assert left(connection) == 1
     connection.start()
     wait_for(lambda: seen == ["1", "2"])
 

@@ -32,6 +32,7 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
+from tests.tables import rows
 
 NUMBERS = [kind for kind in PROPERTY_TYPES if kind not in ("string", "boolean")]
 LIMITS = [
@@ -170,7 +171,7 @@ def is_read_alike(providers: dict[str, MessagingConnection], message: Message) -
     assert len({repr(answer) for answer in answers.values()}) == 1, answers
 
 
-@pytest.mark.parametrize("text", [*LIMITS, *STRANGE], ids=lambda text: ascii(text[:20]))
+@rows("text", [*LIMITS, *STRANGE])
 def test_every_edge_reads_the_same_value_or_none_does(text: str) -> None:
     for kind in [*NUMBERS, "boolean"]:
         if not text.strip():  # a blank attribute of a meta-object is undefined
@@ -187,9 +188,7 @@ def test_any_text_is_read_alike_at_every_edge(kind: str, text: str) -> None:
     assert taken("command", kind, text) == taken("meta-object", kind, text)
 
 
-@pytest.mark.parametrize(
-    "text", ["٣", "1_000", "0x10", "1e3", "５", "", " ", "1 0", "9" * 5000, "inf", "--5"]
-)
+@rows("text", ["٣", "1_000", "0x10", "1e3", "５", "", " ", "1 0", "9" * 5000, "inf", "--5"])
 def test_a_whole_number_is_digits_only(text: str) -> None:
     for kind in ("byte", "short", "int", "long"):
         assert taken("command", kind, text) is None
@@ -200,7 +199,7 @@ def test_a_whole_number_is_digits_only(text: str) -> None:
             read(text)
 
 
-@pytest.mark.parametrize("text", ["٣", "1_0.5", "inf", "nan", "infinity", "1e400", "0x1p3", "1.5f"])
+@rows("text", ["٣", "1_0.5", "inf", "nan", "infinity", "1e400", "0x1p3", "1.5f"])
 def test_a_number_is_decimal(text: str) -> None:
     for kind in ("float", "double"):
         assert taken("command", kind, text) is None
@@ -261,7 +260,7 @@ def test_a_text_is_read_by_every_provider_or_refused_by_all(
     is_read_alike(providers, message)
 
 
-@pytest.mark.parametrize("reply_to", ["queue:orders", "a/b", "queue://..", "mail://x", "a\0", "\ud83d"])
+@rows("reply_to", ["queue:orders", "a/b", "queue://..", "mail://x", "a\0", "\ud83d"])
 def test_a_reply_destination_that_no_edge_reads_is_not_sent(
     providers: dict[str, MessagingConnection], reply_to: str
 ) -> None:
@@ -292,7 +291,7 @@ def test_an_expiration_fits_a_long_at_every_edge(
     )
 
 
-@pytest.mark.parametrize("name", ["\0", "a\0", "\udcff"])
+@rows("name", ["\0", "a\0", "\udcff"])
 def test_a_name_that_no_provider_keeps_is_refused(
     providers: dict[str, MessagingConnection], name: str
 ) -> None:
@@ -301,7 +300,7 @@ def test_a_name_that_no_provider_keeps_is_refused(
             connection.session().shared_durable_consumer("topic://t", name)
 
 
-@pytest.mark.parametrize("priority", [-1, 10, 100, 1 << 31, -(1 << 31)])
+@rows("priority", [-1, 10, 100, 1 << 31, -(1 << 31)])
 def test_a_priority_that_no_edge_takes_is_not_sent(
     providers: dict[str, MessagingConnection], priority: int
 ) -> None:
@@ -323,7 +322,7 @@ DEFINED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "defined", "text"), DEFINED, ids=lambda part: str(part))
+@rows("name, defined, text", DEFINED)
 def test_a_property_that_jms_defines_has_its_type_at_every_edge(
     providers: dict[str, MessagingConnection], name: str, defined: str, text: str
 ) -> None:

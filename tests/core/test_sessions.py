@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +14,6 @@ import pytest
 from connector.core.connection import MessagingConnection
 from connector.errors import (
     CapabilityError,
-    ClientIdError,
     DestinationError,
     MalformedData,
     ProviderError,
@@ -20,10 +21,11 @@ from connector.errors import (
     SessionStateError,
     UnknownDestination,
 )
-from connector.messaging import NON_PERSISTENT, PERSISTENT, AcknowledgeMode, Message, ReceivedMessage
+from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Message, ReceivedMessage
+from connector.messaging.client import Body
 from connector.stores.dropbox.provider import DropboxProvider
-from connector.stores.memory.provider import MemoryProvider
 from tests.core.conftest import Connect
+from tests.tables import Table
 from tests.waiting import now_ms, until_past, wait_for, waits_in
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
@@ -32,20 +34,27 @@ MODES = list(AcknowledgeMode)
 
 def received(connection: MessagingConnection, queue: str = "orders") -> ReceivedMessage:
     with connection.session() as session:
-        message = session.consumer(queue).receive(5)
+        message = session.consumer(queue).receive(120)
         assert message is not None
         return message
+
+
+def is_in(thread: threading.Thread, name: str) -> bool:
+    """Whether a thread is in a function of this name."""
+    top = sys._current_frames().get(thread.ident or 0)
+    return top is not None and any(frame.f_code.co_name == name for frame, _ in traceback.walk_stack(top))
 
 
 # -- producers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "body", [None, "text \u20ac", b"\x00\xff", {"a": [1, 2.5, None]}, [1, "two", b"\x00"]]
-)
-def test_a_body_arrives_as_it_was_sent(connection: MessagingConnection, body: object) -> None:
-    connection.session().send("orders", body)  # type: ignore[arg-type]
-    assert received(connection).value == body
+def test_a_body_arrives_as_it_was_sent(connection: MessagingConnection) -> None:
+    bodies: list[Body] = [None, "text \u20ac", b"\x00\xff", {"a": [1, 2.5, None]}, [1, "two", b"\x00"]]
+    with Table() as table:
+        for body in bodies:
+            with table.row(body):
+                connection.session().send("orders", body)
+                assert received(connection).value == body
 
 
 def test_headers_and_properties_arrive_as_they_were_sent(connection: MessagingConnection) -> None:
@@ -83,16 +92,20 @@ def test_a_message_is_sent_as_it_is_and_not_changed(connection: MessagingConnect
     assert (message.message_id, message.properties) == (None, {"region": "EU"})
 
 
-@pytest.mark.parametrize("name", ["a b", "null", "JMSXDeliveryCount", "JMS_dropboxmq_hdr", "JMSPriority", ""])
 def test_a_property_that_no_selector_can_ask_for_or_that_is_the_providers_own_is_refused(
-    connection: MessagingConnection, name: str
+    connection: MessagingConnection,
 ) -> None:
     session = connection.session()
-    with pytest.raises(ValueError, match="property"):
-        session.producer("orders").send("1", properties={name: 1})
-    made = Message(b"2", delivery_mode=NON_PERSISTENT, properties={name: 1}, property_types={name: "int"})
-    with pytest.raises(ValueError, match="property"):
-        session.send_many("orders", ["1", made])
+    with Table() as table:
+        for name in ("a b", "null", "JMSXDeliveryCount", "JMS_dropboxmq_hdr", "JMSPriority", ""):
+            with table.row(name):
+                with pytest.raises(ValueError, match="property"):
+                    session.producer("orders").send("1", properties={name: 1})
+                made = Message(
+                    b"2", delivery_mode=NON_PERSISTENT, properties={name: 1}, property_types={name: "int"}
+                )
+                with pytest.raises(ValueError, match="property"):
+                    session.send_many("orders", ["1", made])
     assert session.consumer("orders").receive_nowait() is None
 
 
@@ -120,21 +133,6 @@ def test_a_message_passed_on_counts_its_deliveries_anew(connection: MessagingCon
     assert again.redelivered
     connection.session().send("bills", again)
     assert not received(connection, "bills").redelivered
-
-
-def test_persistent_is_the_default_exactly_where_the_provider_keeps_it(
-    connection: MessagingConnection,
-) -> None:
-    connection.session().send("orders", "1")
-    expected = PERSISTENT if connection.capabilities.reliable else NON_PERSISTENT
-    assert received(connection).delivery_mode == expected
-
-
-def test_an_unreliable_provider_refuses_a_persistent_message() -> None:
-    with MessagingConnection(MemoryProvider()) as connection:
-        producer = connection.session().producer("orders", delivery_mode=PERSISTENT)
-        with pytest.raises(CapabilityError, match="non-persistent"):
-            producer.send("1")
 
 
 def test_a_message_that_has_outlived_its_time_is_not_delivered(connection: MessagingConnection) -> None:
@@ -166,15 +164,15 @@ def test_a_producer_with_a_destination_sends_nowhere_else(connection: MessagingC
         connection.session().producer("orders").send("1", destination="bills")
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [({"priority": 10}, "priority"), ({"time_to_live": -1}, "time to live"), ({"delivery_mode": 3}, "mode")],
-)
-def test_a_producer_refuses_what_is_no_header(
-    connection: MessagingConnection, options: dict[str, int], error: str
-) -> None:
-    with pytest.raises(ValueError, match=error):
-        connection.session().producer("orders", **options)
+def test_a_producer_refuses_what_is_no_header(connection: MessagingConnection) -> None:
+    session = connection.session()
+    for error, make in (
+        ("priority", lambda: session.producer("orders", priority=10)),
+        ("time to live", lambda: session.producer("orders", time_to_live=-1)),
+        ("mode", lambda: session.producer("orders", delivery_mode=3)),
+    ):
+        with pytest.raises(ValueError, match=error):
+            make()
 
 
 def test_a_body_that_no_message_carries_is_refused_and_nothing_sent(connection: MessagingConnection) -> None:
@@ -196,18 +194,19 @@ def test_a_closed_producer_sends_no_more(connection: MessagingConnection) -> Non
 
 def test_receive_waits_for_a_message_that_comes(connection: MessagingConnection) -> None:
     consumer = connection.session().consumer("orders")
-    sender = threading.Timer(0.1, lambda: connection.session().send("orders", "1"))
-    sender.start()
-    message = consumer.receive(10)
-    sender.join()
-    assert message is not None
-    assert message.value == "1"
+    found: list[ReceivedMessage | None] = []
+    waiting = threading.Thread(target=lambda: found.append(consumer.receive(120)))
+    waiting.start()
+    wait_for(lambda: waits_in("receive"))
+    connection.session().send("orders", "1")
+    waiting.join()
+    assert [message and message.value for message in found] == ["1"]
 
 
 def test_receive_gives_up_after_its_timeout(connection: MessagingConnection) -> None:
     begun = time.monotonic()
     assert connection.session().consumer("orders").receive(0.2) is None
-    assert 0.2 <= time.monotonic() - begun < 60
+    assert time.monotonic() - begun >= 0.2
 
 
 def test_a_selector_leaves_the_rest_for_others(connection: MessagingConnection) -> None:
@@ -451,15 +450,13 @@ def test_a_receive_that_waits_ends_with_none_when_somebody_closes(connect: Conne
     waiting = threading.Thread(target=lambda: results.append(consumer.receive()))
     waiting.start()
     wait_for(lambda: waits_in("receive"))
-    {"consumer": consumer, "session": session, "connection": connection}[closes].close()
+    {"consumer": consumer.close, "session": session.close, "connection": connection.close}[closes]()
     waiting.join(120)
     assert results == [None]
 
 
-@pytest.mark.parametrize("pause", [0.0, 0.1])
-def test_a_loop_over_messages_ends_when_somebody_closes(
-    connection: MessagingConnection, pause: float
-) -> None:
+@pytest.mark.parametrize("works", [False, True], ids=["waiting", "working"])
+def test_a_loop_over_messages_ends_when_somebody_closes(connection: MessagingConnection, works: bool) -> None:
     """Whether it waits, or works on a message, at that moment."""
     session = connection.session()
     session.send_many("orders", ["1", "2"])
@@ -470,13 +467,16 @@ def test_a_loop_over_messages_ends_when_somebody_closes(
         try:
             for _ in session.consumer("orders"):
                 begun.set()
-                time.sleep(pause)
+                if works:
+                    wait_for(lambda: session.closing)
         except Exception as error:
             errors.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
     assert begun.wait(120)
+    if not works:
+        wait_for(lambda: waits_in("receive"))
     session.close()
     thread.join(120)
     assert not thread.is_alive()
@@ -506,29 +506,18 @@ def test_close_from_many_threads_closes_once(connect: Connect) -> None:
     assert again.delivery_count == 2
 
 
-def test_a_stopped_connection_delivers_nothing_until_it_is_started(connection: MessagingConnection) -> None:
-    session = connection.session()
-    consumer = session.consumer("orders")
-    connection.stop()
-    session.send("orders", "1")
-    assert consumer.receive_nowait() is None
-    assert consumer.receive(0.15) is None
-    connection.start()
-    message = consumer.receive(5)
-    assert message is not None
-    assert message.value == "1"
-
-
 def test_a_receive_that_waits_gets_its_message_when_the_connection_starts(connect: Connect) -> None:
     connection = connect(start=False)
     session = connection.session()
     session.send("orders", "1")
-    starter = threading.Timer(0.1, connection.start)
-    starter.start()
-    message = session.consumer("orders").receive(10)
-    starter.join()
-    assert message is not None
-    assert message.value == "1"
+    consumer = session.consumer("orders")
+    found: list[ReceivedMessage | None] = []
+    waiting = threading.Thread(target=lambda: found.append(consumer.receive(120)))
+    waiting.start()
+    wait_for(lambda: is_in(waiting, "receive"))
+    connection.start()
+    waiting.join()
+    assert [message and message.value for message in found] == ["1"]
 
 
 def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnection) -> None:
@@ -538,8 +527,9 @@ def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnect
 
     def work() -> None:
         with connection.session() as session:
-            for message in session.consumer("orders").messages(0.3):
-                seen.append(message.value)
+            consumer = session.consumer("orders")
+            while len(seen) < 200:
+                seen.extend(message.value for message in consumer.messages(0.05))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -547,15 +537,6 @@ def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnect
     for thread in threads:
         thread.join()
     assert sorted(seen, key=int) == [str(number) for number in range(200)]
-
-
-def test_a_client_id_is_held_by_one_connection_at_a_time(connect: Connect) -> None:
-    first = connect(client_id="billing")
-    with pytest.raises(ClientIdError):
-        connect(client_id="billing")
-    first.session().close()
-    first.close()
-    connect(client_id="billing")
 
 
 def test_a_client_id_may_have_many_sessions(connect: Connect) -> None:

@@ -19,6 +19,7 @@ from connector.requests.building import build
 from connector.requests.properties import resolve
 from connector.requests.settings import RequestSettings
 from tests.requests.samples import PROPERTIES, SAMPLES, customer, handlers, settings
+from tests.tables import rows
 
 
 def message_of(bo: BusinessObject, of_plan: RequestSettings | None = None) -> Message:
@@ -125,7 +126,7 @@ def test_table_1_priority_undefined_is_the_providers_default() -> None:
     assert message_of(customer()).priority == 4
 
 
-@pytest.mark.parametrize("priority", [0, 9])
+@rows("priority", [0, 9])
 def test_table_1_priority_is_that_of_the_header(priority: int) -> None:
     assert message_of(customer(Priority=priority)).priority == priority
 
@@ -143,13 +144,13 @@ def test_table_1_jms_properties_are_properties_of_the_message_with_their_types()
 # --- table 2: delivery -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("persistent", "mode"), [(True, 2), (False, 1)])
+@rows("persistent, mode", [(True, 2), (False, 1)])
 def test_table_2_delivery_mode_undefined_is_what_the_provider_keeps(persistent: bool, mode: int) -> None:
     assert message_of(customer(), settings(persistent=persistent)).delivery_mode == mode
 
 
-@pytest.mark.parametrize(("written", "mode"), [("Persistent", 2), ("NonPersistent", 1)])
-@pytest.mark.parametrize("persistent", [True, False])
+@rows("written, mode", [("Persistent", 2), ("NonPersistent", 1)])
+@rows("persistent", [True, False])
 def test_table_2_delivery_mode_is_as_indicated(written: str, mode: int, persistent: bool) -> None:
     assert message_of(customer(DeliveryMode=written), settings(persistent=persistent)).delivery_mode == mode
 
@@ -167,7 +168,7 @@ def test_a_format_can_be_said_in_the_correlation_id() -> None:
     assert message.correlation_id == "CUST"
 
 
-@pytest.mark.parametrize("name", ["JMSMessageID", "JMSPriority", "JMSXDeliveryCount", "a b"])
+@rows("name", ["JMSMessageID", "JMSPriority", "JMSXDeliveryCount", "a b"])
 def test_a_format_cannot_be_said_in_what_only_providers_write(name: str) -> None:
     with pytest.raises(RequestRefused, match="OutputFormat cannot be set: MessageFormatProperty: "):
         message_of(customer(OutputFormat="CUST"), settings(format_property=name))
@@ -199,9 +200,7 @@ def test_the_object_of_the_request_is_not_changed() -> None:
     assert bo.as_dict() == before
 
 
-@pytest.mark.parametrize(
-    ("kind", "message_class", "body"), [(Text, "T", "København".encode()), (Binary, "B", b"\xff\x00")]
-)
+@rows("kind, message_class, body", [(Text, "T", "København".encode()), (Binary, "B", b"\xff\x00")])
 def test_text_is_sent_as_text_and_other_bytes_as_bytes(
     kind: type[Handler], message_class: str, body: bytes
 ) -> None:
@@ -209,8 +208,8 @@ def test_text_is_sent_as_text_and_other_bytes_as_bytes(
     assert (message.message_class, message.body) == (message_class, body)
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
+@rows(
+    "kind, text",
     [
         (Refusing, "Customer: Name: a comma cannot be written"),
         (Broken, "the data handler Broken raised ZeroDivisionError: division by zero"),
@@ -223,6 +222,7 @@ def test_text_is_sent_as_text_and_other_bytes_as_bytes(
 def test_a_data_handler_that_cannot_write_the_object_refuses_the_request(
     kind: type[Handler], text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
     with pytest.raises(RequestRefused) as refused:
         message_of(customer(), with_handler(kind))
     assert str(refused.value).startswith(text)
@@ -230,8 +230,8 @@ def test_a_data_handler_that_cannot_write_the_object_refuses_the_request(
     assert said == [("a data handler has failed", kind.__name__, True)] * (" raised " in text)
 
 
-@pytest.mark.parametrize(
-    ("meta", "text"),
+@rows(
+    "meta, text",
     [
         ({"DataHandlerMimeType": "text/xlm"}, "no data handler for 'text/xlm', expected one of "),
         ({"DataHandlerConfigMO": "MO_None"}, "no data handler for 'application/json' in MO_None"),

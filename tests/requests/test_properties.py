@@ -15,6 +15,7 @@ from connector.errors import RequestRefused
 from connector.messaging.destination import Destination, parse_destination
 from connector.requests.properties import RequestProperties, resolve
 from tests.requests.samples import SAMPLES, customer, definitions, settings
+from tests.tables import rows
 
 Q = parse_destination
 A, C = Q("queue://a"), Q("queue://c")
@@ -54,28 +55,28 @@ def _said(name: str, values: tuple[Any, ...], field: str, *levels: str) -> objec
     return getattr(resolve(bo, settings(entry=entry, default=default)), field)
 
 
-@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
+@rows("name, field, values, meant", PRECEDENCE)
 def test_the_dynamic_meta_object_counts_before_the_static_one(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
 ) -> None:
     assert _said(name, values, field, "dynamic", "entry", "Default") == meant[0]
 
 
-@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
+@rows("name, field, values, meant", PRECEDENCE)
 def test_the_entry_of_the_static_meta_object_counts_before_its_default(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
 ) -> None:
     assert _said(name, values, field, "entry", "Default") == meant[1]
 
 
-@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
+@rows("name, field, values, meant", PRECEDENCE)
 def test_default_counts_where_the_entry_does_not_say_it(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
 ) -> None:
     assert _said(name, values, field, "Default") == meant[2]
 
 
-@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
+@rows("name, field, values, meant", PRECEDENCE)
 def test_default_counts_for_an_object_without_an_entry(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
 ) -> None:
@@ -83,10 +84,8 @@ def test_default_counts_for_an_object_without_an_entry(
     assert getattr(resolve(customer(), settings(default=default)), field) == meant[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "values", "meant"), [row for row in PRECEDENCE if isinstance(row[2][0], str)]
-)
-@pytest.mark.parametrize("blank", ["", " \t"])
+@rows("name, field, values, meant", [row for row in PRECEDENCE if isinstance(row[2][0], str)])
+@rows("blank", ["", " \t"])
 def test_a_blank_attribute_of_the_dynamic_meta_object_is_undefined(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...], blank: str
 ) -> None:
@@ -186,8 +185,8 @@ def test_table_2_output_destination_is_required_and_the_text_says_where_it_was_l
     )
 
 
-@pytest.mark.parametrize(
-    ("bo", "of_plan", "words"),
+@rows(
+    "bo, of_plan, words",
     [
         (customer(), {"default": {}}, "the dynamic meta-object Customer.Meta is not set"),
         (customer(), {"default": {}}, "MO_Config has no entry Customer_Create"),
@@ -209,8 +208,8 @@ def test_the_text_says_when_the_dynamic_meta_object_cannot_say_it() -> None:
     assert "Customer.Meta (CustomerMeta) has no such attribute" in text
 
 
-@pytest.mark.parametrize(
-    ("written", "mode"),
+@rows(
+    "written, mode",
     [
         ("Persistent", 2),
         ("PERSISTENT", 2),
@@ -231,9 +230,7 @@ def test_table_2_delivery_mode_is_persistent_or_not_in_any_usual_spelling(writte
 # --- table 4: synchronous requests -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("timeout", "synchronous"), [(None, False), ("-1", False), ("-500", False), ("0", True), ("1", True)]
-)
+@rows("timeout, synchronous", [(None, False), ("-1", False), ("-500", False), ("0", True), ("1", True)])
 def test_table_4_response_timeout_makes_a_request_synchronous_from_0_up(
     timeout: str | None, synchronous: bool
 ) -> None:
@@ -246,7 +243,7 @@ def test_table_4_timeout_fatal_is_true_unless_it_is_said_to_be_false() -> None:
     assert resolve(customer(TimeoutFatal=False), settings()).timeout_fatal is False
 
 
-@pytest.mark.parametrize("given", [-1, 0, 77])
+@rows("given", [-1, 0, 77])
 def test_the_timeout_of_a_call_counts_before_all_meta_objects(given: int) -> None:
     found = resolve(customer(ResponseTimeout=5), settings(entry={"ResponseTimeout": "6"}), timeout=given)
     assert found.response_timeout == given
@@ -267,8 +264,8 @@ def test_table_5_reply_to_destination_of_the_meta_objects_counts_before_the_conn
 # --- values ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "value", "field", "meant"),
+@rows(
+    "name, kind, value, field, meant",
     [
         ("Priority", "String", " 7 ", "priority", 7),
         ("Priority", "Double", 7.0, "priority", 7),
@@ -293,8 +290,8 @@ def test_a_value_is_read_from_whatever_type_its_attribute_has(
     assert getattr(resolve(customer(of, **{name: value}), settings(of)), field) == meant
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "value", "words"),
+@rows(
+    "name, kind, value, words",
     [
         ("Priority", "Integer", 10, "found the number 10, expected a whole number from 0 to 9"),
         ("Priority", "Integer", -1, "from 0 to 9"),
@@ -331,8 +328,8 @@ def test_a_value_that_will_not_do_is_refused_with_its_place(
     assert words in text
 
 
-@pytest.mark.parametrize(
-    ("of_plan", "place"),
+@rows(
+    "of_plan, place",
     [
         ({"entry": {"Priority": "x"}}, "MO_Config.rules.Customer_Create.Priority"),
         (

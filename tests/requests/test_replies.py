@@ -20,6 +20,7 @@ from connector.requests.result import RequestResult
 from connector.requests.settings import RequestSettings
 from connector.status import ReturnCode
 from tests.requests.samples import customer, definitions, handlers, reply, settings
+from tests.tables import rows
 
 REFILLING = ["VALCHANGE", "MULTIPLE_HITS"]
 ERRORS = ["FAIL", "FAIL_RETRIEVE_BY_CONTENT", "BO_DOES_NOT_EXIST", "UNABLE_TO_LOGIN", "VALDUPES"]
@@ -47,7 +48,7 @@ def test_table_6_success_makes_no_change_whatever_the_body() -> None:
     assert bo.as_dict() == {"CustomerId": "7", "Meta": {"CorrelationID": "c"}}
 
 
-@pytest.mark.parametrize("name", REFILLING)
+@rows("name", REFILLING)
 def test_table_6_valchange_and_multiple_hits_refill_the_object_from_the_body(name: str) -> None:
     bo = customer(values={"Age": 40, "Address": [{"City": "Ulm"}]})
     body = b'{"CustomerId": "8", "Name": "Ada", "Address": [{"City": "Bonn"}, {"City": "Kiel"}]}'
@@ -58,10 +59,8 @@ def test_table_6_valchange_and_multiple_hits_refill_the_object_from_the_body(nam
     assert (result.object.type, result.object.verb) == ("Customer", "Create")
 
 
-@pytest.mark.parametrize("name", REFILLING)
-@pytest.mark.parametrize(
-    ("message_class", "body"), [("T", b""), ("B", b""), ("T", b" \r\n\t"), ("M", b""), ("M", b"no body")]
-)
+@rows("name", REFILLING)
+@rows("message_class, body", [("T", b""), ("B", b""), ("T", b" \r\n\t"), ("M", b""), ("M", b"no body")])
 def test_table_6_an_empty_body_leaves_the_object_unchanged(
     name: str, body: bytes, message_class: str
 ) -> None:
@@ -71,8 +70,8 @@ def test_table_6_an_empty_body_leaves_the_object_unchanged(
     assert result.object.as_dict(body_only=True) == bo.as_dict()
 
 
-@pytest.mark.parametrize("name", REFILLING)
-@pytest.mark.parametrize("body", [b"", b'{"CustomerId": "8"}'])
+@rows("name", REFILLING)
+@rows("body", [b"", b'{"CustomerId": "8"}'])
 def test_table_6_the_dynamic_meta_object_is_refilled_with_the_headers_of_the_reply(
     name: str, body: bytes
 ) -> None:
@@ -120,9 +119,9 @@ def test_a_dynamic_meta_object_is_made_where_the_request_had_none() -> None:
     assert answer(reply("VALCHANGE")).object["Meta"]["MessageID"] == "ID:reply"
 
 
-@pytest.mark.parametrize("name", ERRORS)
-@pytest.mark.parametrize(
-    ("message_class", "body", "text"),
+@rows("name", ERRORS)
+@rows(
+    "message_class, body, text",
     [
         ("T", b"no such customer", "no such customer"),
         ("T", "K\u00f8benhavn \U0001f600\n".encode(), "K\u00f8benhavn \U0001f600"),
@@ -141,10 +140,8 @@ def test_table_6_an_error_returns_the_text_of_the_body(
     assert result.object is bo
 
 
-@pytest.mark.parametrize("name", ERRORS)
-@pytest.mark.parametrize(
-    ("message_class", "body"), [("T", b""), ("T", b"  \n"), ("M", b""), ("O", b"\xac\xed")]
-)
+@rows("name", ERRORS)
+@rows("message_class, body", [("T", b""), ("T", b"  \n"), ("M", b""), ("O", b"\xac\xed")])
 def test_table_6_an_error_without_a_text_returns_a_generic_one(
     name: str, message_class: str, body: bytes
 ) -> None:
@@ -165,8 +162,8 @@ def test_table_6_appresponsetimeout_without_a_text_has_a_generic_one() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
+@rows(
+    "value, words",
     [
         (None, "has no property ResponseResult (MessageResponseResultProperty), expected one of SUCCESS, "),
         ("", "ResponseResult is '', expected"),
@@ -199,8 +196,8 @@ def test_the_result_stands_in_the_property_that_the_connector_names() -> None:
     assert answer(message, of_plan=settings(result_property="Status")).status is ReturnCode.VALDUPES
 
 
-@pytest.mark.parametrize(
-    ("message_class", "body", "words"),
+@rows(
+    "message_class, body, words",
     [
         ("T", b"{", "cannot be read: "),
         ("T", b'{"CustomerId": 8}', "CustomerId: found the number 8, expected a text"),
@@ -211,7 +208,7 @@ def test_the_result_stands_in_the_property_that_the_connector_names() -> None:
         ("O", b"\xac\xed", "an object message is never deserialised"),
     ],
 )
-@pytest.mark.parametrize("name", REFILLING)
+@rows("name", REFILLING)
 def test_a_reply_that_cannot_be_read_fails_the_request_and_touches_nothing(
     name: str, message_class: str, body: bytes, words: str
 ) -> None:
@@ -275,8 +272,8 @@ class Odd:
         return ""
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
+@rows(
+    "body, words",
     [
         (b"other", "the data handler Odd returned a Plain, no Customer"),
         (b"nothing", "the data handler Odd returned NoneType, no Customer"),
@@ -287,6 +284,7 @@ class Odd:
 def test_whatever_a_data_handler_does_the_request_fails_with_its_text(
     body: bytes, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
     odd = settings(handlers=(HandlerSpec("text/odd", "Odd", __name__),), default_handler="text/odd")
     result = answer(reply("VALCHANGE", body), of_plan=odd)
     assert result.status is ReturnCode.FAIL

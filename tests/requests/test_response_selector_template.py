@@ -13,6 +13,7 @@ from connector.errors import RequestRefused
 from connector.requests.response_selector import ResponseSelector
 from connector.requests.response_template import MAX_ROUNDS
 from connector.requests.selector_values import MAX_SELECTOR
+from tests.tables import rows
 
 ORDER = Definition(
     "Order",
@@ -47,8 +48,8 @@ def problems(template: str) -> list[str]:
 ITEMS = [{"keys": "a", "No": 1}, {"keys": "b'%", "No": 2}]
 
 
-@pytest.mark.parametrize(
-    ("template", "expected"),
+@rows(
+    "template, expected",
     [
         ("JMSType = 'x'", "JMSType = 'x'"),
         ("a = '{{ Id }}' AND n = {{ Size }} AND {{ Urgent }}", "a = 'i''%' AND n = 7 AND TRUE"),
@@ -82,8 +83,8 @@ def test_a_value_that_is_a_template_is_a_value() -> None:
     assert fill("a = '{{ Id }}'", Id=text) == f"a = '{text}'" + "'"
 
 
-@pytest.mark.parametrize(
-    ("template", "words"),
+@rows(
+    "template, words",
     [
         ("a = '{{ Id }}'", "Id has no value"),
         ("a = '{{ Buyer.keys }}'", "Buyer.keys has no value"),
@@ -108,7 +109,7 @@ def test_what_cannot_be_filled_is_refused_and_named(template: str, words: str) -
 # --- what a template must not do -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@rows(
     "template",
     [
         "{{ Id.__class__.__mro__ }}",
@@ -182,8 +183,8 @@ def test_a_list_that_is_set_is_bounded() -> None:
 # --- what the check says ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("template", "words"),
+@rows(
+    "template, words",
     [
         ("a = '{{ Idd }}'", ["Order has no attribute 'Idd'"]),
         ("a = '{{ Buyer.key }}'", ["Item has no attribute 'key'"]),
@@ -206,7 +207,7 @@ def test_the_check_says_what_is_wrong_with_a_template(template: str, words: list
         assert word in problem
 
 
-@pytest.mark.parametrize(
+@rows(
     "template",
     [
         "a = '{{ Id }}' AND n = {{ Size }}",

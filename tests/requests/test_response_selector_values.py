@@ -16,6 +16,7 @@ from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
 from connector.requests.response_selector import ResponseSelector
 from connector.requests.selector_values import Quoting
+from tests.tables import rows
 
 DEFINITIONS = Definitions(
     {
@@ -226,7 +227,7 @@ def test_a_decimal_that_no_selector_can_have_is_refused() -> None:
     assert selector("response_selector=price = '{1}':sum([E, E])", E="0.10") == "price = '0.20'"
 
 
-@pytest.mark.parametrize("template", ["price = '{{ E }}'", "price = {{ E }}"])
+@rows("template", ["price = '{{ E }}'", "price = {{ E }}"])
 def test_a_template_has_the_digits(template: str) -> None:
     filled = selector(f"response_selector_template={template}", E="12345678901234567890.10")
     assert "12345678901234567890.10" in filled
