@@ -25,7 +25,7 @@ from tests.requests.world import (
 )
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 _CALLER = "import sys\nfrom tests.requests.caller import main\nsys.exit(main())"
 Start = Callable[..., PipedProcess]
@@ -123,7 +123,7 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
     dropbox.request_on_queue(parse_destination("queue://slow"))
     killed = caller(1, "claim=kill")
     with dropbox.session() as session:
-        request = session.consumer(REQUESTS).receive(20.0)
+        request = session.consumer(REQUESTS).receive(120.0)
         assert request is not None
     dropbox.replying().reply(request, {"CustomerId": "child"})
     assert killed.wait(120) == -signal.SIGKILL

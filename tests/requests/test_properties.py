@@ -47,50 +47,20 @@ PRECEDENCE = [
 IDS = [row[0] for row in PRECEDENCE]
 
 
-def _said(name: str, values: tuple[Any, ...], field: str, *levels: str) -> object:
-    """What counts where a property stands at these levels."""
-    entry = {name: values[1]} if "entry" in levels else {}
-    default = {"OutputDestination": "queue://elsewhere"} | ({name: values[2]} if "Default" in levels else {})
-    bo = customer(**{name: values[0]}) if "dynamic" in levels else customer()
-    return getattr(resolve(bo, settings(entry=entry, default=default)), field)
-
-
 @rows("name, field, values, meant", PRECEDENCE)
-def test_the_dynamic_meta_object_counts_before_the_static_one(
-    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
-) -> None:
-    assert _said(name, values, field, "dynamic", "entry", "Default") == meant[0]
-
-
-@rows("name, field, values, meant", PRECEDENCE)
-def test_the_entry_of_the_static_meta_object_counts_before_its_default(
-    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
-) -> None:
-    assert _said(name, values, field, "entry", "Default") == meant[1]
-
-
-@rows("name, field, values, meant", PRECEDENCE)
-def test_default_counts_where_the_entry_does_not_say_it(
-    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
-) -> None:
-    assert _said(name, values, field, "Default") == meant[2]
-
-
-@rows("name, field, values, meant", PRECEDENCE)
-def test_default_counts_for_an_object_without_an_entry(
+def test_the_dynamic_meta_object_counts_before_the_entry_of_the_static_one_and_that_before_default(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
 ) -> None:
     default = {"OutputDestination": "queue://elsewhere", name: values[2]}
-    assert getattr(resolve(customer(), settings(default=default)), field) == meant[2]
 
+    def found(bo: BusinessObject, entry: dict[str, str] | None) -> object:
+        return getattr(resolve(bo, settings(entry=entry, default=default)), field)
 
-@rows("name, field, values, meant", [row for row in PRECEDENCE if isinstance(row[2][0], str)])
-@rows("blank", ["", " \t"])
-def test_a_blank_attribute_of_the_dynamic_meta_object_is_undefined(
-    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...], blank: str
-) -> None:
-    entry = {"OutputDestination": "queue://elsewhere", name: values[1]}
-    assert getattr(resolve(customer(**{name: blank}), settings(entry=entry)), field) == meant[1]
+    assert found(customer(**{name: values[0]}), {name: values[1]}) == meant[0]
+    assert found(customer(), {name: values[1]}) == meant[1]
+    assert found(customer(), {}) == found(customer(), None) == meant[2]
+    for blank in ("", " \t") if isinstance(values[0], str) else ():
+        assert found(customer(SAMPLES, None, **{name: blank}), {name: values[1]}) == meant[1]
 
 
 def test_a_blank_number_of_the_dynamic_meta_object_is_undefined() -> None:

@@ -69,7 +69,7 @@ class Gate:
     def _pass(self) -> None:
         if not self.reached.is_set():
             self.reached.set()
-            assert self.opened.wait(30)
+            assert self.opened.wait(120)
 
 
 def waiting(sender: Sender) -> int:
@@ -81,12 +81,12 @@ def test_what_waits_during_a_commit_is_one_commit(session: Recorder, sender: Sen
     names = [str(number) for number in range(20)]
     with ThreadPoolExecutor(21) as pool:
         first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(120)
         others = [pool.submit(sender.send, outgoing(name)) for name in names]
         wait_for(lambda: waiting(sender) == 20)
         gate.opened.set()
         for future in (first, *others):
-            future.result(30)
+            future.result(120)
     assert session.commits[0] == ["first"]
     assert len(session.commits) == 2
     assert sorted(session.commits[1]) == sorted(names)
@@ -107,16 +107,16 @@ def test_an_error_of_one_request_is_told_to_its_thread_alone(session: Recorder, 
     gate = Gate(session)
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(120)
         bad = pool.submit(sender.send, outgoing("bad", NOWHERE))
         wait_for(lambda: waiting(sender) == 1)
         good = pool.submit(sender.send, outgoing("good"))
         wait_for(lambda: waiting(sender) == 2)
         gate.opened.set()
-        first.result(30)
-        good.result(30)
+        first.result(120)
+        good.result(120)
         with pytest.raises(UnknownDestination):
-            bad.result(30)
+            bad.result(120)
     assert session.commits == [["first"], ["good"]]
 
 
@@ -131,13 +131,13 @@ def test_an_interrupt_in_a_commit_holds_up_nobody(session: Recorder, sender: Sen
     session.before_commit = interrupt
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(120)
         second = pool.submit(sender.send, outgoing("second"))
         wait_for(lambda: waiting(sender) == 1)
         gate.opened.set()
         with pytest.raises(KeyboardInterrupt):
-            first.result(30)
-        second.result(30)
+            first.result(120)
+        second.result(120)
     assert session.commits == [["second"]]
 
 
@@ -153,12 +153,12 @@ def test_an_interrupt_in_a_commit_is_told_to_those_for_whom_it_was(session: Reco
     session.before_commit = interrupt
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(120)
         others = [pool.submit(sender.send, outgoing(name)) for name in ("second", "third")]
         wait_for(lambda: waiting(sender) == 2)
         gate.opened.set()
-        first.result(30)
-        errors = [type(other.exception(30)) for other in others]
+        first.result(120)
+        errors = [type(other.exception(120)) for other in others]
     assert sorted(errors, key=str) == sorted([KeyboardInterrupt, ProviderError], key=str)
     assert session.commits == [["first"]]
     sender.send(outgoing("later"))
@@ -184,12 +184,12 @@ def test_a_request_whose_thread_is_interrupted_is_not_sent_and_holds_up_nobody(
     gate = Gate(session)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
+        assert gate.reached.wait(120)
         with pytest.raises(KeyboardInterrupt):  # behind another one
             sender.send(Interrupted(REQUESTS, Message(b"interrupted")))
         second = pool.submit(sender.send, outgoing("second"))
         wait_for(lambda: waiting(sender) == 1)
         gate.opened.set()
-        first.result(30)
-        second.result(30)
+        first.result(120)
+        second.result(120)
     assert session.commits == [["first"], ["second"]]

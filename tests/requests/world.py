@@ -20,9 +20,11 @@ from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.core.connection import MessagingConnection
 from connector.errors import UnknownDestination
 from connector.formats.handlers import HandlerSpec
+from connector.messaging.claim import Claim
 from connector.messaging.client import ReceivedMessage, Session
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
+from connector.messaging.polling import Poller
 from connector.messaging.provider import Capabilities, Connection, Provider
 from connector.messaging.subscription import DestinationInfo
 from connector.requests.client import RequestClient
@@ -39,7 +41,7 @@ REQUESTS: Final = parse_destination("queue://requests")
 REPLIES: Final = parse_destination("queue://replies")
 LATE: Final = parse_destination("queue://late")
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-PATIENCE: Final = 60.0
+PATIENCE: Final = 120.0
 """Seconds after which what has not happened will not."""
 
 Answer = Callable[[ReceivedMessage, "Replying"], object]
@@ -94,7 +96,7 @@ def settings(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestSett
         changes: of the settings.
     """
     rules = [
-        Rule(f"Customer_{verb}", "Customer", verb, properties={"ResponseTimeout": "8000"})
+        Rule(f"Customer_{verb}", "Customer", verb, properties={"ResponseTimeout": "120000"})
         for verb in ("Retrieve", *(verb.name for verb in verbs))
     ]
     made = RequestSettings(
@@ -323,6 +325,25 @@ class World:
     def end(self) -> None:
         for end in reversed(self._ends):
             end()
+
+
+def watched(connection: Connection, look: Callable[[], object]) -> Connection:
+    """A real connection that calls a function before each look for messages."""
+    make = connection.poller
+
+    def poller(*arguments: Any, **options: Any) -> Poller:
+        made = make(*arguments, **options)
+        claim = made.claim
+
+        def look_and_claim(cycle: int, numbers: range) -> Sequence[Claim]:
+            look()
+            return claim(cycle, numbers)
+
+        made.claim = look_and_claim  # type: ignore[method-assign]
+        return made
+
+    connection.poller = poller  # type: ignore[method-assign]
+    return connection
 
 
 @contextmanager
