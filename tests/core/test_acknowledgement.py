@@ -241,7 +241,7 @@ def test_auto_delivers_nothing_that_it_cannot_acknowledge(folder: Folder) -> Non
     with pytest.raises(ProviderError):
         consumer.receive_nowait()
     repair()
-    message = consumer.receive(5)
+    message = consumer.receive(120)
     assert message is not None
     assert (message.value, message.delivery_count) == ("1", 1)
 

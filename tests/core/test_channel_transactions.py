@@ -13,12 +13,13 @@ from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, Wo
 from tests.waiting import now_ms, until_past, wait_for, waits_in
 
 
-def test_2_2_an_asynchronous_channel_is_transactional_and_a_synchronous_one_says_that_it_is_not(
-    world: World,
-) -> None:
+def test_2_2_an_asynchronous_channel_is_transactional(world: World) -> None:
+    assert world.open().queue("orders").is_transactional
+
+
+def test_2_2_a_synchronous_channel_is_not_and_says_so(world: World) -> None:
     channels = world.open()
     queue = channels.queue("orders")
-    assert queue.is_transactional
     queue.is_synchronous = True
     assert not queue.is_transactional
     with pytest.raises(CapabilityError, match="synchronous"):
@@ -69,6 +70,16 @@ def test_6_2_1_an_early_acknowledgement_may_be_transacted(world: World, ends: st
         assert texts(queue.messages(DELIVERED)) == ["1"]
         transaction.commit()
     assert queue.browse() == []
+
+
+def test_6_2_1_what_is_acknowledged_in_an_open_transaction_is_not_redelivered(world: World) -> None:
+    channels = world.open()
+    queue, receiver = channels.queue("orders"), Recorder(answer=False)
+    queue.add_receiver(receiver)
+    queue.handle(world.message("1"))
+    queue.acknowledge(receiver.ids[0], "r", channels.transaction())
+    queue.redeliver(receiver)
+    assert receiver.bodies == ["1"]
 
 
 def test_a_transaction_spans_channels(world: World) -> None:

@@ -45,7 +45,7 @@ def test_a_directory_that_is_missing_or_empty_is_made_only_where_the_url_says_so
 def test_one_name_is_one_memory_within_a_process() -> None:
     with connect("memory:test_connect") as one, connect("memory:test_connect") as other:
         one.session().send("orders", "1")
-        message = other.session().consumer("orders").receive(5)
+        message = other.session().consumer("orders").receive(120)
         assert message is not None
         assert message.value == "1"
 
@@ -103,7 +103,7 @@ def test_a_connection_may_begin_stopped(tmp_path: Path) -> None:
         session.send("orders", "1")
         assert session.consumer("orders").receive_nowait() is None
         connection.start()
-        assert session.consumer("orders").receive(5) is not None
+        assert session.consumer("orders").receive(120) is not None
         assert connection.client_id == "billing"
 
 

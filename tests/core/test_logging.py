@@ -14,13 +14,13 @@ import os
 from connector.messaging import AcknowledgeMode, connect
 session = connect("dropbox:./data?create=true").session(AcknowledgeMode.CLIENT)
 session.send("queue://orders", "one")
-session.consumer("queue://orders").receive(timeout=5)
+session.consumer("queue://orders").receive(timeout=120)
 os._exit(0)
 """
 _TAKE_OVER = """
 from connector.messaging import connect
 with connect("dropbox:./data") as connection, connection.session() as session:
-    print(session.consumer("queue://orders").receive(timeout=5).value)
+    print(session.consumer("queue://orders").receive(timeout=120).value)
 """
 
 

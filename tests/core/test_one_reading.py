@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,56 +43,11 @@ LIMITS = [
     for more in (-1, 0, 1)
 ]
 STRANGE = [
-    *(
-        "",
-        " ",
-        "+",
-        "-",
-        "+5",
-        "-0",
-        " 5 ",
-        "\t5\n",
-        "5 5",
-        "007",
-        "0x10",
-        "0b1",
-        "0o7",
-        "1e3",
-        "1E3",
-        "1.",
-        ".5",
-    ),
-    *(
-        "1.5",
-        "-1.5e-3",
-        "1_000",
-        "1__0",
-        "٣",
-        "１",
-        "²",
-        "½",
-        "1,5",
-        "1.5f",
-        "1L",
-        "5\xa0",
-        "\u20035",
-        "5\0",
-        "--5",
-    ),
-    *("nan", "NaN", "+NaN", "NAN", "inf", "Inf", "Infinity", "-Infinity", "+Infinity", "infinity", "INF"),
-    *(
-        "1e400",
-        "-1e400",
-        "1e39",
-        "1e38",
-        "3.5e38",
-        "1e-400",
-        "9" * 30,
-        "9" * 5000,
-        "0" * 5000 + "7",
-        "1e99999999",
-    ),
-    *("true", "TRUE", " false ", "yes", "1", "0", "on"),
+    *("", " ", "+", "-", "+5", "-0", " 5 ", "\t5\n", "5 5", "007", "0x10", "0b1", "0o7", "1e3", "1E3", "1."),
+    *(".5", "1.5", "-1.5e-3", "1_000", "1__0", "٣", "１", "²", "½", "1,5", "1.5f", "1L", "5\xa0", "\u20035"),
+    *("5\0", "--5", "nan", "NaN", "+NaN", "NAN", "inf", "Inf", "Infinity", "-Infinity", "+Infinity"),
+    *("infinity", "INF", "1e400", "-1e400", "1e39", "1e38", "3.5e38", "1e-400", "9" * 30, "9" * 5000),
+    *("0" * 5000 + "7", "1e99999999", "true", "TRUE", " false ", "yes", "1", "0", "on"),
 ]
 
 
@@ -154,18 +110,18 @@ def shown(message: Message) -> object:
 
 def is_read_alike(providers: dict[str, MessagingConnection], message: Message) -> None:
     """Checks that every provider takes and reads the message alike, or that every provider refuses it."""
-    answers = {}
+    answers: dict[str, object] = {}
     for name, connection in providers.items():
         session = connection.session()
         try:
             session.producer("q").send(message.copy(b"x"))
         except ValueError as error:
-            answers[name] = (str(error),)
+            answers[name] = str(error)
             continue
         (browsed,) = session.browser("q")
         received = session.consumer("q").receive(0)
         assert received is not None
-        answers[name] = (shown(browsed), shown(received))
+        answers[name] = shown(received)
         assert shown(browsed) == shown(received)
         session.close()
     assert len({repr(answer) for answer in answers.values()}) == 1, answers
@@ -329,20 +285,17 @@ def test_a_property_that_jms_defines_has_its_type_at_every_edge(
     bare = Message()
     add_property(bare, f"{name}={text}")
     assert bare.property_types == {name: defined}
-    session = providers["memory"].session()
     for kind in PROPERTY_TYPES:
         value = parse_property(kind, "true" if kind == "boolean" else text if text.isdigit() else "5")
-        message, by_hand = Message(), Message()
+        by_hand = Message()
         by_hand.set_property(name, value, kind)
         part = Attribute("p", "String", app_specific_info=f"name={name};type={kind.capitalize()}")
         bo = BusinessObject(Definitions({"P": Definition("P", "1.0.0", "", {"p": part}, {})}), "P")
         bo["p"] = text_of(value)
         edges: list[Callable[[], object]] = [
-            lambda message=message, kind=kind, value=value: add_property(
-                message, f"{name}:{kind}={text_of(value)}"
-            ),
-            lambda by_hand=by_hand: session.producer("typed").send(by_hand),
-            lambda bo=bo: properties_of(bo, "P"),
+            partial(add_property, Message(), f"{name}:{kind}={text_of(value)}"),
+            partial(providers["memory"].session().producer("typed").send, by_hand),
+            partial(properties_of, bo, "P"),
         ]
         for edge in edges:
             if kind == defined:

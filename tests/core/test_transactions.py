@@ -46,7 +46,7 @@ def test_nothing_sent_to_a_topic_is_forwarded_before_the_commit(
     session.send("topic://prices", "1")
     assert subscriber.receive_nowait() is None
     session.commit()
-    received = subscriber.receive(5)
+    received = subscriber.receive(120)
     assert received is not None
     assert received.value == "1"
 

@@ -51,21 +51,20 @@ PROPERTIES: Final = (
 
 
 def definitions(
-    *, properties: tuple[Attribute, ...] = PROPERTIES, extra: str = "", **types: str
+    *, properties: tuple[Attribute, ...] = PROPERTIES, types: Mapping[str, str] | None = None
 ) -> Definitions:
-    """The business objects; ``types`` are those of attributes of the dynamic meta-object.
+    """The business objects.
 
     Args:
         properties: the attributes of JMSProperties.
-        extra: more application-specific information of the Customer.
-        types: attribute of the dynamic meta-object -> its type.
+        types: attribute of the dynamic meta-object -> its type, where it is another one.
     """
 
     def define(name: str, *attributes: Attribute, info: str = "") -> Definition:
         verbs = {verb: Verb(verb) for verb in ("Create", "Retrieve")}
         return Definition(name, "1.0.0", info, {part.name: part for part in attributes}, verbs)
 
-    meta = (Attribute(name, kind) for name, kind in {**META, **types}.items())
+    meta = (Attribute(name, kind) for name, kind in {**META, **(types or {})}.items())
     made = (
         define(
             "Customer",
@@ -74,7 +73,7 @@ def definitions(
             Attribute("Age", "Integer"),
             Attribute("Address", "Address", cardinality="n"),
             Attribute("Meta", "CustomerMeta"),
-            info="cw_mo_conn=Meta" + extra,
+            info="cw_mo_conn=Meta",
         ),
         define("Address", Attribute("City", "String")),
         define("CustomerMeta", *meta, Attribute("JMSProperties", "CustomerProperties")),

@@ -332,13 +332,13 @@ def test_requests_go_on_while_the_provider_comes_and_goes(dropbox: World) -> Non
     for caller in callers:
         caller.start()
 
-    def number(good: bool) -> int:
+    def count(good: bool) -> int:
         with lock:
             return sum(result.good is good for _, result in results)
 
     def await_one(good: bool) -> None:
-        before = number(good)
-        wait_for(lambda: number(good) > before)
+        before = count(good)
+        wait_for(lambda: count(good) > before)
 
     for _ in range(4):
         await_one(good=True)
