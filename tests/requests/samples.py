@@ -27,6 +27,7 @@ META: Final = {
     "DeliveryMode": "String",
     "ResponseTimeout": "Integer",
     "TimeToLive": "Integer",
+    "DeliveryDelay": "String",
     "TimeoutFatal": "Boolean",
     "DataHandlerMimeType": "String",
     "DataHandlerConfigMO": "String",
@@ -51,18 +52,19 @@ PROPERTIES: Final = (
 
 
 def definitions(
-    *, properties: tuple[Attribute, ...] = PROPERTIES, types: Mapping[str, str] | None = None
+    *verbs: Verb, properties: tuple[Attribute, ...] = PROPERTIES, types: Mapping[str, str] | None = None
 ) -> Definitions:
     """The business objects.
 
     Args:
+        verbs: more of them, beside Create and Retrieve.
         properties: the attributes of JMSProperties.
         types: attribute of the dynamic meta-object -> its type, where it is another one.
     """
 
     def define(name: str, *attributes: Attribute, info: str = "") -> Definition:
-        verbs = {verb: Verb(verb) for verb in ("Create", "Retrieve")}
-        return Definition(name, "1.0.0", info, {part.name: part for part in attributes}, verbs)
+        known = {verb.name: verb for verb in (Verb("Create"), Verb("Retrieve"), *verbs)}
+        return Definition(name, "1.0.0", info, {part.name: part for part in attributes}, known)
 
     meta = (Attribute(name, kind) for name, kind in {**META, **(types or {})}.items())
     made = (
@@ -75,7 +77,7 @@ def definitions(
             Attribute("Meta", "CustomerMeta"),
             info="cw_mo_conn=Meta",
         ),
-        define("Address", Attribute("City", "String")),
+        define("Address", Attribute("City", "String"), Attribute("AddressID", "String")),
         define("CustomerMeta", *meta, Attribute("JMSProperties", "CustomerProperties")),
         define("CustomerProperties", *properties),
         define("Plain", Attribute("Text", "String")),

@@ -5,11 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from connector.errors import MalformedData
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Connection
@@ -27,7 +23,6 @@ from tests.requests.world import (
     greet,
     is_greeted,
 )
-from tests.tables import rows
 from tests.waiting import now_ms, until_past, wait_for
 
 
@@ -162,11 +157,11 @@ def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(tmp_path: 
         world.application(all_but_one)
         client = world.client()
         client.request_async("Customer.Retrieve", customer("waits"), timeout=600_000)
-        for first in range(0, 2600, 40):
+        for first in range(0, 1600, 40):
             numbers = range(first, first + 40)
             done([client.request_async("Customer.Retrieve", customer(n), timeout=1_200_000) for n in numbers])
         gc.collect()
-        assert sum(isinstance(one, Call) for one in gc.get_objects()) < 1500
+        assert sum(isinstance(one, Call) for one in gc.get_objects()) < 1200
 
 
 def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World) -> None:
@@ -207,23 +202,3 @@ def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(st
     client.request("Customer.Retrieve", customer(1), timeout=100)
     (request,) = stored.browse(REQUESTS) or stored.browse(parse_destination("queue://requests~EXPIRED"))
     assert request.expiration >= connected[0] + 100
-
-
-def test_what_an_object_must_have_is_not_left_out(world: World) -> None:
-    client = world.client()
-    for ask in (client.request, client.request_async):
-        with pytest.raises(MalformedData, match="CustomerId: required, but not set"):
-            ask("Customer.Create", {"Name": "nobody"})
-    assert world.browse(REQUESTS) == []
-
-
-@rows("data", [[], None, "x", 7, [("CustomerId", "1")]])
-def test_only_attributes_make_an_object(dropbox: World, data: Any) -> None:
-    with pytest.raises(MalformedData, match="expected a mapping"):
-        dropbox.client().request("Customer.Create", data)
-
-
-@rows("timeout", ["7", 1.5, True])
-def test_a_timeout_is_a_number_of_milliseconds(dropbox: World, timeout: Any) -> None:
-    with pytest.raises(MalformedData, match="expected milliseconds"):
-        dropbox.client().request("Customer.Retrieve", customer(1), timeout=timeout)

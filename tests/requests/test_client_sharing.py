@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -75,14 +74,8 @@ TYPED = {"Long": "-1099511627776", "Int": "7", "Double": "2.5", "Boolean": "true
 
 def with_call_id(kind: str) -> Definitions:
     """The definitions of this world, with a property callId of a JMS type that requests can set."""
-    known = definitions()
-    made = {name: known[name] for name in known}
-    meta = made["CustomerMeta"]
     call_id = Attribute("callId", "String", app_specific_info=f"name=callId;type={kind}")
-    made["CallProperties"] = replace(meta, name="CallProperties", attributes={"callId": call_id})
-    holder = Attribute("JMSProperties", "CallProperties")
-    made["CustomerMeta"] = replace(meta, attributes={**meta.attributes, "JMSProperties": holder})
-    return Definitions(made)
+    return definitions(properties=(call_id,))
 
 
 @pytest.mark.parametrize("by", ["correlation id", "property"])

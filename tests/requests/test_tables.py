@@ -115,12 +115,25 @@ def test_table_3_a_provider_that_is_gone_is_appresponsetimeout(world: World) -> 
 
 def test_a_call_that_is_wrong_in_itself_raises_instead(world: World) -> None:
     made = client(world)
-    for name in ("Custmer.Create", "Customer.Creat"):
-        with pytest.raises(UnknownBusinessObject):
-            made.request(name, {})
-    for data in ({"CustomerId": 7}, {"Nam": "x"}):
-        with pytest.raises(MalformedData):
-            made.request("Customer.Create", data)
+    no_object: list[Any] = [[], None, "x", 7, [("CustomerId", "1")]]
+    wrong: list[tuple[str, Any, Any, type[Exception], str]] = [
+        # a name, data, a timeout, the error, and words of it
+        ("Custmer.Create", {}, None, UnknownBusinessObject, "did you mean"),
+        ("Customer.Creat", {}, None, UnknownBusinessObject, "did you mean"),
+        ("Customer.Create", {"CustomerId": 7}, None, MalformedData, "CustomerId: found the number 7"),
+        ("Customer.Create", {"Nam": "x"}, None, MalformedData, "Nam"),
+        ("Customer.Create", {"Name": "nobody"}, None, MalformedData, "CustomerId: required, but not set"),
+        *(("Customer.Create", data, None, MalformedData, "expected a mapping") for data in no_object),
+        ("Customer.Create", {"CustomerId": "7"}, "7", MalformedData, "expected milliseconds"),
+        ("Customer.Create", {"CustomerId": "7"}, 1.5, MalformedData, "expected milliseconds"),
+        ("Customer.Create", {"CustomerId": "7"}, True, MalformedData, "expected milliseconds"),
+    ]
+    with Table() as table:
+        for name, data, timeout, error, words in wrong:
+            for ask in (made.request, made.request_async):
+                with table.row(name, data, timeout), pytest.raises(error, match=words):
+                    ask(name, data, timeout=timeout)
+    assert world.browse(OUT) == []
 
 
 def test_tables_4_and_5_a_synchronous_request_says_where_its_reply_is_awaited(world: World) -> None:

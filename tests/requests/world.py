@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.engine.provider import RemoteProvider
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Definitions, Verb
 from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.core.connection import MessagingConnection
 from connector.errors import UnknownDestination
@@ -33,6 +33,7 @@ from connector.requests.settings import RequestSettings
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 from tests.brokers.engine.provider import LentProvider, ProviderForRequests
+from tests.requests import samples
 from tests.waiting import wait_for
 
 STORES: Final = ("dropbox", "memory")
@@ -48,43 +49,9 @@ Answer = Callable[[ReceivedMessage, "Replying"], object]
 """What an application does with a request."""
 
 
-def _define(name: str, parts: Iterable[Attribute], info: str = "", verbs: Iterable[Verb] = ()) -> Definition:
-    return Definition(
-        name, "1.0.0", info, {part.name: part for part in parts}, {verb.name: verb for verb in verbs}
-    )
-
-
-def definitions(*verbs: Verb) -> Definitions:
-    """A Customer with a dynamic meta-object, and these verbs beside Create and Retrieve."""
-    meta = (
-        "MessageID",
-        "CorrelationID",
-        "OutputDestination",
-        "ReplyToDestination",
-        "ResponseTimeout",
-        "TimeToLive",
-        "DeliveryDelay",
-    )
-    return Definitions(
-        {
-            "Customer": _define(
-                "Customer",
-                (
-                    Attribute("CustomerId", "String", is_key=True, is_required=True),
-                    Attribute("Name", "String"),
-                    Attribute("Address", "Address", cardinality="n"),
-                    Attribute("Meta", "CustomerMeta"),
-                ),
-                "cw_mo_conn=Meta",
-                (Verb("Create"), Verb("Retrieve"), *verbs),
-            ),
-            "Address": _define("Address", (Attribute("City", "String"), Attribute("AddressID", "String"))),
-            "CustomerMeta": _define(
-                "CustomerMeta",
-                (*(Attribute(n, "String") for n in meta), Attribute("TimeoutFatal", "Boolean")),
-            ),
-        }
-    )
+def definitions(*verbs: Verb, **options: Any) -> Definitions:
+    """The business objects of the samples, with these verbs too. Times are texts."""
+    return samples.definitions(*verbs, types={"ResponseTimeout": "String", "TimeToLive": "String"}, **options)
 
 
 def settings(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestSettings:
