@@ -41,20 +41,7 @@ class Case:
     crash: bool
 
     def __str__(self) -> str:
-        return "-".join(
-            word
-            for word in (
-                "dropbox" if self.recoverable else "memory",
-                f"{self.receivers} receivers",
-                "acking" if self.acking else "nacking",
-                f"send {self.send}",
-                f"ack {self.ack}",
-                self.reliability,
-                "many" if self.many else "one",
-                "crash" if self.crash else "",
-            )
-            if word
-        ).replace(" ", "_")
+        return ", ".join(f"{name} {value}" for name, value in asdict(self).items())
 
 
 ENDS: Final = (NO, COMMIT, ROLLBACK)

@@ -154,39 +154,24 @@ def late(tmp_path: Path) -> Iterator[Late]:
         yield slow, session, other
 
 
-def test_a_commit_of_a_client_that_was_taken_for_dead_becomes_a_rollback(late: Late) -> None:
-    slow, session, other = late
-    with pytest.raises(TransactionRolledBack, match=r"taken for dead.*connect anew"):
-        session.commit()
-    slow.close()
-    assert bodies(other, "orders") == ["1", "2"]
-    assert bodies(other, "bills") == []
-
-
-def test_a_rollback_that_finds_its_client_taken_for_dead_has_nothing_left_to_do(late: Late) -> None:
-    slow, session, other = late
-    session.rollback()
-    slow.close()
-    assert bodies(other, "orders") == ["1", "2"]
-    assert bodies(other, "bills") == []
-
-
-def test_a_commit_too_late_to_send_is_rolled_back_also_for_a_client_taken_for_dead(late: Late) -> None:
-    slow, session, other = late
-    session.producer("bills", time_to_live=1).send("c")
-    until_past(now_ms() + 1)
-    with pytest.raises(TransactionRolledBack, match="expired"):
-        session.commit()
-    slow.close()
-    assert bodies(other, "bills") == []
-
-
-def test_an_open_transaction_of_a_client_taken_for_dead_is_closed_without_an_error(
-    late: Late, tmp_path: Path
+@pytest.mark.parametrize("end", ["commit", "commit too late to send", "rollback", "close"])
+def test_a_transaction_of_a_client_that_was_taken_for_dead_is_rolled_back_however_it_ends(
+    late: Late, tmp_path: Path, end: str
 ) -> None:
-    slow, _, other = late
+    slow, session, other = late
+    if end == "commit":
+        with pytest.raises(TransactionRolledBack, match=r"taken for dead.*connect anew"):
+            session.commit()
+    elif end == "commit too late to send":
+        session.producer("bills", time_to_live=1).send("c")
+        until_past(now_ms() + 1)
+        with pytest.raises(TransactionRolledBack, match="expired"):
+            session.commit()
+    elif end == "rollback":
+        session.rollback()
     slow.close()
     assert bodies(other, "orders") == ["1", "2"]
+    assert bodies(other, "bills") == []
     assert list((tmp_path / "bills/incoming/working").iterdir()) == []
 
 
