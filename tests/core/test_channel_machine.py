@@ -26,26 +26,56 @@ PRIORITIES = st.integers(0, 9)
 PICKS = st.integers(0, 1000)
 
 
-class QueueMachine(RuleBasedStateMachine):
-    """One queue of one process, up to three receivers, at most one transaction.
+Answers = dict[str, bool | Exception | None]
 
-    A message changes its state by :meth:`step` alone, so a step that is not in the table fails.
-    """
+
+class ChannelMachine(RuleBasedStateMachine):
+    """Channels of one process, with up to three receivers. One of them wants messages from priority 5 up."""
 
     kind: ClassVar[str]
 
     @initialize(answers=FIRST_ANSWERS, names=RECEIVERS)
-    def start(self, answers: dict[str, bool | Exception | None], names: set[str]) -> None:
+    def start(self, answers: Answers, names: set[str]) -> None:
         self.stack = ExitStack()
         self.world = self.stack.enter_context(a_world(self.kind))
         self.channels = self.world.open()
-        self.queue = self.channels.queue("orders")
         self.known = {name: Recorder(name, answer) for name, answer in answers.items()}
         self.known["picky"].wanted = lambda reference: reference.headers.priority >= 5
+        self.attached: set[str] = set()
+        self.begin()
+        self.add_all(names)
+
+    def begin(self) -> None:
+        """Opens the channel, and begins its model."""
+        raise NotImplementedError
+
+    def add(self, name: str) -> None:
+        """Adds a receiver."""
+        raise NotImplementedError
+
+    def add_all(self, names: set[str]) -> None:
+        for name in sorted(names):
+            self.add(name)
+
+    @rule(name=NAMES, answer=ANSWERS)
+    def answer(self, name: str, answer: bool | Exception | None) -> None:
+        self.known[name].answer = answer
+
+    def teardown(self) -> None:
+        self.stack.close()
+
+
+class QueueMachine(ChannelMachine):
+    """One queue, and at most one transaction.
+
+    A message changes its state by :meth:`step` alone, so a step that is not in the table fails.
+    """
+
+    def begin(self) -> None:
+        self.queue = self.channels.queue("orders")
         self.log: list[tuple[Recorder, str, bool]] = []
         for receiver in self.known.values():
             self.observe(receiver)
-        self.attached: set[str] = set()
         self.sent: dict[str, Message] = {}
         self.state: dict[str, MessageState] = {}
         self.holder: dict[str, str] = {}
@@ -53,11 +83,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.transaction: ChannelTransaction | None = None
         self.logged: set[str] = set()
         self.lost = False
-        self.add_all(names)
-
-    def add_all(self, names: set[str]) -> None:
-        for name in sorted(names):
-            self.add(name)
 
     def observe(self, receiver: Recorder) -> None:
         told = receiver.handle
@@ -215,10 +240,6 @@ class QueueMachine(RuleBasedStateMachine):
             self.queue.remove_receiver(name)
             self.attached.remove(name)
 
-    @rule(name=NAMES, answer=ANSWERS)
-    def answer(self, name: str, answer: bool | Exception | None) -> None:
-        self.known[name].answer = answer
-
     @rule()
     def deliver(self) -> None:
         complete = self.queue.deliver()
@@ -291,32 +312,17 @@ class QueueMachine(RuleBasedStateMachine):
         expected = sorted([*self.having(NEW), *self.having(DELIVERED)], key=self.place)
         assert [message.message_id for message in self.queue.browse()] == expected
 
-    def teardown(self) -> None:
-        self.stack.close()
 
-
-class TopicMachine(RuleBasedStateMachine):
-    """One topic of one process and up to three receivers: who holds which message.
+class TopicMachine(ChannelMachine):
+    """One topic: who holds which message.
 
     A share of a message changes its state by :meth:`step` alone. A share that waits ends with its receiver.
     """
 
-    kind: ClassVar[str]
-
-    @initialize(answers=FIRST_ANSWERS, names=RECEIVERS)
-    def start(self, answers: dict[str, bool | Exception | None], names: set[str]) -> None:
-        self.stack = ExitStack()
-        self.world = self.stack.enter_context(a_world(self.kind))
-        self.channels = self.world.open()
+    def begin(self) -> None:
         self.topic = self.channels.topic("prices")
-        self.known = {name: Recorder(name, answer) for name, answer in answers.items()}
-        self.known["picky"].wanted = lambda reference: reference.headers.priority >= 5
-        self.attached: set[str] = set()
-        self.sent: list[str] = []
         self.state: dict[tuple[str, str], MessageState] = {}
         """By receiver and message. A share is NEW where its receiver was broken for it."""
-        for name in sorted(names):
-            self.add(name)
 
     def step(self, name: str, identity: str, *transitions: Transition) -> None:
         for transition in transitions:
@@ -359,7 +365,6 @@ class TopicMachine(RuleBasedStateMachine):
         else:
             assert self.topic.handle(message) is True
         identity = message.message_id or ""
-        self.sent.append(identity)
         for name in self.attached:
             if name != "picky" or priority >= 5:
                 self.step(name, identity, *ways)
@@ -382,10 +387,6 @@ class TopicMachine(RuleBasedStateMachine):
             expected = self.expect_delivery()
             self.topic.remove_receiver(name)
             self.check_delivery(expected)
-
-    @rule(name=NAMES, answer=ANSWERS)
-    def answer(self, name: str, answer: bool | Exception | None) -> None:
-        self.known[name].answer = answer
 
     @rule()
     def deliver(self) -> None:
@@ -434,9 +435,6 @@ class TopicMachine(RuleBasedStateMachine):
         held, waiting = self.messages(DELIVERED), self.messages(NEW)
         assert {message.message_id for message in self.topic.messages(NEW)} == waiting - held
         assert {message.message_id for message in self.topic.browse()} == waiting | held
-
-    def teardown(self) -> None:
-        self.stack.close()
 
 
 def _case(machine: type[RuleBasedStateMachine], kind: str, examples: int) -> type:

@@ -79,13 +79,6 @@ def test_each_meta_object_alone_is_enough() -> None:
     assert resolve(customer(OutputDestination="queue://a"), settings(rules=None)).output_destination == Q("a")
 
 
-def test_the_callers_object_is_not_changed() -> None:
-    bo = customer(Priority=3, JMSProperties={"Region": "EU"})
-    before = bo.as_dict()
-    resolve(bo, settings())
-    assert bo.as_dict() == before
-
-
 # --- data handlers --------------------------------------------------------------------------------
 
 
@@ -140,15 +133,6 @@ def test_tables_1_and_5_reply_to_destination_is_a_queue_and_the_connectors_in_a_
     assert resolve(customer(ResponseTimeout=0), plan).reply_to == Q("replies")
     mine = customer(ResponseTimeout=0, ReplyToDestination="queue://mine")
     assert resolve(mine, plan).reply_to == Q("mine")
-
-
-def test_table_1_jms_properties_are_typed_by_their_tags() -> None:
-    bo = customer(JMSProperties={"Region": "EU", "Urgent": True, "Count": 3})
-    assert resolve(bo, settings()).user_properties == (
-        ("region", "string", "EU"),
-        ("urgent", "boolean", True),
-        ("count", "int", 3),
-    )
 
 
 # --- table 2: delivery -----------------------------------------------------------------------------
