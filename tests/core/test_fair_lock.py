@@ -83,16 +83,7 @@ def test_only_one_thread_has_it() -> None:
     assert lock.try_acquire()
 
 
-def test_the_thread_that_has_it_may_take_it_again() -> None:
-    lock = FairLock()
-    with lock, lock:
-        assert lock.try_acquire()
-        lock.release()
-        assert lock.is_mine
-    assert not lock.is_mine
-
-
-def test_it_may_be_taken_again_while_another_thread_waits() -> None:
+def test_the_thread_that_has_it_may_take_it_again_also_while_another_thread_waits() -> None:
     lock = FairLock()
     order: list[str] = []
 
@@ -106,7 +97,11 @@ def test_it_may_be_taken_again_while_another_thread_waits() -> None:
         wait_until_line_is(lock, 1)
         with lock:
             order.append("mine")
+        assert lock.try_acquire()
+        lock.release()
+        inside = lock.is_mine
     thread.join()
+    assert (inside, lock.is_mine) == (True, False)
     assert order == ["mine", "other"]
 
 

@@ -63,6 +63,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.process
 def test_what_killed_sessions_had_not_acknowledged_comes_again_flagged_and_counted(
     tmp_path: Path, start: Start
 ) -> None:
@@ -78,6 +79,7 @@ def test_what_killed_sessions_had_not_acknowledged_comes_again_flagged_and_count
     ]
 
 
+@pytest.mark.process
 def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_not_before(
     tmp_path: Path, start: Start
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile_and_
     assert message.delivery_count == 2
 
 
+@pytest.mark.process
 def test_what_a_killed_transaction_has_sent_is_never_seen(tmp_path: Path, start: Start) -> None:
     program = """
     session.send_many("bills", ["1", "2"])
@@ -112,6 +115,7 @@ def test_what_a_killed_transaction_has_sent_is_never_seen(tmp_path: Path, start:
     assert list((tmp_path / "bills/incoming/working").iterdir()) == []
 
 
+@pytest.mark.process
 def test_the_client_id_and_subscription_of_a_killed_process_are_free(tmp_path: Path, start: Start) -> None:
     program = """
     named = connect("dropbox:" + sys.argv[1], client_id="billing").session(AcknowledgeMode.CLIENT)

@@ -61,7 +61,10 @@ def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -
         client.request("Customer.Retrieve", customer(number), timeout=0)
         for _ in range(number % 6):
             client.request("Customer.Create", customer(number))
-        client.stop()
+        stopping = threading.Thread(target=client.stop, daemon=True)
+        stopping.start()
+        stopping.join(120)
+        assert not stopping.is_alive()
 
 
 def test_what_waits_for_its_turn_is_told_of_a_stop_at_once(world: World) -> None:
