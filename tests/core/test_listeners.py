@@ -9,6 +9,7 @@ import pytest
 from connector.core.connection import MessagingConnection
 from connector.errors import SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
+from tests.core.conftest import Connect
 from tests.waiting import wait_for
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
@@ -215,11 +216,13 @@ def test_a_consumer_receives_only_while_it_has_no_listener(connection: Messaging
     assert message.value == "1"
 
 
-def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(connection: MessagingConnection) -> None:
+def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(
+    connection: MessagingConnection, connect: Connect
+) -> None:
     fill(connection, "1", "2")
     seen: list[str] = []
     at_stop: list[list[str]] = []
-    begun, go_on = threading.Event(), threading.Event()
+    begun, go_on, elsewhere = threading.Event(), threading.Event(), threading.Event()
 
     def slow(message: ReceivedMessage) -> None:
         begun.set()
@@ -238,7 +241,11 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(connection: Mes
     go_on.set()
     stopping.join(120)
     assert at_stop == [["1"]]
-    assert left(connection) == 1
+    other = connect().session()
+    other.consumer("other").listen(lambda message: elsewhere.set())
+    other.send("other", "a listener of another connection is called meanwhile")
+    assert elsewhere.wait(120)
+    assert seen == ["1"]
     connection.start()
     wait_for(lambda: seen == ["1", "2"])
 

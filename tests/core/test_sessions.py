@@ -322,12 +322,6 @@ def test_a_temporary_queue_ends_with_its_connection_not_with_the_session(
         other.send(replies, "2")
 
 
-def test_nobody_else_takes_from_a_temporary_queue(connection: MessagingConnection, connect: Connect) -> None:
-    replies = connection.session().temporary_queue()
-    with pytest.raises(DestinationError):
-        connect().session().consumer(replies)
-
-
 def test_a_temporary_topic_reaches_every_consumer_of_its_connection_and_nobody_else_may_be_one(
     connection: MessagingConnection, connect: Connect
 ) -> None:

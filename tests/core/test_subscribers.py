@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import pytest
 
 from connector.core.connection import MessagingConnection
 from connector.errors import DestinationError, SelectorError, SubscriptionError
 from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Consumer
-from connector.messaging.subscription import SubscriptionInfo
 from tests.core.conftest import Connect, Watched
-from tests.waiting import now_ms, until_past
 
 TOPIC = "topic://prices"
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
@@ -25,13 +21,6 @@ def publish(connection: MessagingConnection, *bodies: str, **headers: object) ->
 
 def values(consumer: Consumer) -> list[str]:
     return [message.value for message in consumer.messages(0)]
-
-
-@pytest.fixture
-def subscriptions(provider: Watched) -> Callable[[], Sequence[SubscriptionInfo]]:
-    """All subscriptions as they stand."""
-    observer = provider.connect()
-    return observer.subscriptions
 
 
 @pytest.fixture
@@ -63,27 +52,6 @@ def test_a_subscriber_without_local_messages_gets_those_of_other_connections_onl
     publish(here, "local")
     publish(there, "foreign")
     assert values(subscriber) == ["foreign"]
-
-
-def test_a_selector_of_a_subscriber_leaves_messages_out(connection: MessagingConnection) -> None:
-    subscriber = connection.session().consumer(TOPIC, "price > 3")
-    publish(connection, "cheap", properties={"price": 1})
-    publish(connection, "dear", properties={"price": 9})
-    assert values(subscriber) == ["dear"]
-
-
-def test_a_message_unacknowledged_by_one_subscriber_concerns_no_other(
-    connection: MessagingConnection,
-) -> None:
-    session = connection.session(CLIENT)
-    slow, fast = session.consumer(TOPIC), connection.session().consumer(TOPIC)
-    publish(connection, "1")
-    assert values(slow) == ["1"]
-    session.recover()
-    again = slow.receive(120)
-    assert again is not None
-    assert again.delivery_count == 2
-    assert [message.delivery_count for message in fast.messages(0)] == [1]
 
 
 def test_what_a_closed_plain_subscriber_has_received_is_committed_with_the_rest(
@@ -220,17 +188,6 @@ def test_a_shared_subscription_is_unrelated_to_a_durable_one_of_its_name(
 # -- unsubscribing ---------------------------------------------------------------------------------
 
 
-def test_unsubscribing_removes_a_subscription_with_its_messages(
-    billing: MessagingConnection, subscriptions: Callable[[], Sequence[SubscriptionInfo]]
-) -> None:
-    session = billing.session()
-    session.durable_consumer(TOPIC, "audit").close()
-    publish(billing, "1")
-    session.unsubscribe("audit")
-    assert subscriptions() == []
-    assert values(session.durable_consumer(TOPIC, "audit")) == []
-
-
 @pytest.mark.parametrize("mode", [CLIENT, TRANSACTED])
 def test_a_subscription_with_a_consumer_or_an_unacknowledged_message_cannot_be_removed(
     billing: MessagingConnection, mode: AcknowledgeMode
@@ -268,11 +225,3 @@ def test_a_durable_subscriber_that_dies_gets_its_message_again_flagged(
     again = connect(client_id="billing").session().durable_consumer(TOPIC, "audit").receive(120)
     assert again is not None
     assert (again.value, again.redelivered, again.delivery_count) == ("1", True, 2)
-
-
-def test_an_expired_message_reaches_no_subscriber(billing: MessagingConnection) -> None:
-    billing.session().durable_consumer(TOPIC, "audit").close()
-    with billing.session() as session:
-        session.producer(TOPIC, time_to_live=1).send("1")
-    until_past(now_ms() + 1)
-    assert values(billing.session().durable_consumer(TOPIC, "audit")) == []

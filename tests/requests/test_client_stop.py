@@ -56,7 +56,7 @@ def test_a_stop_lets_replies_come_for_as_long_as_it_is_told_to(world: World) -> 
 
 def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -> None:
     """Neither for the next look of the listener."""
-    for number in range(60):
+    for number in range(30):
         client = world.client(intervals=ListenerIntervals(idle=600.0, grace=600.0, takeover=600.0))
         client.request("Customer.Retrieve", customer(number), timeout=0)
         for _ in range(number % 6):
