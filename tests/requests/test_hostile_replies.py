@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 
 from connector.formats.handlers import HandlerSpec
 from connector.messaging.client import ReceivedMessage
-from tests.requests.world import Replying, World, body_of, customer, done
+from connector.messaging.message import Message
+from connector.requests.conversion import RequestConverter
+from connector.requests.pending import Call
+from tests.requests.world import Replying, World, body_of, customer, done, settings
 from tests.tables import Table
 
 pytestmark = pytest.mark.process
@@ -121,6 +125,19 @@ def test_a_reply_is_converted_within_the_time_of_its_request(world: World, own: 
     (result,) = done([calling])
     assert result.status.name == "FAIL"
     assert "(ResponseTimeout)" in (result.message or "")
+
+
+def test_a_reply_that_overtakes_the_wait_is_converted_within_the_time_of_its_request(
+    tmp_path: Path, own: dict[str, Any]
+) -> None:
+    converter = RequestConverter(settings(**{**own, "convert_timeout": 5.0}), str(tmp_path))
+    call = converter.call("Customer.Retrieve", named("wait"), timeout=300)
+    assert isinstance(call, Call)
+    answer = Message(json.dumps(named("wait")).encode(), message_id="ID:reply")
+    answer.set_property("ResponseResult", "VALCHANGE")
+    result = converter.result(call, answer)  # before the call has a deadline
+    assert result.status.name == "FAIL"
+    assert "did not end within 0.5 s (ResponseTimeout)" in (result.message or "")
 
 
 def test_a_handler_that_forks_gives_one_result(dropbox: World, own: dict[str, Any]) -> None:
