@@ -42,10 +42,15 @@ def test_a_directory_that_is_missing_or_empty_is_made_only_where_the_url_says_so
         connect(f"dropbox:{tmp_path}?create=yes")
 
 
-def test_one_name_is_one_memory_within_a_process() -> None:
-    with connect("memory:test_connect") as one, connect("memory:test_connect") as other:
+def test_one_name_is_one_memory_within_a_process_and_another_is_another() -> None:
+    with (
+        connect("memory:test_connect") as one,
+        connect("memory:test_connect") as same,
+        connect("memory:test_connect_b") as other,
+    ):
         one.session().send("orders", "1")
-        message = other.session().consumer("orders").receive(120)
+        assert other.session().consumer("orders").receive_nowait() is None
+        message = same.session().consumer("orders").receive(120)
         assert message is not None
         assert message.value == "1"
 
@@ -64,12 +69,6 @@ def test_a_deployment_names_its_provider(tmp_path: Path) -> None:
         connect(str(file), durability="none")
 
 
-def test_another_name_is_another_memory() -> None:
-    with connect("memory:test_connect_a") as one, connect("memory:test_connect_b") as other:
-        one.session().send("orders", "1")
-        assert other.session().consumer("orders").receive_nowait() is None
-
-
 @rows("url", ["", "/var/mq", "rabbit:host", "dropboxx:/tmp/x"])
 def test_a_url_that_names_no_provider_is_answered_with_those_there_are(url: str) -> None:
     known = r"names no provider; there are .*dropbox:\.\.\., .*memory:\.\.\."
@@ -77,14 +76,13 @@ def test_a_url_that_names_no_provider_is_answered_with_those_there_are(url: str)
         connect(url)
 
 
-def test_an_option_that_the_provider_does_not_have_is_an_error(tmp_path: Path) -> None:
+def test_an_option_that_the_provider_does_not_have_is_an_error_and_a_directory_has_to_be_named(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(TypeError, match="durabilty"):
         connect(f"dropbox:{tmp_path}?create=true", durabilty="none")
     with pytest.raises(ValueError, match="no durability"):
         connect(f"dropbox:{tmp_path}?create=true", durability="some")
-
-
-def test_a_directory_has_to_be_named() -> None:
     with pytest.raises(ValueError, match="needs a directory"):
         connect("dropbox:")
 

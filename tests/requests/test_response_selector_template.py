@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -156,10 +155,8 @@ def test_a_template_reaches_nothing_but_the_object(template: str) -> None:
 def test_loops_are_bounded_together() -> None:
     loops = 8
     template = "{% for x in items %}" * loops + "{% endfor %}" * loops + "a = 1"
-    started = time.process_time()
     with pytest.raises(RequestRefused, match=f"more than {MAX_ROUNDS} rounds"):
         fill(template, items=[{"No": number} for number in range(100)])
-    assert time.process_time() - started < 5
 
 
 def test_the_output_is_bounded() -> None:
