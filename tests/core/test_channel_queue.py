@@ -8,6 +8,7 @@ import pytest
 
 from connector.core.channel_queue import QueueChannel
 from connector.core.channel_receiver import Reference
+from connector.core.channels import Channels
 from connector.messaging.message import PERSISTENT, Message
 from connector.stores.memory.provider import MemoryProvider
 from tests.core.channel_world import (
@@ -68,11 +69,13 @@ def test_2_1_a_channel_without_a_reliable_store_takes_no_responsibility_for_pers
 
 
 def test_2_3_channels_of_one_name_on_one_provider_are_one_channel(world: World) -> None:
-    here, there = world.open().queue("orders"), world.open().queue("orders")
     receiver = Recorder()
-    there.add_receiver(receiver)
-    here.handle(world.message("1"))
-    assert there.deliver() is True
+    with Channels(world.provider) as other:
+        here, there = world.open().queue("orders"), other.queue("orders")
+        there.add_receiver(receiver)
+        here.handle(world.message("1"))
+        assert there.deliver() is True
+    assert there.is_closed
     assert receiver.bodies == ["1"]
     assert here.browse() == []
 

@@ -97,6 +97,22 @@ def test_a_transaction_spans_channels(world: World) -> None:
     assert (orders.browse(), texts(bills.browse()), texts(copies.browse())) == ([], ["bill"], ["copy"])
 
 
+def test_a_commit_of_an_acknowledgement_that_was_lost_rolls_all_of_it_back(world: World) -> None:
+    channels = world.open()
+    orders, bills = channels.queue("orders"), channels.queue("bills")
+    receiver = Recorder(answer=False)
+    orders.add_receiver(receiver)
+    orders.handle(world.message("order"))
+    transaction = channels.transaction()
+    orders.acknowledge(receiver.ids[0], "r", transaction)
+    bills.handle(world.message("bill"), transaction)
+    orders.close()  # gives back what was delivered
+    with pytest.raises(TransactionRolledBack, match="came again"):
+        transaction.commit()
+    assert bills.browse() == []
+    assert texts(channels.queue("orders").messages(NEW)) == ["order"]
+
+
 def test_a_transaction_that_has_ended_takes_nothing(world: World) -> None:
     channels = world.open()
     queue = channels.queue("orders")

@@ -79,6 +79,11 @@ def test_a_subscription_without_a_name_is_always_a_new_one() -> None:
     assert decide(wanted, Existing(UNSHARED, 1), Existing(NON_DURABLE, 1)) is Attach.CREATE
 
 
+def test_a_shared_non_durable_subscription_whose_consumers_have_died_is_in_nobodys_way() -> None:
+    wanted = replace(NON_DURABLE, topic=NEWS)
+    assert decide(wanted, None, Existing(NON_DURABLE, 0)) is Attach.REPLACE
+
+
 # -- all together ------------------------------------------------------------------------------------
 
 _details = st.builds(
