@@ -112,7 +112,10 @@ class RequestConverter:
         """
         settings = self._settings
         timeout, name = settings.convert_timeout, "convert_timeout"
-        left = max(_LEAST_SECONDS, call.deadline - time.monotonic())
+        whole = (
+            call.properties.response_timeout or 0
+        ) / 1000  # a reply may overtake the deadline of its call
+        left = max(_LEAST_SECONDS, min(whole, call.deadline - time.monotonic()))
         if left < timeout:
             timeout, name = round(left, 3), "ResponseTimeout"
         return call_limited(

@@ -93,7 +93,7 @@ class Recorder:
         self.received.append(reference)
         self.bodies.append(reference.load().body.decode())
         if isinstance(self.answer, Exception):
-            raise self.answer
+            raise self.answer.with_traceback(None)  # else each raise makes its traceback longer
         return self.answer(reference) if callable(self.answer) else self.answer
 
     @property

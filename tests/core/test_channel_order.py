@@ -13,17 +13,18 @@ from tests.core.channel_world import Recorder, World, a_world
 NUMBERS = [str(number) for number in range(20)]
 
 
-@pytest.mark.parametrize("waiting", [True, False])
+@pytest.mark.parametrize("receives", ["meanwhile", "later", "in another process"])
 def test_9_1_1_messages_of_one_thread_are_delivered_in_the_order_of_sending(
-    world: World, waiting: bool
+    world: World, receives: str
 ) -> None:
     queue, receiver = world.open().queue("orders"), Recorder(answer=False)
-    if not waiting:
-        queue.add_receiver(receiver)
+    there = world.open().queue("orders") if receives == "in another process" else queue
+    if receives == "meanwhile":
+        there.add_receiver(receiver)
     for number in NUMBERS:
         queue.handle(world.message(number))
-    if waiting:
-        queue.add_receiver(receiver)
+    if receives != "meanwhile":
+        there.add_receiver(receiver)
     assert receiver.bodies == NUMBERS
 
 
@@ -40,15 +41,6 @@ def test_9_1_1_every_receiver_of_a_topic_sees_that_order_even_where_one_of_them_
     topic.add_receiver(second)
     topic.handle(world.message("1"))
     assert first.bodies == second.bodies == ["1", "2"]
-
-
-def test_9_1_1_a_receiver_in_another_process_sees_that_order(world: World) -> None:
-    here, there = world.open().queue("orders"), world.open().queue("orders")
-    for number in NUMBERS:
-        here.handle(world.message(number))
-    receiver = Recorder()
-    there.add_receiver(receiver)
-    assert receiver.bodies == NUMBERS
 
 
 def test_9_1_2_threads_that_send_one_after_the_other_are_delivered_so(world: World) -> None:

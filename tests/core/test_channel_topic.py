@@ -1,32 +1,12 @@
-"""The topic of the messaging core, where it differs from the queue (JBoss Messaging Core, 5.2.4 and 5.3)."""
+"""The topic of the messaging core (JBoss Messaging Core, 5.3), beside test_channel_machine."""
 
 from __future__ import annotations
 
 import pytest
 
-from connector.errors import ClaimLost, SubscriptionError
-from tests.core.channel_world import (
-    DELIVERED,
-    NEW,
-    NOT_COMMITTED,
-    Recorder,
-    World,
-    broken,
-    refusing,
-    texts,
-)
+from connector.errors import SubscriptionError
+from tests.core.channel_world import Recorder, World, broken, texts
 from tests.waiting import now_ms, until_past
-
-
-def test_every_receiver_gets_every_message(world: World) -> None:
-    topic = world.open().topic("prices")
-    first, second = Recorder("first"), Recorder("second")
-    topic.add_receiver(first)
-    topic.add_receiver(second)
-    topic.handle(world.message("1"))
-    topic.handle(world.message("2"))
-    assert first.bodies == second.bodies == ["1", "2"]
-    assert topic.browse() == []
 
 
 def test_receivers_of_other_processes_get_every_message_too(world: World) -> None:
@@ -36,65 +16,7 @@ def test_receivers_of_other_processes_get_every_message_too(world: World) -> Non
     here.handle(world.message("1"))
     assert there.deliver() is True
     assert receiver.bodies == ["1"]
-
-
-def test_5_2_4_a_topic_discards_and_acknowledges_what_has_no_receiver(world: World) -> None:
-    topic = world.open().topic("prices")
-    assert not topic.is_storing_undeliverable
-    assert topic.handle(world.message("1")) is True
-    receiver = Recorder()
-    topic.add_receiver(receiver)
-    assert receiver.bodies == []
-    assert topic.browse() == []
-    assert topic.deliver() is True
-
-
-@pytest.mark.parametrize("when", ["in advance", "when it is handed over"])
-def test_5_2_4_a_topic_discards_what_a_receiver_does_not_accept(world: World, when: str) -> None:
-    topic = world.open().topic("prices")
-    unwilling = Recorder(wanted=lambda reference: False) if when == "in advance" else refusing()
-    willing = Recorder("willing", answer=False)
-    topic.add_receiver(unwilling)
-    topic.add_receiver(willing)
-    message = world.message("1")
-    assert topic.handle(message) is True
-    assert message.message_id is not None
-    assert topic.receivers_of(message.message_id) == {"willing"}
-    topic.acknowledge(message.message_id, "willing")
-    assert topic.browse() == []
-
-
-def test_5_2_a_message_waits_as_new_for_a_broken_receiver(world: World) -> None:
-    topic = world.open().topic("prices")
-    receiver = broken("r")
-    topic.add_receiver(receiver)
-    topic.handle(world.message("1"))
-    topic.handle(world.message("2"))
-    assert texts(topic.messages(NEW)) == texts(topic.browse()) == ["1", "2"]
-    assert topic.deliver() is False
-    receiver.forget()
-    receiver.answer = True
-    assert topic.deliver() is True
-    assert (receiver.bodies, receiver.flags) == (["1", "2"], [False, False])
-
-
-def test_5_3_1_a_message_is_delivered_until_all_who_hold_it_have_acknowledged(world: World) -> None:
-    topic = world.open().topic("prices")
-    for name in ("a", "b"):
-        topic.add_receiver(Recorder(name, answer=False))
-    topic.add_receiver(Recorder("c", answer=True))
-    message = world.message("1")
-    topic.handle(message)
-    identity = message.message_id or ""
-    assert topic.receivers_of(identity) == {"a", "b"}
-    topic.acknowledge(identity, "a")
-    assert topic.receivers_of(identity) == {"b"}
-    assert texts(topic.messages(DELIVERED)) == ["1"]
-    topic.acknowledge(identity, "b")
-    assert topic.browse() == []
-    topic.acknowledge(identity, "a")
-    with pytest.raises(ClaimLost):
-        topic.acknowledge(identity, "nobody")
+    assert (here.is_storing_undeliverable, here.is_reliable) == (False, world.provider.capabilities.reliable)
 
 
 def test_5_3_3_an_expired_message_is_removed_for_every_receiver(world: World) -> None:
@@ -113,46 +35,6 @@ def test_5_3_3_an_expired_message_is_removed_for_every_receiver(world: World) ->
     assert waiting.bodies == []
 
 
-def test_7_5_a_receiver_that_was_removed_may_still_acknowledge_or_ask_again(world: World) -> None:
-    topic = world.open().topic("prices")
-    receiver = Recorder(answer=False)
-    topic.add_receiver(receiver)
-    topic.handle(world.message("1"))
-    topic.handle(world.message("2"))
-    topic.remove_receiver("r")
-    topic.handle(world.message("3"))
-    topic.acknowledge(receiver.ids[0], "r")
-    receiver.answer = True
-    assert topic.redeliver(receiver) is True
-    assert receiver.bodies == ["1", "2", "2"]
-    assert topic.browse() == []
-
-
-def test_a_receiver_that_comes_back_gets_what_is_sent_then(world: World) -> None:
-    topic = world.open().topic("prices")
-    receiver = Recorder(answer=False)
-    topic.add_receiver(receiver)
-    topic.handle(world.message("1"))
-    topic.remove_receiver("r")
-    topic.handle(world.message("2"))
-    topic.add_receiver(receiver)
-    topic.handle(world.message("3"))
-    assert receiver.bodies == ["1", "3"]
-
-
-def test_2_2_a_commit_reaches_every_receiver(world: World) -> None:
-    channels = world.open()
-    topic, receivers = channels.topic("prices"), [Recorder("a"), Recorder("b")]
-    for receiver in receivers:
-        topic.add_receiver(receiver)
-    transaction = channels.transaction()
-    topic.handle(world.message("1"), transaction)
-    assert texts(topic.messages(NOT_COMMITTED)) == ["1"]
-    assert [receiver.bodies for receiver in receivers] == [[], []]
-    transaction.commit()
-    assert [receiver.bodies for receiver in receivers] == [["1"], ["1"]]
-
-
 def test_6_2_1_one_transaction_acknowledges_for_several_receivers(world: World) -> None:
     channels = world.open()
     topic = channels.topic("prices")
@@ -168,19 +50,16 @@ def test_6_2_1_one_transaction_acknowledges_for_several_receivers(world: World) 
     assert topic.browse() == []
 
 
-@pytest.mark.parametrize("receiver", [None, "r"])
-def test_2_a_synchronous_topic_returns_the_acknowledgement_of_all_its_receivers(
-    world: World, receiver: str | None
-) -> None:
+def test_2_a_synchronous_topic_returns_the_acknowledgement_of_all_its_receivers(world: World) -> None:
     topic = world.open().topic("prices")
     topic.is_synchronous = True
-    if receiver is not None:
-        topic.add_receiver(Recorder("r", answer=True))
+    positive, negative = Recorder("positive"), Recorder("negative", answer=False)
     assert topic.handle(world.message("1")) is True
-    negative = Recorder("negative", answer=False)
+    topic.add_receiver(positive)
+    assert topic.handle(world.message("2")) is True
     topic.add_receiver(negative)
-    assert topic.handle(world.message("2")) is False
-    assert negative.bodies == ["2"]
+    assert topic.handle(world.message("3")) is False
+    assert (positive.bodies, negative.bodies) == (["2", "3"], ["3"])
     assert topic.browse() == []
 
 

@@ -82,9 +82,10 @@ def connect(root: Path) -> Iterator[Callable[[bool], LocalConnection]]:
     opened: list[LocalConnection] = []
 
     def connect(durable: bool) -> LocalConnection:
-        connection = DropboxProvider(root, create=True, durable=durable).connect()
+        provider = DropboxProvider(root, create=True, durable=durable)
+        connection = provider.connect()
         opened.append(connection)
-        connection.store.layout.ensure(ORDERS)
+        provider.layout.ensure(ORDERS)
         for subscription in SUBSCRIBERS:
             connection.poller(subscription).close()
         return connection

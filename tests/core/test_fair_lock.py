@@ -4,53 +4,58 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 
 import pytest
 
 from connector.core.fair_lock import FairLock
+from tests.waiting import wait_for
 
 
-def test_a_loop_that_holds_it_all_the_time_lets_another_in_after_each_round() -> None:
-    lock, ending, rounds = FairLock(), threading.Event(), [0]
+def wait_until_line_is(lock: FairLock, length: int) -> None:
+    """Waits until so many threads wait for the lock."""
+    wait_for(lambda: len(lock._waiting) == length)  # nothing else shows it
+
+
+def test_a_loop_that_holds_it_all_the_time_lets_another_in_after_its_round() -> None:
+    lock, rounds = FairLock(), [0]
+    first_round, ending = threading.Event(), threading.Event()
 
     def loop() -> None:
         while not ending.is_set():
             with lock:
                 rounds[0] += 1
-                time.sleep(0.001)
+                first_round.set()
+                wait_for(lambda: lock._waiting or ending.is_set())
 
-    thread = threading.Thread(target=loop)
-    thread.start()
-    passed = []
-    for _ in range(50):
-        before = rounds[0]
+    looping = threading.Thread(target=loop)
+    looping.start()
+    assert first_round.wait(120)
+    for passed in range(1, 21):
         with lock:
-            passed.append(rounds[0] - before)
-    ending.set()
-    thread.join()
-    assert sorted(passed)[25] <= 2  # more only where this thread did not run before it asked
+            assert rounds[0] == passed
+            wait_until_line_is(lock, 1)  # the loop comes for its next round
+            if passed == 20:
+                ending.set()
+        wait_for(lambda passed=passed: rounds[0] > passed)  # type: ignore[misc]
+    looping.join()
 
 
 def test_threads_get_it_in_the_order_of_asking() -> None:
-    lock, order, started = FairLock(), [], []
+    lock = FairLock()
+    order: list[str] = []
 
     def take(name: str) -> None:
-        started.append(name)
         with lock:
             order.append(name)
 
-    threads = [threading.Thread(target=take, args=(name,)) for name in "ab"]
+    threads = [threading.Thread(target=take, args=(name,)) for name in "abc"]
     with lock:
-        for number, thread in enumerate(threads):
+        for number, thread in enumerate(threads, 1):
             thread.start()
-            while len(started) <= number:
-                time.sleep(0.001)
-            time.sleep(0.02)  # from there it is one step to the end of the line
-    take("me")
+            wait_until_line_is(lock, number)
     for thread in threads:
         thread.join()
-    assert order == ["a", "b", "me"]
+    assert order == ["a", "b", "c"]
 
 
 def test_only_one_thread_has_it() -> None:
@@ -78,17 +83,9 @@ def test_only_one_thread_has_it() -> None:
     assert lock.try_acquire()
 
 
-def test_the_thread_that_has_it_may_take_it_again() -> None:
+def test_the_thread_that_has_it_may_take_it_again_also_while_another_thread_waits() -> None:
     lock = FairLock()
-    with lock, lock:
-        assert lock.try_acquire()
-        lock.release()
-        assert lock.is_mine
-    assert not lock.is_mine
-
-
-def test_it_may_be_taken_again_while_another_thread_waits() -> None:
-    lock, order = FairLock(), []
+    order: list[str] = []
 
     def take() -> None:
         with lock:
@@ -97,10 +94,14 @@ def test_it_may_be_taken_again_while_another_thread_waits() -> None:
     thread = threading.Thread(target=take)
     with lock:
         thread.start()
-        time.sleep(0.02)
+        wait_until_line_is(lock, 1)
         with lock:
             order.append("mine")
+        assert lock.try_acquire()
+        lock.release()
+        inside = lock.is_mine
     thread.join()
+    assert (inside, lock.is_mine) == (True, False)
     assert order == ["mine", "other"]
 
 

@@ -7,7 +7,6 @@ import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -16,10 +15,11 @@ from connector.messaging import AcknowledgeMode
 from connector.stores.dropbox.provider import DropboxProvider
 from tests.forked_command import PipedProcess
 
+pytestmark = pytest.mark.process
 MESSAGES = 60
 ALL = {str(number) for number in range(MESSAGES)}
 _PROGRAM = """
-import os, sys, time
+import os, signal, sys
 from connector.messaging import AcknowledgeMode, connect
 
 log = os.open(sys.argv[3], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -33,7 +33,7 @@ consumer = session.consumer("orders")
 """
 LISTEN = """
 consumer.listen(note)
-time.sleep(60)
+signal.pause()
 """
 RECEIVE = """
 while True:
@@ -64,7 +64,10 @@ TOGETHER = ("claim:13", "settle.record:2", "settle.committing:2", "settle.move:8
 """What is settled together is one commit record."""
 
 
-class Delivery(NamedTuple):
+@dataclass
+class Delivery:
+    """A message as a session was given it."""
+
     value: str
     count: int
     redelivered: bool

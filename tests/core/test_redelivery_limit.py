@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -72,9 +71,7 @@ def test_a_message_that_one_subscription_puts_aside_stays_in_the_others(
 
 
 def test_what_was_put_aside_is_sent_anew_by_receiving_it_from_there(connection: MessagingConnection) -> None:
-    with ExitStack() as stack:
-        session = stack.enter_context(connection.session(CLIENT))
-        operator = stack.enter_context(connection.session())
+    with connection.session(CLIENT) as session, connection.session() as operator:
         operator.send("orders", "bad")
         begin_and_undo(session, "orders")
         assert [message.value for message in operator.browser("orders~RECOVER-ERROR")] == ["bad"]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import pytest
 
 from connector.core.connection import MessagingConnection
 from connector.errors import DestinationError, SelectorError, SubscriptionError
 from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Consumer
-from connector.messaging.subscription import SubscriptionInfo
 from tests.core.conftest import Connect, Watched
-from tests.waiting import now_ms, until_past
 
 TOPIC = "topic://prices"
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
@@ -28,13 +24,6 @@ def values(consumer: Consumer) -> list[str]:
 
 
 @pytest.fixture
-def subscriptions(provider: Watched) -> Callable[[], Sequence[SubscriptionInfo]]:
-    """All subscriptions as they stand."""
-    observer = provider.connect()
-    return observer.subscriptions
-
-
-@pytest.fixture
 def billing(connect: Connect) -> MessagingConnection:
     return connect(client_id="billing")
 
@@ -42,17 +31,15 @@ def billing(connect: Connect) -> MessagingConnection:
 # -- plain subscribers -----------------------------------------------------------------------------
 
 
-def test_every_subscriber_gets_every_message(connection: MessagingConnection) -> None:
+def test_every_plain_subscriber_gets_every_message_that_is_sent_while_it_is_there(
+    connection: MessagingConnection,
+) -> None:
+    publish(connection, "before")
     subscribers = [connection.session().consumer(TOPIC) for _ in range(3)]
     publish(connection, "1", "2")
     assert [values(subscriber) for subscriber in subscribers] == [["1", "2"]] * 3
-
-
-def test_a_plain_subscriber_gets_what_is_sent_while_it_is_there(connection: MessagingConnection) -> None:
-    publish(connection, "before")
-    with connection.session().consumer(TOPIC) as first:
-        publish(connection, "during")
-        assert values(first) == ["during"]
+    for subscriber in subscribers:
+        subscriber.close()
     publish(connection, "after")
     assert values(connection.session().consumer(TOPIC)) == []
 
@@ -67,34 +54,13 @@ def test_a_subscriber_without_local_messages_gets_those_of_other_connections_onl
     assert values(subscriber) == ["foreign"]
 
 
-def test_a_selector_of_a_subscriber_leaves_messages_out(connection: MessagingConnection) -> None:
-    subscriber = connection.session().consumer(TOPIC, "price > 3")
-    publish(connection, "cheap", properties={"price": 1})
-    publish(connection, "dear", properties={"price": 9})
-    assert values(subscriber) == ["dear"]
-
-
-def test_a_message_unacknowledged_by_one_subscriber_concerns_no_other(
-    connection: MessagingConnection,
-) -> None:
-    session = connection.session(CLIENT)
-    slow, fast = session.consumer(TOPIC), connection.session().consumer(TOPIC)
-    publish(connection, "1")
-    assert values(slow) == ["1"]
-    session.recover()
-    again = slow.receive(5)
-    assert again is not None
-    assert again.delivery_count == 2
-    assert [message.delivery_count for message in fast.messages(0)] == [1]
-
-
 def test_what_a_closed_plain_subscriber_has_received_is_committed_with_the_rest(
     connection: MessagingConnection,
 ) -> None:
     session = connection.session(TRANSACTED)
     subscriber = session.consumer(TOPIC)
     publish(connection, "1")
-    message = subscriber.receive(5)
+    message = subscriber.receive(120)
     assert message is not None
     subscriber.close()
     session.send("orders", message.value)
@@ -105,41 +71,14 @@ def test_what_a_closed_plain_subscriber_has_received_is_committed_with_the_rest(
 # -- durable subscribers ---------------------------------------------------------------------------
 
 
-def test_a_durable_subscription_keeps_messages_while_nobody_consumes(billing: MessagingConnection) -> None:
-    billing.session().durable_consumer(TOPIC, "audit").close()
-    publish(billing, "1", "2")
-    assert values(billing.session().durable_consumer(TOPIC, "audit")) == ["1", "2"]
-
-
-def test_a_non_persistent_message_is_kept_for_an_absent_durable_subscriber(
-    billing: MessagingConnection,
-) -> None:
-    billing.session().durable_consumer(TOPIC, "audit").close()
-    with billing.session() as session:
-        session.producer(TOPIC, delivery_mode=NON_PERSISTENT).send("1")
-    assert values(billing.session().durable_consumer(TOPIC, "audit")) == ["1"]
-
-
-def test_a_durable_subscription_outlives_its_connection(connect: Connect) -> None:
+def test_a_durable_subscription_keeps_messages_while_its_client_is_away(connect: Connect) -> None:
     first = connect(client_id="billing")
     first.session().durable_consumer(TOPIC, "audit").close()
+    publish(first, "1")
     first.close()
-    publish(connect(), "1")
-    assert values(connect(client_id="billing").session().durable_consumer(TOPIC, "audit")) == ["1"]
-
-
-def test_a_durable_subscription_needs_a_client_id(connection: MessagingConnection) -> None:
-    with pytest.raises(SubscriptionError, match="client id"):
-        connection.session().durable_consumer(TOPIC, "audit")
-
-
-def test_names_are_of_a_client_id(
-    connect: Connect, subscriptions: Callable[[], Sequence[SubscriptionInfo]]
-) -> None:
-    for client_id in ("billing", "shipping"):
-        connect(client_id=client_id).session().durable_consumer(TOPIC, "audit").close()
-    publish(connect(), "1")
-    assert [one.waiting for one in subscriptions()] == [1, 1]
+    with connect().session() as session:
+        session.producer(TOPIC, delivery_mode=NON_PERSISTENT).send("2")
+    assert values(connect(client_id="billing").session().durable_consumer(TOPIC, "audit")) == ["1", "2"]
 
 
 def test_only_one_consumer_at_a_time_has_an_unshared_durable_subscription(
@@ -161,23 +100,25 @@ def test_other_details_make_an_inactive_durable_subscription_anew(billing: Messa
     assert values(consumer) == ["dear"]
 
 
-def test_a_durable_subscription_on_a_queue_or_with_a_wrong_selector_is_refused(
-    billing: MessagingConnection,
+def test_a_durable_subscription_on_a_queue_without_client_id_or_with_a_wrong_selector_is_refused(
+    billing: MessagingConnection, connection: MessagingConnection
 ) -> None:
     with pytest.raises(DestinationError):
         billing.session().durable_consumer("queue://orders", "audit")
     with pytest.raises(SelectorError):
         billing.session().durable_consumer(TOPIC, "audit", "price >")
+    with pytest.raises(SubscriptionError, match="client id"):
+        connection.session().durable_consumer(TOPIC, "audit")
 
 
-@pytest.mark.parametrize("name", ["a.b", "a|b", "a/b", "..", "audit \u20ac", "x" * 300])
-def test_a_subscription_may_have_any_name(billing: MessagingConnection, name: str) -> None:
-    billing.session().durable_consumer(TOPIC, name).close()
-    publish(billing, "1")
-    consumer = billing.session().durable_consumer(TOPIC, name)
-    assert values(consumer) == ["1"]
-    consumer.close()
-    billing.session().unsubscribe(name)
+def test_a_subscription_may_have_any_name(billing: MessagingConnection) -> None:
+    for name in ("a.b", "a|b", "a/b", "..", "audit \u20ac", "x" * 300):
+        billing.session().durable_consumer(TOPIC, name).close()
+        publish(billing, "1")
+        consumer = billing.session().durable_consumer(TOPIC, name)
+        assert values(consumer) == ["1"], name
+        consumer.close()
+        billing.session().unsubscribe(name)
 
 
 # -- shared subscribers ----------------------------------------------------------------------------
@@ -190,7 +131,7 @@ def test_the_consumers_of_a_shared_subscription_share_its_messages(connection: M
     seen = []
     for _ in range(5):
         for consumer in consumers:
-            message = consumer.receive(5)
+            message = consumer.receive(120)
             assert message is not None
             seen.append(message.value)
     assert sorted(seen) == [str(number) for number in range(10)]
@@ -247,34 +188,18 @@ def test_a_shared_subscription_is_unrelated_to_a_durable_one_of_its_name(
 # -- unsubscribing ---------------------------------------------------------------------------------
 
 
-def test_unsubscribing_removes_a_subscription_with_its_messages(
-    billing: MessagingConnection, subscriptions: Callable[[], Sequence[SubscriptionInfo]]
-) -> None:
-    session = billing.session()
-    session.durable_consumer(TOPIC, "audit").close()
-    publish(billing, "1")
-    session.unsubscribe("audit")
-    assert subscriptions() == []
-    assert values(session.durable_consumer(TOPIC, "audit")) == []
-
-
-def test_a_subscription_with_a_consumer_cannot_be_removed(billing: MessagingConnection) -> None:
-    session = billing.session()
-    consumer = session.durable_consumer(TOPIC, "audit")
-    with pytest.raises(SubscriptionError):
-        session.unsubscribe("audit")
-    consumer.close()
-    session.unsubscribe("audit")
-
-
 @pytest.mark.parametrize("mode", [CLIENT, TRANSACTED])
-def test_a_subscription_with_an_unacknowledged_message_cannot_be_removed(
+def test_a_subscription_with_a_consumer_or_an_unacknowledged_message_cannot_be_removed(
     billing: MessagingConnection, mode: AcknowledgeMode
 ) -> None:
     session = billing.session(mode)
+    with pytest.raises(SubscriptionError):
+        session.unsubscribe("audit")  # nobody has it
     consumer = session.durable_consumer(TOPIC, "audit")
+    with pytest.raises(SubscriptionError):
+        session.unsubscribe("audit")
     publish(billing, "1")
-    message = consumer.receive(5)
+    message = consumer.receive(120)
     assert message is not None
     consumer.close()
     with pytest.raises(SubscriptionError):
@@ -283,11 +208,6 @@ def test_a_subscription_with_an_unacknowledged_message_cannot_be_removed(
     if mode is TRANSACTED:
         session.commit()
     session.unsubscribe("audit")
-
-
-def test_a_name_that_nobody_has_cannot_be_removed(billing: MessagingConnection) -> None:
-    with pytest.raises(SubscriptionError):
-        billing.session().unsubscribe("nobody")
 
 
 # -- acknowledgement and death ---------------------------------------------------------------------
@@ -300,34 +220,8 @@ def test_a_durable_subscriber_that_dies_gets_its_message_again_flagged(
     consumer = connect(client_id="billing").session(mode).durable_consumer(TOPIC, "audit")
     dying = list(provider.connections)
     publish(connect(), "1")
-    assert consumer.receive(5) is not None
+    assert consumer.receive(120) is not None
     provider.kill(dying)
-    again = connect(client_id="billing").session().durable_consumer(TOPIC, "audit").receive(5)
+    again = connect(client_id="billing").session().durable_consumer(TOPIC, "audit").receive(120)
     assert again is not None
     assert (again.value, again.redelivered, again.delivery_count) == ("1", True, 2)
-
-
-def test_a_message_leaves_the_store_after_the_last_acknowledgement(
-    billing: MessagingConnection, subscriptions: Callable[[], Sequence[SubscriptionInfo]]
-) -> None:
-    def stored() -> int:
-        return sum(one.waiting + one.in_progress for one in subscriptions())
-
-    session = billing.session(INDIVIDUAL)
-    one, other = (session.durable_consumer(TOPIC, name) for name in ("one", "other"))
-    publish(billing, "1")
-    left = []
-    for consumer in (one, other):
-        message = consumer.receive(5)
-        assert message is not None
-        left.append(stored())
-        message.acknowledge()
-    assert [*left, stored()] == [2, 1, 0]
-
-
-def test_an_expired_message_reaches_no_subscriber(billing: MessagingConnection) -> None:
-    billing.session().durable_consumer(TOPIC, "audit").close()
-    with billing.session() as session:
-        session.producer(TOPIC, time_to_live=1).send("1")
-    until_past(now_ms() + 1)
-    assert values(billing.session().durable_consumer(TOPIC, "audit")) == []

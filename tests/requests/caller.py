@@ -26,7 +26,7 @@ def main() -> int:
     requests = settings(reply_to=None) if options.temporary else settings()
     client = RequestClient(requests, provider.connect, provider.capabilities, str(REPOSITORY))
     futures = [
-        client.request_async("Customer.Retrieve", customer(f"child-{number}"), timeout=20_000)
+        client.request_async("Customer.Retrieve", customer(f"child-{number}"), timeout=120_000)
         for number in range(options.count)
     ]
     print("sent", flush=True)

@@ -27,6 +27,7 @@ META: Final = {
     "DeliveryMode": "String",
     "ResponseTimeout": "Integer",
     "TimeToLive": "Integer",
+    "DeliveryDelay": "String",
     "TimeoutFatal": "Boolean",
     "DataHandlerMimeType": "String",
     "DataHandlerConfigMO": "String",
@@ -51,21 +52,21 @@ PROPERTIES: Final = (
 
 
 def definitions(
-    *, properties: tuple[Attribute, ...] = PROPERTIES, extra: str = "", **types: str
+    *verbs: Verb, properties: tuple[Attribute, ...] = PROPERTIES, types: Mapping[str, str] | None = None
 ) -> Definitions:
-    """The business objects; ``types`` are those of attributes of the dynamic meta-object.
+    """The business objects.
 
     Args:
+        verbs: more of them, beside Create and Retrieve.
         properties: the attributes of JMSProperties.
-        extra: more application-specific information of the Customer.
-        types: attribute of the dynamic meta-object -> its type.
+        types: attribute of the dynamic meta-object -> its type, where it is another one.
     """
 
     def define(name: str, *attributes: Attribute, info: str = "") -> Definition:
-        verbs = {verb: Verb(verb) for verb in ("Create", "Retrieve")}
-        return Definition(name, "1.0.0", info, {part.name: part for part in attributes}, verbs)
+        known = {verb.name: verb for verb in (Verb("Create"), Verb("Retrieve"), *verbs)}
+        return Definition(name, "1.0.0", info, {part.name: part for part in attributes}, known)
 
-    meta = (Attribute(name, kind) for name, kind in {**META, **types}.items())
+    meta = (Attribute(name, kind) for name, kind in {**META, **(types or {})}.items())
     made = (
         define(
             "Customer",
@@ -74,9 +75,9 @@ def definitions(
             Attribute("Age", "Integer"),
             Attribute("Address", "Address", cardinality="n"),
             Attribute("Meta", "CustomerMeta"),
-            info="cw_mo_conn=Meta" + extra,
+            info="cw_mo_conn=Meta",
         ),
-        define("Address", Attribute("City", "String")),
+        define("Address", Attribute("City", "String"), Attribute("AddressID", "String")),
         define("CustomerMeta", *meta, Attribute("JMSProperties", "CustomerProperties")),
         define("CustomerProperties", *properties),
         define("Plain", Attribute("Text", "String")),

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,10 +22,10 @@ from pathlib import Path
 from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
+from tests.forked_command import PipedProcess
 from tests.requests.world import (
     LATE,
     REPLIES,
-    REPOSITORY,
     REQUESTS,
     World,
     a_world,
@@ -39,7 +37,8 @@ from tests.waiting import wait_for
 
 TWICE = 50
 """One of so many requests is answered twice."""
-TIMEOUT = 60_000
+TIMEOUT = 600_000
+_ECHO = "import sys\nfrom tests.requests.echo import main\nsys.exit(main())"
 
 
 @dataclass
@@ -87,7 +86,7 @@ class Soak:
         while time.monotonic() < end:
             self._world.send(REPLIES, *(Message(b"a stranger's", correlation_id="c-1") for _ in range(3)))
             self.strangers += 3
-            time.sleep(0.2)
+            time.sleep(0.2)  # the pace of the strangers
         for thread in threads:
             thread.join()
 
@@ -121,28 +120,15 @@ class Soak:
                 self.count.others[what] = self.count.others.get(what, 0) + 1
 
 
-def start_applications(root: Path, number: int) -> list[subprocess.Popen[str]]:
+def start_applications(root: Path, number: int) -> list[PipedProcess]:
     """Applications that are ready."""
-    command = [sys.executable, "-m", "tests.requests.echo", str(root), "--twice", str(TWICE)]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    started = [
-        subprocess.Popen(
-            command,
-            cwd=REPOSITORY,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(number)
-    ]
+    started = [PipedProcess(root, "--twice", TWICE, script=_ECHO) for _ in range(number)]
     for process in started:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     return started
 
 
-def end_applications(applications: list[subprocess.Popen[str]]) -> tuple[int, int]:
+def end_applications(applications: list[PipedProcess]) -> tuple[int, int]:
     """How many requests they had, and how many replies they have sent."""
     said = [process.communicate(timeout=120)[0].split() for process in applications]
     return sum(int(requests) for requests, _ in said), sum(int(replies) for _, replies in said)
@@ -150,7 +136,7 @@ def end_applications(applications: list[subprocess.Popen[str]]) -> tuple[int, in
 
 def soak(world: World, *, callers: int, seconds: float, pool: int, applications: int) -> bool:
     """Whether all went as it should; prints what was counted."""
-    client = world.client(pool_size=pool, pool_timeout=60.0)
+    client = world.client(pool_size=pool, pool_timeout=600.0)
     running = start_applications(world.root, applications)
     try:
         callings = Soak(world, client, callers)
@@ -162,14 +148,11 @@ def soak(world: World, *, callers: int, seconds: float, pool: int, applications:
         wait_for(
             lambda: len(world.browse(LATE)) == replies - requests,
             what="every second reply is put aside",
-            seconds=30.0,
         )
         stats = client.stats
     finally:
         for process in running:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            process.end()
     left = world.browse(REPLIES)
     untouched = sum(message.delivery_count == 1 and message.correlation_id == "c-1" for message in left)
     p50, p99 = statistics.median(count.seconds), statistics.quantiles(count.seconds, n=100)[98]

@@ -19,6 +19,7 @@ from connector.requests.building import build
 from connector.requests.properties import resolve
 from connector.requests.settings import RequestSettings
 from tests.requests.samples import PROPERTIES, SAMPLES, customer, handlers, settings
+from tests.tables import rows
 
 
 def message_of(bo: BusinessObject, of_plan: RequestSettings | None = None) -> Message:
@@ -96,78 +97,54 @@ def with_handler(kind: type[Handler]) -> RequestSettings:
     return settings(handlers=(HandlerSpec("text/odd", kind.__name__, __name__),), default_handler="text/odd")
 
 
-# --- table 1: header population --------------------------------------------------------------------
+# --- headers ---------------------------------------------------------------------------------------
 
 
-def test_table_1_output_format_undefined_leaves_the_message_without_a_format() -> None:
-    message = message_of(customer())
-    assert (message.type, message.properties) == (None, {})
+MADE: list[tuple[dict[str, Any], dict[str, Any], dict[str, object]]] = [
+    # a dynamic meta-object, changes of the settings, and the headers of the message
+    ({}, {}, {"type": None, "correlation_id": None, "priority": 4, "properties": {}}),
+    ({"OutputFormat": "CUST"}, {}, {"type": "CUST", "properties": {}}),
+    (
+        {"OutputFormat": "CUST"},
+        {"format_property": "format"},
+        {"type": None, "properties": {"format": "CUST"}},
+    ),
+    ({"OutputFormat": "CUST"}, {"format_property": "JMSCorrelationID"}, {"correlation_id": "CUST"}),
+    (  # the format counts before a property of the same name
+        {"OutputFormat": "NEW", "JMSProperties": {"Region": "OLD"}},
+        {"format_property": "region"},
+        {"properties": {"region": "NEW"}},
+    ),
+    ({"CorrelationID": "C-7"}, {}, {"correlation_id": "C-7"}),
+    ({"Priority": 0}, {}, {"priority": 0, "properties": {}}),
+    ({"Priority": 9}, {}, {"priority": 9}),
+    (
+        {"JMSProperties": {"Region": "EU", "Urgent": False, "Count": 3}},
+        {},
+        {
+            "properties": {"region": "EU", "urgent": False, "count": 3},
+            "property_types": {"region": "string", "urgent": "boolean", "count": "int"},
+        },
+    ),
+    # table 2: what the provider keeps, unless it is indicated
+    ({}, {"persistent": True}, {"delivery_mode": 2}),
+    ({}, {"persistent": False}, {"delivery_mode": 1}),
+    ({"DeliveryMode": "Persistent"}, {"persistent": True}, {"delivery_mode": 2}),
+    ({"DeliveryMode": "Persistent"}, {"persistent": False}, {"delivery_mode": 2}),
+    ({"DeliveryMode": "NonPersistent"}, {"persistent": True}, {"delivery_mode": 1}),
+    ({"DeliveryMode": "NonPersistent"}, {"persistent": False}, {"delivery_mode": 1}),
+]
 
 
-def test_table_1_output_format_is_the_format_of_the_message() -> None:
-    assert message_of(customer(OutputFormat="CUST")).type == "CUST"
+@rows("meta, changes, headers", MADE)
+def test_tables_1_and_2_headers_say_what_is_defined(
+    meta: dict[str, Any], changes: dict[str, Any], headers: dict[str, object]
+) -> None:
+    message = message_of(customer(**meta), settings(**changes))
+    assert {name: getattr(message, name) for name in headers} == headers
 
 
-def test_table_1_output_format_goes_where_message_format_property_wants_it() -> None:
-    message = message_of(customer(OutputFormat="CUST"), settings(format_property="format"))
-    assert (message.type, message.properties) == (None, {"format": "CUST"})
-
-
-def test_table_1_correlation_id_undefined_is_blank() -> None:
-    assert message_of(customer()).correlation_id is None
-
-
-def test_table_1_correlation_id_is_that_of_the_header() -> None:
-    assert message_of(customer(CorrelationID="C-7")).correlation_id == "C-7"
-
-
-def test_table_1_priority_undefined_is_the_providers_default() -> None:
-    assert message_of(customer()).priority == 4
-
-
-@pytest.mark.parametrize("priority", [0, 9])
-def test_table_1_priority_is_that_of_the_header(priority: int) -> None:
-    assert message_of(customer(Priority=priority)).priority == priority
-
-
-def test_table_1_jms_properties_undefined_are_none() -> None:
-    assert message_of(customer(Priority=1)).properties == {}
-
-
-def test_table_1_jms_properties_are_properties_of_the_message_with_their_types() -> None:
-    message = message_of(customer(JMSProperties={"Region": "EU", "Urgent": False, "Count": 3}))
-    assert message.properties == {"region": "EU", "urgent": False, "count": 3}
-    assert message.property_types == {"region": "string", "urgent": "boolean", "count": "int"}
-
-
-# --- table 2: delivery -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("persistent", "mode"), [(True, 2), (False, 1)])
-def test_table_2_delivery_mode_undefined_is_what_the_provider_keeps(persistent: bool, mode: int) -> None:
-    assert message_of(customer(), settings(persistent=persistent)).delivery_mode == mode
-
-
-@pytest.mark.parametrize(("written", "mode"), [("Persistent", 2), ("NonPersistent", 1)])
-@pytest.mark.parametrize("persistent", [True, False])
-def test_table_2_delivery_mode_is_as_indicated(written: str, mode: int, persistent: bool) -> None:
-    assert message_of(customer(DeliveryMode=written), settings(persistent=persistent)).delivery_mode == mode
-
-
-# --- where the format is said ----------------------------------------------------------------------
-
-
-def test_the_output_format_counts_before_a_property_of_the_same_name() -> None:
-    bo = customer(OutputFormat="NEW", JMSProperties={"Region": "OLD"})
-    assert message_of(bo, settings(format_property="region")).properties == {"region": "NEW"}
-
-
-def test_a_format_can_be_said_in_the_correlation_id() -> None:
-    message = message_of(customer(OutputFormat="CUST"), settings(format_property="JMSCorrelationID"))
-    assert message.correlation_id == "CUST"
-
-
-@pytest.mark.parametrize("name", ["JMSMessageID", "JMSPriority", "JMSXDeliveryCount", "a b"])
+@rows("name", ["JMSMessageID", "JMSPriority", "JMSXDeliveryCount", "a b"])
 def test_a_format_cannot_be_said_in_what_only_providers_write(name: str) -> None:
     with pytest.raises(RequestRefused, match="OutputFormat cannot be set: MessageFormatProperty: "):
         message_of(customer(OutputFormat="CUST"), settings(format_property=name))
@@ -187,21 +164,14 @@ def test_the_body_is_written_by_the_data_handler_of_the_request() -> None:
     assert message_of(customer(DataHandlerMimeType="text/xml")).body.startswith(b"<")
 
 
-def test_meta_data_are_no_part_of_a_body_even_of_a_careless_data_handler() -> None:
-    bo = customer(Priority=9, OutputDestination="queue://secret")
-    assert json.loads(message_of(bo, with_handler(Careless)).body) == {"CustomerId": "7"}
-
-
-def test_the_object_of_the_request_is_not_changed() -> None:
-    bo = customer(Priority=9, JMSProperties={"Region": "EU"})
+def test_meta_data_are_no_part_of_a_body_even_of_a_careless_data_handler_and_stay_in_the_object() -> None:
+    bo = customer(Priority=9, OutputDestination="queue://secret", JMSProperties={"Region": "EU"})
     before = bo.as_dict()
-    message_of(bo, with_handler(Careless))
+    assert json.loads(message_of(bo, with_handler(Careless)).body) == {"CustomerId": "7"}
     assert bo.as_dict() == before
 
 
-@pytest.mark.parametrize(
-    ("kind", "message_class", "body"), [(Text, "T", "København".encode()), (Binary, "B", b"\xff\x00")]
-)
+@rows("kind, message_class, body", [(Text, "T", "København".encode()), (Binary, "B", b"\xff\x00")])
 def test_text_is_sent_as_text_and_other_bytes_as_bytes(
     kind: type[Handler], message_class: str, body: bytes
 ) -> None:
@@ -209,8 +179,8 @@ def test_text_is_sent_as_text_and_other_bytes_as_bytes(
     assert (message.message_class, message.body) == (message_class, body)
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
+@rows(
+    "kind, text",
     [
         (Refusing, "Customer: Name: a comma cannot be written"),
         (Broken, "the data handler Broken raised ZeroDivisionError: division by zero"),
@@ -223,6 +193,7 @@ def test_text_is_sent_as_text_and_other_bytes_as_bytes(
 def test_a_data_handler_that_cannot_write_the_object_refuses_the_request(
     kind: type[Handler], text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
     with pytest.raises(RequestRefused) as refused:
         message_of(customer(), with_handler(kind))
     assert str(refused.value).startswith(text)
@@ -230,8 +201,8 @@ def test_a_data_handler_that_cannot_write_the_object_refuses_the_request(
     assert said == [("a data handler has failed", kind.__name__, True)] * (" raised " in text)
 
 
-@pytest.mark.parametrize(
-    ("meta", "text"),
+@rows(
+    "meta, text",
     [
         ({"DataHandlerMimeType": "text/xlm"}, "no data handler for 'text/xlm', expected one of "),
         ({"DataHandlerConfigMO": "MO_None"}, "no data handler for 'application/json' in MO_None"),
@@ -259,7 +230,7 @@ def test_a_data_handler_that_is_not_there_refuses_the_request(meta: dict[str, An
 def test_what_a_request_says_is_what_an_event_reads(
     region: str, urgent: bool, count: int, correlation: str, priority: int
 ) -> None:
-    said = {
+    said: dict[str, Any] = {
         "CorrelationID": correlation,
         "Priority": priority,
         "JMSProperties": {"Region": region, "Urgent": urgent, "Count": count},

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import Any
+from pathlib import Path
 
-import pytest
-
-from connector.errors import MalformedData
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Connection
 from connector.requests.pending import Call
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.requests.world import REQUESTS, Replying, World, body_of, customer, done, greet, is_greeted
-from tests.waiting import until_past, wait_for
+from tests.requests.world import (
+    REQUESTS,
+    Replying,
+    World,
+    a_world,
+    body_of,
+    customer,
+    done,
+    greet,
+    is_greeted,
+)
+from tests.waiting import now_ms, until_past, wait_for
 
 
 def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: World) -> None:
@@ -71,127 +78,111 @@ def test_a_request_that_may_not_be_sent_in_time_is_not_sent(world: World) -> Non
         client.request("Customer.Retrieve", customer(2)),
         *done([client.request_async("Customer.Retrieve", customer(3))]),
     ]
-    waited = time.monotonic() - begun
+    assert time.monotonic() - begun >= 0.4
     assert [(result.status, result.not_sent) for result in results] == [(ReturnCode.FAIL, True)] * 2
     assert all("SessionPoolSizeForRequests" in (result.message or "") for result in results)
-    assert waited >= 0.4
     world.application()
     assert is_greeted(first.result(), 1)
-    assert is_greeted(client.request("Customer.Retrieve", customer(4)), 4)
     assert world.browse(REQUESTS) == []  # neither of the two has come after all
 
 
-@pytest.mark.parametrize("timeout", [1, 60, 400])
-def test_a_request_waits_at_least_as_long_as_it_is_told_to(world: World, timeout: int) -> None:
+def test_a_request_waits_at_least_as_long_as_it_is_told_to(world: World) -> None:
     client = world.client()
-    client.request("Customer.Retrieve", customer(0), timeout=0)  # what the first request costs more
-    for _ in range(3):
+    for timeout in (0, 1, 60, 400):
         begun = time.monotonic()
         result = client.request("Customer.Retrieve", customer(1), timeout=timeout)
-        waited = time.monotonic() - begun
-        assert result.status is ReturnCode.APPRESPONSETIMEOUT
-        assert timeout / 1000 <= waited < timeout / 1000 + 60
-
-
-def test_a_timeout_of_0_looks_once(world: World) -> None:
-    client = world.client()
-    begun = time.monotonic()
-    for number in range(5):
-        result = client.request("Customer.Retrieve", customer(number), timeout=0)
         assert (result.status, result.not_sent) == (ReturnCode.APPRESPONSETIMEOUT, False)
-    assert time.monotonic() - begun < 60
+        assert time.monotonic() - begun >= timeout / 1000
+
+
+def test_a_request_with_a_timeout_of_0_does_not_expire(world: World) -> None:
+    client = world.client()
+    for number in range(5):
+        client.request("Customer.Retrieve", customer(number), timeout=0)
     assert [request.expiration for request in world.requests_on_queue(5)] == [0] * 5
 
 
 def test_a_request_expires_when_nobody_awaits_its_reply_any_more(world: World) -> None:
     client = world.client()
-    before = time.time_ns() // 1_000_000
     result = client.request("Customer.Retrieve", customer(1), timeout=300)
-    after = time.time_ns() // 1_000_000
     assert result.status is ReturnCode.APPRESPONSETIMEOUT
-    until_past(after + 50)
+    until_past(now_ms() + 50)
     application = world.application()
-    future = client.request_async("Customer.Retrieve", customer(2), timeout=6000)
-    (alive,) = done([future])
+    before = now_ms()
+    (alive,) = done([client.request_async("Customer.Retrieve", customer(2), timeout=120_000)])
     assert is_greeted(alive, 2)
     (seen,) = application.requests  # the first had expired before anybody could answer it
     assert body_of(seen)["CustomerId"] == "2"
-    assert before + 6000 <= seen.expiration <= after + 6000 + 5000
+    assert before + 120_000 <= seen.expiration <= now_ms() + 120_000
 
 
 def test_a_request_without_a_timeout_of_its_own_has_the_meta_object_s(world: World) -> None:
     client = world.client()
-    before = time.time_ns() // 1_000_000
-    future = client.request_async("Customer.Retrieve", customer(1, ResponseTimeout="7000"))
+    before = now_ms()
+    future = client.request_async("Customer.Retrieve", customer(1, ResponseTimeout="70000"))
     request = world.request_on_queue()
-    after = time.time_ns() // 1_000_000
-    assert before + 7000 <= request.expiration <= after + 7000
+    assert before + 70_000 <= request.expiration <= now_ms() + 70_000
     client.stop()
     assert future.done()
 
 
-@pytest.mark.parametrize("timeout", [-1, 0, 7000])
-@pytest.mark.parametrize("lives", ["90000", "0"])
-def test_the_time_to_live_of_a_request_decides_when_it_expires(
-    world: World, timeout: int, lives: str
-) -> None:
+def test_the_time_to_live_of_a_request_decides_when_it_expires(world: World) -> None:
     client = world.client()
-    before = time.time_ns() // 1_000_000
-    client.request_async("Customer.Retrieve", customer(1, TimeToLive=lives), timeout=timeout)
-    request = world.request_on_queue()
-    after = time.time_ns() // 1_000_000
-    if lives == "0":
-        assert request.expiration == 0
-    else:
-        assert before + 90000 <= request.expiration <= after + 90000
-    client.stop()
+    for lives in (90_000, 0):
+        for timeout in (-1, 0, 70_000):
+            queue = parse_destination(f"queue://requests-{lives}-{timeout}")
+            data = customer(1, TimeToLive=str(lives), OutputDestination=str(queue))
+            before = now_ms()
+            client.request_async("Customer.Retrieve", data, timeout=timeout)
+            expiration = world.request_on_queue(queue).expiration
+            assert before + lives <= expiration <= now_ms() + lives if lives else expiration == 0
 
 
 def test_an_asynchronous_request_expires_where_nobody_takes_it(stored: World) -> None:
     client = stored.client()
     assert client.request("Customer.Retrieve", customer(1, TimeToLive="1"), timeout=-1).good
-    sent = time.time_ns()
-    wait_for(lambda: time.time_ns() > sent + 2_000_000)  # a take before the expiration would have the request
+    until_past(now_ms() + 1)  # a take before the expiration would have the request
     poller = stored.provider.connect().poller(REQUESTS)
     wait_for(lambda: poller.take(1, 0) is None and poller.expired == 1, what="the request expires")
 
 
-def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(world: World) -> None:
+def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(tmp_path: Path) -> None:
     """Also where one that waits longer than all of them keeps the first place."""
 
     def all_but_one(request: ReceivedMessage, replying: Replying) -> None:
         if body_of(request)["CustomerId"] != "waits":
             greet(request, replying)
 
-    world.application(all_but_one)
-    client = world.client()
-    client.request_async("Customer.Retrieve", customer("waits"), timeout=60_000)
-    for first in range(0, 2600, 40):
-        futures = [
-            client.request_async("Customer.Retrieve", customer(n), timeout=120_000)
-            for n in range(first, first + 40)
-        ]
-        done(futures)
-    gc.collect()
-    assert sum(isinstance(one, Call) for one in gc.get_objects()) < 1500
+    with a_world("memory", tmp_path) as world:
+        world.application(all_but_one)
+        client = world.client()
+        client.request_async("Customer.Retrieve", customer("waits"), timeout=600_000)
+        for first in range(0, 1600, 40):
+            numbers = range(first, first + 40)
+            done([client.request_async("Customer.Retrieve", customer(n), timeout=1_200_000) for n in numbers])
+        gc.collect()
+        assert sum(isinstance(one, Call) for one in gc.get_objects()) < 1200
 
 
 def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World) -> None:
     client = world.client(pool_size=300)
     futures = [
-        client.request_async("Customer.Retrieve", customer(number), timeout=60_000) for number in range(300)
+        client.request_async("Customer.Retrieve", customer(number), timeout=600_000) for number in range(300)
     ]
     world.requests_on_queue(300)
-    time.sleep(0.1)
-    used = time.process_time()
-    time.sleep(1.0)  # only real time shows what it costs
-    assert time.process_time() - used < 0.2
+
+    def is_at_rest() -> bool:
+        used = time.process_time()
+        time.sleep(1.0)  # only real time shows what it costs
+        return time.process_time() - used < 0.2
+
+    wait_for(is_at_rest)
     assert not any(future.done() for future in futures)
 
 
 def test_a_request_that_awaits_nothing_needs_no_turn(world: World) -> None:
-    client = world.client(pool_size=1, pool_timeout=60.0)
-    waiting = client.request_async("Customer.Retrieve", customer(1), timeout=60_000)
+    client = world.client(pool_size=1, pool_timeout=600.0)
+    waiting = client.request_async("Customer.Retrieve", customer(1), timeout=600_000)
     world.request_on_queue()
     assert client.request("Customer.Create", customer(2)).good
     assert done([client.request_async("Customer.Create", customer(3))])[0].good
@@ -200,31 +191,14 @@ def test_a_request_that_awaits_nothing_needs_no_turn(world: World) -> None:
 
 
 def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(stored: World) -> None:
+    connected: list[int] = []
+
     def slowly() -> Connection:
-        time.sleep(0.3)
+        until_past(now_ms() + 300)
+        connected.append(now_ms())
         return stored.provider.connect()
 
     client = stored.client(connect=slowly)
     client.request("Customer.Retrieve", customer(1), timeout=100)
     (request,) = stored.browse(REQUESTS) or stored.browse(parse_destination("queue://requests~EXPIRED"))
-    assert 90 <= request.expiration - request.timestamp <= 150  # the time is taken a moment before the stamp
-
-
-def test_what_an_object_must_have_is_not_left_out(world: World) -> None:
-    client = world.client()
-    for ask in (client.request, client.request_async):
-        with pytest.raises(MalformedData, match="CustomerId: required, but not set"):
-            ask("Customer.Create", {"Name": "nobody"})
-    assert world.browse(REQUESTS) == []
-
-
-@pytest.mark.parametrize("data", [[], None, "x", 7, [("CustomerId", "1")]], ids=repr)
-def test_only_attributes_make_an_object(world: World, data: Any) -> None:
-    with pytest.raises(MalformedData, match="expected a mapping"):
-        world.client().request("Customer.Create", data)
-
-
-@pytest.mark.parametrize("timeout", ["7", 1.5, True], ids=repr)
-def test_a_timeout_is_a_number_of_milliseconds(world: World, timeout: Any) -> None:
-    with pytest.raises(MalformedData, match="expected milliseconds"):
-        world.client().request("Customer.Retrieve", customer(1), timeout=timeout)
+    assert request.expiration >= connected[0] + 100

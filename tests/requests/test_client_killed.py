@@ -25,7 +25,7 @@ from tests.requests.world import (
 )
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 _CALLER = "import sys\nfrom tests.requests.caller import main\nsys.exit(main())"
 Start = Callable[..., PipedProcess]
@@ -90,10 +90,12 @@ def test_a_client_that_dies_at_a_step_leaves_its_neighbour_alone_and_keeps_nothi
     assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
     assert killed.wait(120) == -signal.SIGKILL
     wait_for(lambda: len(application.requests) == 5 + sent, what="every request has been answered")
+    application.end()
     take_over(dropbox)
     wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
     replies = [body_of(message)["CustomerId"] for message in dropbox.browse(REPLIES)]
     assert [number for number in replies if number != "taker"] == left
+    dropbox.application()
     assert is_greeted(neighbour.request("Customer.Retrieve", customer(9)), 9)
 
 
@@ -110,6 +112,7 @@ def test_a_client_that_dies_while_it_waits_leaves_its_replies_to_nobody(
     application = dropbox.application()
     assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
     wait_for(lambda: len(application.requests) == 40, what="every request has been answered")
+    application.end()
     assert len(dropbox.browse(REPLIES)) == 20
     assert dropbox.browse(LATE) == []
     assert left_behind(dropbox.root) == []
@@ -123,7 +126,7 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
     dropbox.request_on_queue(parse_destination("queue://slow"))
     killed = caller(1, "claim=kill")
     with dropbox.session() as session:
-        request = session.consumer(REQUESTS).receive(20.0)
+        request = session.consumer(REQUESTS).receive(120.0)
         assert request is not None
     dropbox.replying().reply(request, {"CustomerId": "child"})
     assert killed.wait(120) == -signal.SIGKILL
@@ -144,6 +147,7 @@ def test_a_client_that_dies_in_the_middle_of_its_replies_takes_none_of_a_neighbo
     assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
     assert killed.wait(120) == -signal.SIGKILL
     wait_for(lambda: len(application.requests) == 60, what="every request has been answered")
+    application.end()
     take_over(dropbox)
     wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
     told = [line for line in killed.stdout.read().splitlines() if line.startswith("VALCHANGE")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,17 @@ from connector.businessobjects.definition import Attribute, Definitions
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.requests.settings import Matching
-from tests.requests.world import LATE, REPLIES, Replying, World, customer, definitions, done, is_greeted
+from tests.requests.world import (
+    LATE,
+    REPLIES,
+    Replying,
+    World,
+    body_of,
+    customer,
+    definitions,
+    done,
+    is_greeted,
+)
 from tests.waiting import wait_for
 
 
@@ -28,7 +37,7 @@ def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
         number = 0
         while not stop.is_set():
             session.send(REPLIES, Message(b"%d" % number, type="STRANGER", delivery_mode=world.mode))
-            received = consumer.receive(timeout=5.0)
+            received = consumer.receive(timeout=120.0)
             assert received is not None
             taken.append(received.body)
             number += 1
@@ -59,72 +68,54 @@ def test_a_late_reply_is_put_aside_by_the_client_that_had_asked(world: World) ->
     assert len(world.bodies(LATE)) == 1  # the neighbour's; the other client keeps none
 
 
-def test_replies_may_name_their_request_by_its_correlation_id(world: World) -> None:
-    matching = Matching("JMSCorrelationID", "JMSCorrelationID")
-    world.application(
-        lambda request, replying: replying.reply(
-            request,
-            {"CustomerId": "1", "Name": request.correlation_id},
-            correlation_id=request.correlation_id,
-        )
-    )
-    clients = [world.client(matching=matching), world.client(matching=matching)]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(n)) for n in range(20) for client in clients
-    ]
-    results = done(futures)
-    assert {result.status.name for result in results} == {"VALCHANGE"}
-    assert len({result.object["Name"] for result in results}) == 40
-    assert world.bodies(REPLIES) == []
-
-
-def test_replies_may_name_their_request_by_a_property_on_either_side(world: World) -> None:
-    world.application(
-        lambda request, replying: replying.reply(
-            request,
-            {"CustomerId": "1", "Name": str(request.properties["callId"])},
-            correlation_id="the same for all",
-            properties={"answers": request.properties["callId"]},
-        )
-    )
-    matching = Matching("callId", "answers")
-    clients = [world.client(matching=matching), world.client(matching=matching)]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(n)) for n in range(20) for client in clients
-    ]
-    results = done(futures)
-    assert {result.status.name for result in results} == {"VALCHANGE"}
-    assert len({result.object["Name"] for result in results}) == 40
-    assert world.bodies(REPLIES) == []
+TYPED = {"Long": "-1099511627776", "Int": "7", "Double": "2.5", "Boolean": "true", "String": "O'Hara"}
+"""A value of each type of a property."""
 
 
 def with_call_id(kind: str) -> Definitions:
     """The definitions of this world, with a property callId of a JMS type that requests can set."""
-    known = definitions()
-    made = {name: known[name] for name in known}
-    meta = made["CustomerMeta"]
     call_id = Attribute("callId", "String", app_specific_info=f"name=callId;type={kind}")
-    made["CallProperties"] = replace(meta, name="CallProperties", attributes={"callId": call_id})
-    holder = Attribute("JMSProperties", "CallProperties")
-    made["CustomerMeta"] = replace(meta, attributes={**meta.attributes, "JMSProperties": holder})
-    return Definitions(made)
+    return definitions(properties=(call_id,))
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [("Long", "-1099511627776"), ("Int", "7"), ("Double", "2.5"), ("Boolean", "true"), ("String", "O'Hara")],
-)
+@pytest.mark.parametrize("by", ["correlation id", "property"])
+def test_replies_may_name_their_request_by_its_correlation_id_or_a_property_on_either_side(
+    world: World, by: str
+) -> None:
+    def answer(request: ReceivedMessage, replying: Replying) -> None:
+        if by == "property":
+            call_id = request.properties["callId"]
+            data = {"CustomerId": "1", "Name": str(call_id)}
+            replying.reply(request, data, correlation_id="the same for all", properties={"answers": call_id})
+        else:
+            data = {"CustomerId": "1", "Name": str(request.correlation_id)}
+            replying.reply(request, data, correlation_id=request.correlation_id)
+
+    names = ("callId", "answers") if by == "property" else ("JMSCorrelationID", "JMSCorrelationID")
+    world.application(answer)
+    clients = [world.client(matching=Matching(*names)) for _ in range(2)]
+    futures = [
+        client.request_async("Customer.Retrieve", customer(n)) for n in range(20) for client in clients
+    ]
+    results = done(futures)
+    assert {result.status.name for result in results} == {"VALCHANGE"}
+    assert len({result.object["Name"] for result in results}) == 40
+    assert world.bodies(REPLIES) == []
+
+
 @pytest.mark.parametrize("repeats_text", [False, True], ids=["as it is", "as text"])
 def test_a_property_that_the_request_sets_itself_is_found_whatever_its_type(
-    world: World, kind: str, value: str, repeats_text: bool
+    world: World, repeats_text: bool
 ) -> None:
     def repeat(request: ReceivedMessage, replying: Replying) -> None:
-        found = value if repeats_text else request.properties["callId"]
+        found = TYPED[body_of(request)["CustomerId"]] if repeats_text else request.properties["callId"]
         replying.reply(request, {"CustomerId": "found"}, correlation_id="", properties={"answers": found})
 
     world.send(REPLIES, Message(b"a stranger's"))
     world.application(repeat)
-    client = world.client(matching=Matching("callId", "answers"), definitions=with_call_id(kind))
-    data = {"CustomerId": "1", "Meta": {"JMSProperties": {"callId": value}}}
-    assert client.request("Customer.Retrieve", data).object["CustomerId"] == "found"
+    for kind, value in TYPED.items():
+        client = world.client(matching=Matching("callId", "answers"), definitions=with_call_id(kind))
+        data = {"CustomerId": kind, "Meta": {"JMSProperties": {"callId": value}}}
+        assert client.request("Customer.Retrieve", data).object["CustomerId"] == "found", kind
+        client.stop()
     assert world.bodies(REPLIES) == ["a stranger's"]

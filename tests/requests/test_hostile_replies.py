@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,16 @@ import pytest
 
 from connector.formats.handlers import HandlerSpec
 from connector.messaging.client import ReceivedMessage
-from connector.requests.result import RequestResult
-from tests.requests.world import Replying, World, body_of, customer, done
+from connector.messaging.message import Message
+from connector.requests.conversion import RequestConverter
+from connector.requests.pending import Call
+from tests.requests.world import Replying, World, body_of, customer, done, settings
+from tests.tables import Table
+
+pytestmark = pytest.mark.process
 
 HANDLER = """
-import json, os, re, time
+import json, os, re, threading
 from connector.businessobjects.instance import BusinessObject
 
 
@@ -33,8 +39,8 @@ class Handler:
         what = values.get("Name")
         if what == "hang":
             re.match("^([a-z]+)+$", "a" * 64 + "1")
-        if what == "sleep":
-            time.sleep(600)
+        if what == "wait":
+            threading.Event().wait()
         if what == "exit":
             os._exit(3)
         if what == "kill":
@@ -54,8 +60,6 @@ class Handler:
 """
 
 WORDS = {
-    "hang": "data handler Handler: did not end within 10 s (convert_timeout)",
-    "sleep": "data handler Handler: did not end within 10 s (convert_timeout)",
     "exit": "the conversion ended with status 3",
     "kill": "the conversion was ended by SIGKILL",
     "memory": "MemoryError: there is no more within worker_memory",
@@ -79,7 +83,7 @@ def own(tmp_path: Path) -> dict[str, Any]:
     return {
         "handlers": (HandlerSpec("application/x-own", "Handler", path=str(path)),),
         "default_handler": "application/x-own",
-        "convert_timeout": 10.0,  # a process begins late on a busy machine
+        "convert_timeout": 600.0,
     }
 
 
@@ -87,33 +91,58 @@ def named(name: str) -> dict[str, Any]:
     return {**customer(1), "Name": name}
 
 
-def test_each_reply_costs_its_own_request_only(world: World, own: dict[str, Any]) -> None:
-    world.application(echo)
-    client = world.client(**own)
+def test_each_reply_costs_its_own_request_only(dropbox: World, own: dict[str, Any]) -> None:
+    dropbox.application(echo)
+    client = dropbox.client(**own)
     names = [name for what in WORDS for name in (what, f"good beside {what}")]
-    calls = [client.request_async("Customer.Retrieve", named(name), timeout=60_000) for name in names]
-    results = done(calls)
-    for name, result in zip(names, results, strict=True):
-        if name in WORDS:
-            assert result.status.name == "FAIL"
-            assert "cannot be read: " in (result.message or "")
-            assert WORDS[name] in (result.message or "")
-        else:
-            found = (result.status.name, result.object["Name"], result.message)
-            assert found == ("VALCHANGE", name, None)
+    results = done([client.request_async("Customer.Retrieve", named(name)) for name in names])
+    with Table() as table:
+        for name, result in zip(names, results, strict=True):
+            with table.row(name):
+                if name in WORDS:
+                    assert result.status.name == "FAIL"
+                    assert "cannot be read: " in (result.message or "")
+                    assert WORDS[name] in (result.message or "")
+                else:
+                    found = (result.status.name, result.object["Name"], result.message)
+                    assert found == ("VALCHANGE", name, None)
+
+
+def test_a_reply_that_is_not_read_in_time_fails_its_request(dropbox: World, own: dict[str, Any]) -> None:
+    dropbox.application(echo)
+    client = dropbox.client(**{**own, "convert_timeout": 0.5})
+    words = "data handler Handler: did not end within 0.5 s (convert_timeout)"
+    for result in done([client.request_async("Customer.Retrieve", named(what)) for what in ("hang", "wait")]):
+        assert result.status.name == "FAIL"
+        assert words in (result.message or "")
 
 
 def test_a_reply_is_converted_within_the_time_of_its_request(world: World, own: dict[str, Any]) -> None:
     world.application(echo)
-    client = world.client(**{**own, "convert_timeout": 600.0})
-    result: RequestResult = client.request("Customer.Retrieve", named("sleep"), timeout=1500)
+    client = world.client(**own)
+    data = {**named("wait"), "Meta": {"TimeToLive": "600000"}}
+    calling = client.request_async("Customer.Retrieve", data, timeout=1500)
+    (result,) = done([calling])
     assert result.status.name == "FAIL"
     assert "(ResponseTimeout)" in (result.message or "")
 
 
-def test_a_handler_that_forks_gives_one_result(world: World, own: dict[str, Any]) -> None:
-    world.application(echo)
-    result = world.client(**own).request("Customer.Retrieve", named("fork"))
+def test_a_reply_that_overtakes_the_wait_is_converted_within_the_time_of_its_request(
+    tmp_path: Path, own: dict[str, Any]
+) -> None:
+    converter = RequestConverter(settings(**{**own, "convert_timeout": 5.0}), str(tmp_path))
+    call = converter.call("Customer.Retrieve", named("wait"), timeout=300)
+    assert isinstance(call, Call)
+    answer = Message(json.dumps(named("wait")).encode(), message_id="ID:reply")
+    answer.set_property("ResponseResult", "VALCHANGE")
+    result = converter.result(call, answer)  # before the call has a deadline
+    assert result.status.name == "FAIL"
+    assert "did not end within 0.5 s (ResponseTimeout)" in (result.message or "")
+
+
+def test_a_handler_that_forks_gives_one_result(dropbox: World, own: dict[str, Any]) -> None:
+    dropbox.application(echo)
+    result = dropbox.client(**own).request("Customer.Retrieve", named("fork"))
     assert (result.status.name, result.object["Name"]) == ("VALCHANGE", "fork")
 
 

@@ -15,6 +15,7 @@ from connector.errors import RequestRefused
 from connector.messaging.destination import Destination, parse_destination
 from connector.requests.properties import RequestProperties, resolve
 from tests.requests.samples import SAMPLES, customer, definitions, settings
+from tests.tables import rows
 
 Q = parse_destination
 A, C = Q("queue://a"), Q("queue://c")
@@ -46,134 +47,92 @@ PRECEDENCE = [
 IDS = [row[0] for row in PRECEDENCE]
 
 
-def _said(name: str, values: tuple[Any, ...], field: str, *levels: str) -> object:
-    """What counts where a property stands at these levels."""
-    entry = {name: values[1]} if "entry" in levels else {}
-    default = {"OutputDestination": "queue://elsewhere"} | ({name: values[2]} if "Default" in levels else {})
-    bo = customer(**{name: values[0]}) if "dynamic" in levels else customer()
-    return getattr(resolve(bo, settings(entry=entry, default=default)), field)
-
-
-@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
-def test_the_dynamic_meta_object_counts_before_the_static_one(
-    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
-) -> None:
-    assert _said(name, values, field, "dynamic", "entry", "Default") == meant[0]
-
-
-@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
-def test_the_entry_of_the_static_meta_object_counts_before_its_default(
-    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
-) -> None:
-    assert _said(name, values, field, "entry", "Default") == meant[1]
-
-
-@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
-def test_default_counts_where_the_entry_does_not_say_it(
-    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
-) -> None:
-    assert _said(name, values, field, "Default") == meant[2]
-
-
-@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
-def test_default_counts_for_an_object_without_an_entry(
+@rows("name, field, values, meant", PRECEDENCE)
+def test_the_dynamic_meta_object_counts_before_the_entry_of_the_static_one_and_that_before_default(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
 ) -> None:
     default = {"OutputDestination": "queue://elsewhere", name: values[2]}
-    assert getattr(resolve(customer(), settings(default=default)), field) == meant[2]
 
+    def found(bo: BusinessObject, entry: dict[str, str] | None) -> object:
+        return getattr(resolve(bo, settings(entry=entry, default=default)), field)
 
-@pytest.mark.parametrize(
-    ("name", "field", "values", "meant"), [row for row in PRECEDENCE if isinstance(row[2][0], str)]
-)
-@pytest.mark.parametrize("blank", ["", " \t"])
-def test_a_blank_attribute_of_the_dynamic_meta_object_is_undefined(
-    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...], blank: str
-) -> None:
-    entry = {"OutputDestination": "queue://elsewhere", name: values[1]}
-    assert getattr(resolve(customer(**{name: blank}), settings(entry=entry)), field) == meant[1]
-
-
-def test_a_blank_number_of_the_dynamic_meta_object_is_undefined() -> None:
-    assert resolve(customer(Priority=""), settings(entry={"Priority": "7"})).priority == 7
+    assert found(customer(**{name: values[0]}), {name: values[1]}) == meant[0]
+    assert found(customer(), {name: values[1]}) == meant[1]
+    assert found(customer(), {}) == found(customer(), None) == meant[2]
+    for blank in ("", " \t") if isinstance(values[0], str) else ():
+        assert found(customer(SAMPLES, None, **{name: blank}), {name: values[1]}) == meant[1]
 
 
 def test_all_is_undefined_where_nobody_says_anything() -> None:
-    assert resolve(customer(), settings()) == RequestProperties(
-        Destination("queue", "out"), handler=("application/json", "")
-    )
+    nothing = RequestProperties(Destination("queue", "out"), handler=("application/json", ""))
+    assert resolve(customer(), settings()) == nothing
+    assert nothing.timeout_fatal is True
+    other = customer()
+    other.verb = "Retrieve"
+    assert resolve(other, settings(entry={"Priority": "9"})) == nothing  # an entry of another verb
 
 
-def test_an_object_without_a_dynamic_meta_object_has_the_static_properties() -> None:
-    bo = BusinessObject(SAMPLES, "Plain", "Create", {"Text": "x"})
-    found = resolve(bo, settings(default={"OutputDestination": "queue://a", "Priority": "3"}))
+def test_each_meta_object_alone_is_enough() -> None:
+    plain = BusinessObject(SAMPLES, "Plain", "Create", {"Text": "x"})
+    found = resolve(plain, settings(default={"OutputDestination": "queue://a", "Priority": "3"}))
     assert (found.output_destination, found.priority) == (Q("queue://a"), 3)
-
-
-def test_the_dynamic_meta_object_alone_is_enough() -> None:
     assert resolve(customer(OutputDestination="queue://a"), settings(rules=None)).output_destination == Q("a")
-
-
-def test_an_entry_for_another_verb_does_not_count() -> None:
-    bo = customer()
-    bo.verb = "Retrieve"
-    assert resolve(bo, settings(entry={"Priority": "9"})).priority is None
-
-
-def test_the_callers_object_is_not_changed() -> None:
-    bo = customer(Priority=3, JMSProperties={"Region": "EU"})
-    before = bo.as_dict()
-    resolve(bo, settings())
-    assert bo.as_dict() == before
 
 
 # --- data handlers --------------------------------------------------------------------------------
 
 
-def test_the_connectors_data_handler_is_the_last_that_counts() -> None:
-    assert resolve(customer(), settings(default_handler="text/xml")).handler == ("text/xml", "")
-
-
-def test_a_dynamic_mime_type_counts_before_a_static_class() -> None:
-    found = resolve(customer(DataHandlerMimeType="text/xml"), settings(entry={"DataHandlerClassName": "m:C"}))
-    assert found.handler == ("text/xml", "")
-
-
-def test_the_mime_type_of_an_entry_counts_before_the_class_of_default() -> None:
-    default = {"OutputDestination": "queue://a", "DataHandlerClassName": "m:C"}
-    found = resolve(customer(), settings(entry={"DataHandlerMimeType": "text/xml"}, default=default))
-    assert found.handler == ("text/xml", "")
-
-
-def test_a_class_counts_before_the_mime_type_beside_it_and_has_no_options() -> None:
-    entry = {"DataHandlerMimeType": "text/xml", "DataHandlerClassName": "m:C", "DataHandlerConfigMO": "MO"}
-    assert resolve(customer(), settings(entry=entry)).handler == ("m:C", "")
-
-
-def test_the_connectors_own_class_has_no_options_either() -> None:
-    found = resolve(customer(), settings(entry={"DataHandlerConfigMO": "MO"}, default_handler="m:C"))
-    assert found.handler == ("m:C", "")
+@rows(
+    "bo, plan, handler",
+    [
+        # the connector's own is the last that counts
+        (customer(), {"default_handler": "text/xml"}, ("text/xml", "")),
+        # a dynamic MIME type counts before a static class
+        (
+            customer(DataHandlerMimeType="text/xml"),
+            {"entry": {"DataHandlerClassName": "m:C"}},
+            ("text/xml", ""),
+        ),
+        # the MIME type of an entry counts before the class of Default
+        (
+            customer(),
+            {
+                "entry": {"DataHandlerMimeType": "text/xml"},
+                "default": {"OutputDestination": "queue://a", "DataHandlerClassName": "m:C"},
+            },
+            ("text/xml", ""),
+        ),
+        # a class counts before the MIME type beside it, and has no options
+        (
+            customer(),
+            {
+                "entry": {
+                    "DataHandlerMimeType": "text/xml",
+                    "DataHandlerClassName": "m:C",
+                    "DataHandlerConfigMO": "MO",
+                }
+            },
+            ("m:C", ""),
+        ),
+        # neither has the connector's own class
+        (customer(), {"entry": {"DataHandlerConfigMO": "MO"}, "default_handler": "m:C"}, ("m:C", "")),
+    ],
+)
+def test_one_data_handler_counts(bo: BusinessObject, plan: dict[str, Any], handler: tuple[str, str]) -> None:
+    assert resolve(bo, settings(**plan)).handler == handler
 
 
 # --- table 1: header population --------------------------------------------------------------------
 
 
-def test_table_1_reply_to_destination_stays_blank_in_an_asynchronous_request() -> None:
-    assert resolve(customer(), settings(reply_to=Q("replies"))).reply_to is None
-
-
-def test_table_1_reply_to_destination_is_a_queue() -> None:
+def test_tables_1_and_5_reply_to_destination_is_a_queue_and_the_connectors_in_a_synchronous_request() -> None:
     text = refusal(customer(ReplyToDestination="topic://replies"))
     assert text.startswith("Customer.Meta.ReplyToDestination: 'topic://replies' is a topic, expected a queue")
-
-
-def test_table_1_jms_properties_are_typed_by_their_tags() -> None:
-    bo = customer(JMSProperties={"Region": "EU", "Urgent": True, "Count": 3})
-    assert resolve(bo, settings()).user_properties == (
-        ("region", "string", "EU"),
-        ("urgent", "boolean", True),
-        ("count", "int", 3),
-    )
+    plan = settings(reply_to=Q("replies"))
+    assert resolve(customer(), plan).reply_to is None
+    assert resolve(customer(ResponseTimeout=0), plan).reply_to == Q("replies")
+    mine = customer(ResponseTimeout=0, ReplyToDestination="queue://mine")
+    assert resolve(mine, plan).reply_to == Q("mine")
 
 
 # --- table 2: delivery -----------------------------------------------------------------------------
@@ -186,8 +145,8 @@ def test_table_2_output_destination_is_required_and_the_text_says_where_it_was_l
     )
 
 
-@pytest.mark.parametrize(
-    ("bo", "of_plan", "words"),
+@rows(
+    "bo, of_plan, words",
     [
         (customer(), {"default": {}}, "the dynamic meta-object Customer.Meta is not set"),
         (customer(), {"default": {}}, "MO_Config has no entry Customer_Create"),
@@ -209,8 +168,8 @@ def test_the_text_says_when_the_dynamic_meta_object_cannot_say_it() -> None:
     assert "Customer.Meta (CustomerMeta) has no such attribute" in text
 
 
-@pytest.mark.parametrize(
-    ("written", "mode"),
+@rows(
+    "written, mode",
     [
         ("Persistent", 2),
         ("PERSISTENT", 2),
@@ -231,9 +190,7 @@ def test_table_2_delivery_mode_is_persistent_or_not_in_any_usual_spelling(writte
 # --- table 4: synchronous requests -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("timeout", "synchronous"), [(None, False), ("-1", False), ("-500", False), ("0", True), ("1", True)]
-)
+@rows("timeout, synchronous", [(None, False), ("-1", False), ("-500", False), ("0", True), ("1", True)])
 def test_table_4_response_timeout_makes_a_request_synchronous_from_0_up(
     timeout: str | None, synchronous: bool
 ) -> None:
@@ -241,34 +198,19 @@ def test_table_4_response_timeout_makes_a_request_synchronous_from_0_up(
     assert resolve(customer(), settings(entry=entry)).synchronous is synchronous
 
 
-def test_table_4_timeout_fatal_is_true_unless_it_is_said_to_be_false() -> None:
-    assert resolve(customer(), settings()).timeout_fatal is True
-    assert resolve(customer(TimeoutFatal=False), settings()).timeout_fatal is False
-
-
-@pytest.mark.parametrize("given", [-1, 0, 77])
-def test_the_timeout_of_a_call_counts_before_all_meta_objects(given: int) -> None:
-    found = resolve(customer(ResponseTimeout=5), settings(entry={"ResponseTimeout": "6"}), timeout=given)
-    assert found.response_timeout == given
-
-
-# --- table 5: where the reply goes -----------------------------------------------------------------
-
-
-def test_table_5_reply_to_destination_is_the_connectors_in_a_synchronous_request() -> None:
-    assert resolve(customer(ResponseTimeout=0), settings(reply_to=Q("replies"))).reply_to == Q("replies")
-
-
-def test_table_5_reply_to_destination_of_the_meta_objects_counts_before_the_connectors() -> None:
-    bo = customer(ResponseTimeout=0, ReplyToDestination="queue://mine")
-    assert resolve(bo, settings(reply_to=Q("replies"))).reply_to == Q("mine")
+def test_the_timeout_of_a_call_counts_before_all_meta_objects() -> None:
+    bo, plan = customer(ResponseTimeout=5), settings(entry={"ResponseTimeout": "6"})
+    for timeout in (-1, 0, 77):
+        assert resolve(bo, plan, timeout=timeout).response_timeout == timeout
+    with pytest.raises(RequestRefused, match="timeout: found the number 4294967296, expected milliseconds"):
+        resolve(bo, plan, timeout=2**32)
 
 
 # --- values ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "value", "field", "meant"),
+@rows(
+    "name, kind, value, field, meant",
     [
         ("Priority", "String", " 7 ", "priority", 7),
         ("Priority", "Double", 7.0, "priority", 7),
@@ -281,6 +223,8 @@ def test_table_5_reply_to_destination_of_the_meta_objects_counts_before_the_conn
         ("DeliveryMode", "Integer", 1, "delivery_mode", 1),
         ("DeliveryMode", "Double", 2.0, "delivery_mode", 2),
         ("TimeoutFatal", "String", "FALSE", "timeout_fatal", False),
+        ("TimeoutFatal", "Boolean", False, "timeout_fatal", False),
+        ("Priority", "Integer", "", "priority", None),
         ("OutputFormat", "Integer", 710, "output_format", "710"),
         ("OutputFormat", "Boolean", True, "output_format", "true"),
         ("CorrelationID", "Date", "2024-05-31", "correlation_id", "2024-05-31"),
@@ -289,12 +233,12 @@ def test_table_5_reply_to_destination_of_the_meta_objects_counts_before_the_conn
 def test_a_value_is_read_from_whatever_type_its_attribute_has(
     name: str, kind: str, value: Any, field: str, meant: object
 ) -> None:
-    of = definitions(**{name: kind})
+    of = definitions(types={name: kind})
     assert getattr(resolve(customer(of, **{name: value}), settings(of)), field) == meant
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "value", "words"),
+@rows(
+    "name, kind, value, words",
     [
         ("Priority", "Integer", 10, "found the number 10, expected a whole number from 0 to 9"),
         ("Priority", "Integer", -1, "from 0 to 9"),
@@ -325,32 +269,19 @@ def test_a_value_is_read_from_whatever_type_its_attribute_has(
 def test_a_value_that_will_not_do_is_refused_with_its_place(
     name: str, kind: str, value: Any, words: str
 ) -> None:
-    of = definitions(**{name: kind})
+    of = definitions(types={name: kind})
     text = refusal(customer(of, **{name: value}), of=of)
     assert text.startswith(f"Customer.Meta.{name}: ")
     assert words in text
 
 
-@pytest.mark.parametrize(
-    ("of_plan", "place"),
-    [
-        ({"entry": {"Priority": "x"}}, "MO_Config.rules.Customer_Create.Priority"),
-        (
-            {"entry": {}, "default": {"OutputDestination": "o", "Priority": "x"}},
-            "MO_Config.Default.Priority",
-        ),
-        ({"default": {"OutputDestination": "o", "Priority": "x"}}, "MO_Config.Default.Priority"),
-    ],
-)
-def test_a_wrong_text_of_the_static_meta_object_is_refused_with_its_place(
-    of_plan: dict[str, Any], place: str
-) -> None:
-    assert refusal(customer(), **of_plan).startswith(f"{place}: ")
-
-
-def test_a_wrong_timeout_of_a_call_is_refused() -> None:
-    with pytest.raises(RequestRefused, match="timeout: found the number 4294967296, expected milliseconds"):
-        resolve(customer(), settings(), timeout=2**32)
+def test_a_wrong_text_of_the_static_meta_object_is_refused_with_its_place() -> None:
+    entry, default = {"Priority": "x"}, {"OutputDestination": "o", "Priority": "x"}
+    text = refusal(customer(), entry=entry)
+    assert text.startswith("MO_Config.rules.Customer_Create.Priority: ")
+    for no_entry in ({"Note": ""}, None):
+        text = refusal(customer(), entry=no_entry, default=default)
+        assert text.startswith("MO_Config.Default.Priority: ")
 
 
 # --- whatever the values ---------------------------------------------------------------------------
@@ -368,7 +299,7 @@ def test_any_value_of_any_type_is_either_read_or_refused_with_its_place(
     name: str, typed: tuple[str, Any]
 ) -> None:
     kind, value = typed
-    of = definitions(**{name: kind})
+    of = definitions(types={name: kind})
     refused, found = None, None
     try:
         found = resolve(customer(of, **{name: value}), settings(of))
@@ -390,7 +321,7 @@ def test_any_value_of_any_type_is_either_read_or_refused_with_its_place(
 )
 def test_a_number_means_the_same_as_an_integer_a_double_and_a_text(number: int, name: str) -> None:
     def answer(kind: str, value: Any) -> object:
-        of = definitions(**{name: kind})
+        of = definitions(types={name: kind})
         try:
             return resolve(customer(of, **{name: value}), settings(of))
         except RequestRefused:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,15 +17,11 @@ from tests.requests.world import Application
 __all__ = ["directory"]
 
 
-@pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
-def asking(request: pytest.FixtureRequest, directory: os.PathLike[str]) -> Deployment:
-    """A deployment of one of the providers."""
+@pytest.fixture
+def asking(directory: Path) -> Deployment:
+    """A deployment with history. The suite of state stores shows that each provider keeps the rows."""
     document = yaml.safe_load(INPUT)
     document["connector"]["instance"] = "one"
-    if request.param != "dropbox":
-        is_sqlite = request.param == "sqlite"
-        url = "sqlite:///./messages.db" if is_sqlite else request.getfixturevalue("database")
-        document["provider"] = {"type": "sql", "url": url}
     return Deployment(directory, adapter=yaml.safe_dump(document), metaobjects=OBJECTS, processes=PROCESSES)
 
 
@@ -68,6 +64,7 @@ def test_a_request_without_a_reply_has_timed_out(asking: Deployment) -> None:
     assert events[1].row.reason == result.message
 
 
+@pytest.mark.process
 def test_a_request_of_a_process_is_told_beside_the_event(
     asking: Deployment, application: Application
 ) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from connector.config.loading import check
 from connector.errors import Problem
+from tests.tables import rows
 
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true}
@@ -79,7 +78,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("marked", "words", "near"), CASES.values(), ids=CASES)
+@rows("marked, words, near", CASES.values())
 def test_a_mistake_is_the_only_error_and_named_with_its_place(
     tmp_path: Path, marked: str, words: str, near: str | None
 ) -> None:
@@ -109,8 +108,8 @@ def test_all_mistakes_of_a_selector_are_found_at_once(tmp_path: Path) -> None:
         assert word in str(error)
 
 
-@pytest.mark.parametrize(
-    ("info", "words"),
+@rows(
+    "info, words",
     [
         ("response_selector=PrimaryID LIKE {{1}", "no selector of JMS, 'PrimaryID LIKE {1}'"),
         ("response_selector=a = '{1}' AND:PrimaryID", "no selector of JMS"),
@@ -125,7 +124,7 @@ def test_what_a_provider_may_know_better_is_a_warning(tmp_path: Path, info: str,
     assert words in str(warning)
 
 
-@pytest.mark.parametrize(
+@rows(
     "name",
     ["reponse_selector", "response-selector", "responseselector", "response_selector_", "response selector"],
 )
@@ -136,14 +135,12 @@ def test_a_name_that_is_almost_that_of_a_response_selector_is_a_warning(tmp_path
     assert (warning.line, warning.column) == (5, len("    app_specific_info: a=b; ") + 1)
 
 
-@pytest.mark.parametrize(
-    "name", ["selector", "response", "response_timeout", "request_selector_x", "cw_mo_x"]
-)
+@rows("name", ["selector", "response", "response_timeout", "request_selector_x", "cw_mo_x"])
 def test_any_other_name_beside_it_is_nobody_s_business(tmp_path: Path, name: str) -> None:
     assert problems(tmp_path, f"{name}=JMSType = 'x'") == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "info",
     [
         "response_selector=JMSType = 'xmlResponse'",
@@ -160,8 +157,8 @@ def test_the_check_finds_nothing_wrong_with_a_good_selector(tmp_path: Path, info
     assert problems(tmp_path, info) == []
 
 
-@pytest.mark.parametrize(
-    ("written", "line", "column"),
+@rows(
+    "written, line, column",
     [
         ("'response_selector=a = ''x'' AND b = ''{1}'':Idd'", 5, 69),
         ("\"response_selector=a = 'x' AND b = '{1}':Idd\"", 5, 65),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from connector.errors import RequestRefused
 from connector.requests.response_selector import ResponseSelector
 from connector.requests.response_template import MAX_ROUNDS
 from connector.requests.selector_values import MAX_SELECTOR
+from tests.tables import rows
 
 ORDER = Definition(
     "Order",
@@ -47,8 +47,8 @@ def problems(template: str) -> list[str]:
 ITEMS = [{"keys": "a", "No": 1}, {"keys": "b'%", "No": 2}]
 
 
-@pytest.mark.parametrize(
-    ("template", "expected"),
+@rows(
+    "template, expected",
     [
         ("JMSType = 'x'", "JMSType = 'x'"),
         ("a = '{{ Id }}' AND n = {{ Size }} AND {{ Urgent }}", "a = 'i''%' AND n = 7 AND TRUE"),
@@ -82,8 +82,8 @@ def test_a_value_that_is_a_template_is_a_value() -> None:
     assert fill("a = '{{ Id }}'", Id=text) == f"a = '{text}'" + "'"
 
 
-@pytest.mark.parametrize(
-    ("template", "words"),
+@rows(
+    "template, words",
     [
         ("a = '{{ Id }}'", "Id has no value"),
         ("a = '{{ Buyer.keys }}'", "Buyer.keys has no value"),
@@ -108,7 +108,7 @@ def test_what_cannot_be_filled_is_refused_and_named(template: str, words: str) -
 # --- what a template must not do -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@rows(
     "template",
     [
         "{{ Id.__class__.__mro__ }}",
@@ -155,10 +155,8 @@ def test_a_template_reaches_nothing_but_the_object(template: str) -> None:
 def test_loops_are_bounded_together() -> None:
     loops = 8
     template = "{% for x in items %}" * loops + "{% endfor %}" * loops + "a = 1"
-    started = time.process_time()
     with pytest.raises(RequestRefused, match=f"more than {MAX_ROUNDS} rounds"):
         fill(template, items=[{"No": number} for number in range(100)])
-    assert time.process_time() - started < 5
 
 
 def test_the_output_is_bounded() -> None:
@@ -182,8 +180,8 @@ def test_a_list_that_is_set_is_bounded() -> None:
 # --- what the check says ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("template", "words"),
+@rows(
+    "template, words",
     [
         ("a = '{{ Idd }}'", ["Order has no attribute 'Idd'"]),
         ("a = '{{ Buyer.key }}'", ["Item has no attribute 'key'"]),
@@ -206,7 +204,7 @@ def test_the_check_says_what_is_wrong_with_a_template(template: str, words: list
         assert word in problem
 
 
-@pytest.mark.parametrize(
+@rows(
     "template",
     [
         "a = '{{ Id }}' AND n = {{ Size }}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from decimal import Decimal
 
@@ -16,25 +17,15 @@ from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
 from connector.requests.response_selector import ResponseSelector
 from connector.requests.selector_values import Quoting
+from tests.tables import rows
 
-DEFINITIONS = Definitions(
-    {
-        "Thing": Definition(
-            "Thing",
-            attributes={
-                name: Attribute(name, kind)
-                for name, kind in (
-                    ("A", "String"),
-                    ("B", "String"),
-                    ("N", "Integer"),
-                    ("D", "Double"),
-                    ("E", "Decimal"),
-                )
-            },
-            verbs={"Get": Verb("Get")},
-        )
-    }
+KINDS = {"A": "String", "B": "String", "N": "Integer", "D": "Double", "E": "Decimal"}
+THING = Definition(
+    "Thing",
+    attributes={name: Attribute(name, kind) for name, kind in KINDS.items()},
+    verbs={"Get": Verb("Get")},
 )
+DEFINITIONS = Definitions({"Thing": THING})
 SPECIAL = "'\"%_\\!~^|#$&*+/:;<=>?@`{}()[]-, \t\n\r\0\x01\x7f\u2028é漢😀aAxX1"
 EVERY_ESCAPE_CHARACTER = "\\!~^|#$&*+/:;<=>?@`%_'"
 TEXTS = st.one_of(
@@ -107,18 +98,9 @@ def test_the_wildcards_of_the_pattern_stay_wildcards_and_those_of_values_do_not(
     filled = selector(f"response_selector=p LIKE '{pattern}':A,B", A=values[0], B=values[1])
     wild = {"%": ".*", "_": "."}
     meant = [[wild.get(character, re.escape(character)) for character in part] for part in parts]
-    expression = re.compile(
-        "".join(
-            [
-                "".join(meant[0]),
-                re.escape(values[0]),
-                "".join(meant[1]),
-                re.escape(values[1]),
-                "".join(meant[2]),
-            ]
-        ),
-        re.DOTALL,
-    )
+    between_them = (re.escape(values[0]), re.escape(values[1]), "")
+    written_out = zip(map("".join, meant), between_them, strict=True)
+    expression = re.compile("".join(itertools.chain.from_iterable(written_out)), re.DOTALL)
     whole = f"{parts[0]}{values[0]}{parts[1]}{values[1]}{parts[2]}"
     filled_in = [part.replace("%", more).replace("_", "x") for part, more in zip(parts, between, strict=True)]
     alike = f"{filled_in[0]}{values[0]}{filled_in[1]}{values[1]}{filled_in[2]}"
@@ -140,48 +122,10 @@ def test_numbers_select_exactly_themselves(number: int, real: float, other: floa
 
 
 PIECES = [
-    *(
-        "response_selector=",
-        "response_selector_template=",
-        "'",
-        "''",
-        "{",
-        "{{",
-        "}}",
-        "}",
-        "{1}",
-        "{0}",
-        ";",
-        ":",
-    ),
-    *(
-        ",",
-        "A",
-        "N",
-        "x",
-        "[0]",
-        "[",
-        ".",
-        "()",
-        " = ",
-        " LIKE ",
-        " ESCAPE ",
-        "%",
-        "\\",
-        "\0",
-        "|",
-        "{{ A }}",
-    ),
-    *(
-        "{%",
-        "%}",
-        "{% if A %}",
-        "{% endif %}",
-        "{% for x in A %}",
-        "{% endfor %}",
-        "{{ x | upper }}",
-        "{# #}",
-    ),
+    *("response_selector=", "response_selector_template=", "'", "''", "{", "{{", "}}", "}", "{1}", "{0}"),
+    *(";", ":", ",", "A", "N", "x", "[0]", "[", ".", "()", " = ", " LIKE ", " ESCAPE ", "%", "\\", "\0"),
+    *("|", "{{ A }}", "{%", "%}", "{% if A %}", "{% endif %}", "{% for x in A %}", "{% endfor %}"),
+    *("{{ x | upper }}", "{# #}"),
 ]
 
 
@@ -197,7 +141,7 @@ def test_no_application_specific_information_makes_the_reader_the_check_or_the_f
     text = key + "".join(pieces)
     parsed = ResponseSelector.parse(text, quoting)
     assert parsed is not None
-    mistakes = list(parsed.problems(DEFINITIONS["Thing"], DEFINITIONS))
+    mistakes = list(parsed.problems(THING, DEFINITIONS))
     assert all(0 <= mistake.offset <= len(text) and mistake.found for mistake in mistakes)
     try:
         filled = parsed.fill(BusinessObject(DEFINITIONS, "Thing", "Get", {"A": "a", "N": 1}))
@@ -226,7 +170,7 @@ def test_a_decimal_that_no_selector_can_have_is_refused() -> None:
     assert selector("response_selector=price = '{1}':sum([E, E])", E="0.10") == "price = '0.20'"
 
 
-@pytest.mark.parametrize("template", ["price = '{{ E }}'", "price = {{ E }}"])
+@rows("template", ["price = '{{ E }}'", "price = {{ E }}"])
 def test_a_template_has_the_digits(template: str) -> None:
     filled = selector(f"response_selector_template={template}", E="12345678901234567890.10")
     assert "12345678901234567890.10" in filled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import SimpleNamespace
 from typing import cast
 
@@ -59,37 +59,46 @@ def outgoing(name: str, destination: Destination = REQUESTS) -> Outgoing:
     return Outgoing(destination, Message(name.encode()))
 
 
-class Gate:
-    """Holds the first commit until it is opened."""
+class Line:
+    """Requests that wait while the commit of the first one is held. Its end lets all go on."""
 
-    def __init__(self, session: Recorder) -> None:
-        self.reached, self.opened = threading.Event(), threading.Event()
-        session.before_commit = self._pass
+    def __init__(self, session: Recorder, sender: Sender) -> None:
+        self.sent: list[Future[None]] = []
+        self._sender = sender
+        self._reached, self._opened = threading.Event(), threading.Event()
+        self._pool = ThreadPoolExecutor(32)
+        session.before_commit = self.hold
 
-    def _pass(self) -> None:
-        if not self.reached.is_set():
-            self.reached.set()
-            assert self.opened.wait(30)
+    def hold(self) -> None:
+        """Holds the first commit."""
+        if not self._reached.is_set():
+            self._reached.set()
+            assert self._opened.wait(120)
 
+    def __enter__(self) -> Line:
+        self.sent.append(self._pool.submit(self._sender.send, outgoing("first")))
+        assert self._reached.wait(120)
+        return self
 
-def waiting(sender: Sender) -> int:
-    return len(sender._waiting)
+    def send(self, name: str, destination: Destination = REQUESTS) -> None:
+        """Lets another request wait behind those that wait already."""
+        number = len(self.sent)
+        self.sent.append(self._pool.submit(self._sender.send, outgoing(name, destination)))
+        wait_for(lambda: len(self._sender._waiting) == number)
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.set()
+        wait(self.sent, 120)
+        self._pool.shutdown()
 
 
 def test_what_waits_during_a_commit_is_one_commit(session: Recorder, sender: Sender) -> None:
-    gate = Gate(session)
     names = [str(number) for number in range(20)]
-    with ThreadPoolExecutor(21) as pool:
-        first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
-        others = [pool.submit(sender.send, outgoing(name)) for name in names]
-        wait_for(lambda: waiting(sender) == 20)
-        gate.opened.set()
-        for future in (first, *others):
-            future.result(30)
-    assert session.commits[0] == ["first"]
-    assert len(session.commits) == 2
-    assert sorted(session.commits[1]) == sorted(names)
+    with Line(session, sender) as line:
+        for name in names:
+            line.send(name)
+    assert [one.result() for one in line.sent] == [None] * 21
+    assert session.commits == [["first"], names]
 
 
 def test_many_threads_send_each_request_once(session: Recorder, sender: Sender) -> None:
@@ -104,62 +113,44 @@ def test_many_threads_send_each_request_once(session: Recorder, sender: Sender) 
 
 
 def test_an_error_of_one_request_is_told_to_its_thread_alone(session: Recorder, sender: Sender) -> None:
-    gate = Gate(session)
-    with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
-        bad = pool.submit(sender.send, outgoing("bad", NOWHERE))
-        wait_for(lambda: waiting(sender) == 1)
-        good = pool.submit(sender.send, outgoing("good"))
-        wait_for(lambda: waiting(sender) == 2)
-        gate.opened.set()
-        first.result(30)
-        good.result(30)
-        with pytest.raises(UnknownDestination):
-            bad.result(30)
+    with Line(session, sender) as line:
+        line.send("bad", NOWHERE)
+        line.send("good")
+    assert [type(one.exception()) for one in line.sent] == [type(None), UnknownDestination, type(None)]
     assert session.commits == [["first"], ["good"]]
 
 
 def test_an_interrupt_in_a_commit_holds_up_nobody(session: Recorder, sender: Sender) -> None:
-    gate = Gate(session)
+    line = Line(session, sender)
 
     def interrupt() -> None:
-        gate._pass()
+        line.hold()
         session.before_commit = lambda: None
         raise KeyboardInterrupt
 
     session.before_commit = interrupt
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
-        second = pool.submit(sender.send, outgoing("second"))
-        wait_for(lambda: waiting(sender) == 1)
-        gate.opened.set()
-        with pytest.raises(KeyboardInterrupt):
-            first.result(30)
-        second.result(30)
+    with line:
+        line.send("second")
+    assert [type(one.exception()) for one in line.sent] == [KeyboardInterrupt, type(None)]
     assert session.commits == [["second"]]
 
 
 def test_an_interrupt_in_a_commit_is_told_to_those_for_whom_it_was(session: Recorder, sender: Sender) -> None:
-    gate = Gate(session)
+    line = Line(session, sender)
 
     def interrupt() -> None:
-        gate._pass()
+        line.hold()
         if len(session._open) > 1:
             session.before_commit = lambda: None
             raise KeyboardInterrupt
 
     session.before_commit = interrupt
-    with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
-        others = [pool.submit(sender.send, outgoing(name)) for name in ("second", "third")]
-        wait_for(lambda: waiting(sender) == 2)
-        gate.opened.set()
-        first.result(30)
-        errors = [type(other.exception(30)) for other in others]
-    assert sorted(errors, key=str) == sorted([KeyboardInterrupt, ProviderError], key=str)
+    with line:
+        line.send("second")
+        line.send("third")
+    first, *others = (type(one.exception()) for one in line.sent)
+    assert first is type(None)
+    assert sorted(others, key=str) == sorted([KeyboardInterrupt, ProviderError], key=str)
     assert session.commits == [["first"]]
     sender.send(outgoing("later"))
     assert session.commits == [["first"], ["later"]]
@@ -178,18 +169,11 @@ class Interrupted(Outgoing):
 def test_a_request_whose_thread_is_interrupted_is_not_sent_and_holds_up_nobody(
     session: Recorder, sender: Sender
 ) -> None:
-    interrupted = Interrupted(REQUESTS, Message(b"interrupted"))
     with pytest.raises(KeyboardInterrupt):  # as the first, which would have to commit
-        sender.send(interrupted)
-    gate = Gate(session)
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(sender.send, outgoing("first"))
-        assert gate.reached.wait(30)
+        sender.send(Interrupted(REQUESTS, Message(b"interrupted")))
+    with Line(session, sender) as line:
         with pytest.raises(KeyboardInterrupt):  # behind another one
             sender.send(Interrupted(REQUESTS, Message(b"interrupted")))
-        second = pool.submit(sender.send, outgoing("second"))
-        wait_for(lambda: waiting(sender) == 1)
-        gate.opened.set()
-        first.result(30)
-        second.result(30)
+        line.send("second")
+    assert [one.result() for one in line.sent] == [None, None]
     assert session.commits == [["first"], ["second"]]

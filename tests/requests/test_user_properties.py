@@ -11,6 +11,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import RequestRefused
 from connector.requests.properties import resolve
 from tests.requests.samples import customer, definitions, settings
+from tests.tables import rows
 
 
 def refusal(bo: BusinessObject, **of_plan: Any) -> str:
@@ -19,8 +20,8 @@ def refusal(bo: BusinessObject, **of_plan: Any) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "tag", "value", "meant"),
+@rows(
+    "kind, tag, value, meant",
     [
         ("String", "type=String", "x", ("string", "x")),
         ("String", "", "x", ("string", "x")),
@@ -51,7 +52,7 @@ def test_a_property_is_sent_as_the_type_in_its_tag_else_that_of_its_attribute(
     assert type(found[1]) is type(meant[1])
 
 
-@pytest.mark.parametrize("kind", ["Integer", "Boolean", "Double"])
+@rows("kind", ["Integer", "Boolean", "Double"])
 def test_a_blank_property_that_is_no_string_is_not_sent(kind: str) -> None:
     of = definitions(properties=(Attribute("P", kind),))
     assert resolve(customer(of, JMSProperties={"P": ""}), settings(of)).user_properties == ()
@@ -63,8 +64,8 @@ def test_a_property_without_a_name_in_its_tag_is_called_as_its_attribute() -> No
     assert found == (("Region", "string", "EU"),)
 
 
-@pytest.mark.parametrize(
-    ("kind", "tag", "value", "words"),
+@rows(
+    "kind, tag, value, words",
     [
         ("Integer", "type=Byte", 128, "does not fit a byte"),
         ("String", "type=Int", "many", "'many' is no int"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import pickle
 import signal
@@ -11,20 +10,23 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import connector
 from connector.config.loading import load
-from connector.errors import CapabilityError, MalformedData, ProviderError, UnknownBusinessObject
+from connector.errors import ProviderError, UnknownBusinessObject
+from connector.messaging.client import ReceivedMessage
 from connector.messaging.destination import parse_destination
 from connector.requests.contract import RequestsSpec
 from connector.service.assembly import make_requests
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from tests.forked_command import PipedProcess
-from tests.requests.world import Application, done, greet, is_greeted, shared_memory
+from tests.requests.world import Application, Replying, done, greet, is_greeted, shared_memory
+from tests.tables import rows
 from tests.waiting import wait_for
 
 ADAPTER = """\
@@ -55,7 +57,7 @@ attributes: {MessageID: String, DataHandlerConfigMO: String}
 static_metaobject: MO_Config
 Default: {OutputDestination: queue://requests}
 rules:
-  Customer_Retrieve: {ResponseTimeout: 8000}
+  Customer_Retrieve: {ResponseTimeout: 120000}
 ---
 datahandler_metaobject: MO_Short
 handlers:
@@ -99,63 +101,51 @@ def application(asking: Deployment) -> Iterator[Application]:
 # --- Python ----------------------------------------------------------------------------------------------
 
 
-def test_an_adapter_makes_requests_without_spark(asking: Deployment, application: Application) -> None:
+def test_an_adapter_makes_requests_without_spark_from_many_threads_of_which_one_opens_the_client(
+    asking: Deployment, application: Application
+) -> None:
     with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
-        assert is_greeted(adapter.request("Customer.Retrieve", {"CustomerId": "7"}), 7)
+
+        def ask(number: int) -> bool:
+            return is_greeted(adapter.request("Customer.Retrieve", {"CustomerId": str(number)}), number)
+
+        with ThreadPoolExecutor(20) as pool:
+            assert list(pool.map(ask, range(20))) == [True] * 20
         futures = [adapter.request_async("Customer.Retrieve", {"CustomerId": str(n)}) for n in range(30)]
         assert all(is_greeted(result, n) for n, result in enumerate(done(futures)))
-    assert len(application.requests) == 31
+    assert len(application.requests) == 50
 
 
-def test_a_request_may_be_made_from_many_threads_of_which_one_opens_the_client(
+def test_a_dynamic_metaobject_names_options_of_a_data_handler_or_a_refused_request_is_an_answer(
     asking: Deployment, application: Application
 ) -> None:
-    results: dict[int, bool] = {}
     with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
-
-        def ask(number: int) -> None:
-            result = adapter.request("Customer.Retrieve", {"CustomerId": str(number)})
-            results[number] = is_greeted(result, number)
-
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert results == dict.fromkeys(range(20), True)
-
-
-def test_a_wrong_call_raises_and_a_refused_one_is_an_answer(asking: Deployment) -> None:
-    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+        for options, status in (("MO_Short", ReturnCode.VALCHANGE), ("?", ReturnCode.FAIL)):
+            data = {"CustomerId": "7", "Meta": {"DataHandlerConfigMO": options}}
+            assert adapter.request("Customer.Retrieve", data).status is status
         with pytest.raises(UnknownBusinessObject, match="did you mean 'Customer'"):
             adapter.request("Custmer.Retrieve", {"CustomerId": "7"})
-        with pytest.raises(MalformedData, match="CustomerId: found the number 7"):
-            adapter.request("Customer.Retrieve", {"CustomerId": 7})
-        result = adapter.request(
-            "Customer.Retrieve", {"CustomerId": "7", "Meta": {"DataHandlerConfigMO": "?"}}
-        )
-        assert result.status is ReturnCode.FAIL
-
-
-def test_a_dynamic_metaobject_may_name_any_options_of_a_data_handler(
-    asking: Deployment, application: Application
-) -> None:
-    data = {"CustomerId": "7", "Meta": {"DataHandlerConfigMO": "MO_Short"}}
-    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
-        assert adapter.request("Customer.Retrieve", data).good
-    assert json.loads(application.requests[0].body) == {"CustomerId": "7"}
+    assert [json.loads(request.body) for request in application.requests] == [{"CustomerId": "7"}]
 
 
 def test_what_is_in_flight_when_an_adapter_stops_completes(asking: Deployment) -> None:
-    def slowly(request: object, replying: object) -> None:
-        time.sleep(0.3)
-        greet(request, replying)  # type: ignore[arg-type]
+    gate = threading.Event()
 
-    application = Application(asking.provider, slowly)
+    def answer(request: ReceivedMessage, replying: Replying) -> None:
+        assert gate.wait(120)
+        greet(request, replying)
+
+    asking.write("adapter.yaml", ADAPTER.replace("stop_timeout: 2s", "stop_timeout: 120s"))
+    application = Application(asking.provider, answer)
     try:
-        with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
-            future = adapter.request_async("Customer.Retrieve", {"CustomerId": "7"})
-            wait_for(lambda: bool(application.requests), what="the request to be taken")
+        adapter = connector.Adapter.from_file(asking.directory / "adapter.yaml")
+        future = adapter.request_async("Customer.Retrieve", {"CustomerId": "7"})
+        wait_for(lambda: bool(application.requests), what="the request to be taken")
+        stopping = threading.Thread(target=adapter.stop)
+        stopping.start()
+        wait_for(lambda: adapter.request("Customer.Create", {"CustomerId": "8"}).not_sent)
+        gate.set()
+        stopping.join()
         assert future.done()
         assert is_greeted(future.result(), 7)
     finally:
@@ -171,7 +161,7 @@ def test_what_nobody_answers_ends_with_stop_timeout_and_later_requests_are_not_s
     wait_for(lambda: bool(asking.messages("requests")), what="the request to be sent")
     started = time.monotonic()
     adapter.stop()
-    assert 0.2 < time.monotonic() - started < 60
+    assert time.monotonic() - started > 0.2
     assert future.done()
     assert not future.result().good
     late = adapter.request("Customer.Retrieve", {"CustomerId": "8"})
@@ -220,13 +210,9 @@ def test_an_adapter_without_input_polls_nothing_and_says_so(
     assert not (asking.directory / "data").exists()
 
 
-def _run(asking: Deployment, *arguments: str) -> PipedProcess:
-    return PipedProcess("run", *arguments, cwd=asking.directory)
-
-
-@pytest.mark.parametrize("option", ["--once", "--drain"])
-def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Deployment, option: str) -> None:
-    process = _run(asking, option, "--json")
+@pytest.mark.process
+def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Deployment) -> None:
+    process = PipedProcess("run", "--drain", "--json", cwd=asking.directory)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert json.loads(output)["claimed"] == 0
@@ -234,8 +220,9 @@ def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Dep
     assert "only makes requests" in errors
 
 
+@pytest.mark.process
 def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deployment) -> None:
-    process = _run(asking)
+    process = PipedProcess("run", cwd=asking.directory)
     lines = [process.stderr.readline(), process.stderr.readline()]
     assert "starting" in lines[0]
     assert "only makes requests" in lines[1]
@@ -248,7 +235,11 @@ def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deploymen
 # --- a business process, any process with the recipe -------------------------------------------------------
 
 
-@pytest.mark.parametrize("isolated", [False, True], ids=["here", "in a process of its own"])
+@pytest.mark.parametrize(
+    "isolated",
+    [False, pytest.param(True, marks=pytest.mark.process)],
+    ids=["here", "in a process of its own"],
+)
 def test_a_business_process_makes_requests_while_it_handles_an_event(
     asking: Deployment, application: Application, isolated: bool
 ) -> None:
@@ -257,8 +248,8 @@ def test_a_business_process_makes_requests_while_it_handles_an_event(
         asking.drop("in", f'{{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "{number}"}}')
     with asking.running(isolated=isolated) as adapter:
         adapter.drain()
-        counts = adapter.summary.total
-    assert (counts.published, counts.failed) == (5, 0), [str(m.properties) for m in asking.messages("error")]
+        assert adapter.summary.total.published == 5, [str(m.properties) for m in asking.messages("error")]
+    assert asking.messages("error") == []
     assert sorted(json.loads(request.body)["CustomerId"] for request in application.requests) == list("01234")
 
 
@@ -276,44 +267,43 @@ def test_a_business_process_makes_requests_in_memory_too(directory: Path) -> Non
         application.end()
 
 
-def _ask(pickled: bytes, deployment: str) -> dict[str, object]:
-    spec: RequestsSpec = pickle.loads(pickled)  # made by the test
-    client = spec.open(deployment)
-    try:
-        return client.request("Customer.Retrieve", {"CustomerId": "7"}).as_dict()
-    finally:
-        client.stop()
+_ASK = """
+import pickle, sys
+from pathlib import Path
+client = pickle.loads(Path(sys.argv[1]).read_bytes()).open(sys.argv[2])
+try:
+    print(client.request("Customer.Retrieve", {"CustomerId": "7"}).status.name)
+finally:
+    client.stop()
+"""
 
 
-def _ask_without_waiting(pickled: bytes, deployment: str) -> str:
-    client = pickle.loads(pickled).open(deployment)  # made by the test
-    try:
-        status: str = client.request("Customer.Create", {"CustomerId": "7"}).status.name
-        return status
-    finally:
-        client.stop()
+def elsewhere(spec: RequestsSpec, directory: Path) -> tuple[str, str]:
+    """What another process prints that makes a request with a recipe."""
+    (directory / "recipe").write_bytes(pickle.dumps(spec))
+    return PipedProcess(directory / "recipe", directory, script=_ASK).communicate(timeout=120)
 
 
+@pytest.mark.process
 def test_the_recipe_travels_to_another_process(asking: Deployment, application: Application) -> None:
-    pickled = pickle.dumps(make_requests(asking.configuration))
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        answered = pool.apply(_ask, (pickled, str(asking.directory)))
-    assert answered["status"] == "VALCHANGE"
+    assert elsewhere(make_requests(asking.configuration), asking.directory)[0] == "VALCHANGE\n"
     assert len(application.requests) == 1
 
 
+@pytest.mark.process
 def test_the_recipe_of_a_memory_is_good_in_its_own_process_only(directory: Path) -> None:
     dropbox = "{type: dropbox, root: ./data, create: true, durability: none}"
     memory = ADAPTER.replace(dropbox, "{type: memory}")
     deployment = Deployment(directory, adapter=memory, metaobjects=OBJECTS)
-    pickled = pickle.dumps(make_requests(deployment.configuration, deployment.provider))
-    assert _ask_without_waiting(pickled, str(directory)) == "SUCCEED"
+    spec = make_requests(deployment.configuration, deployment.provider)
+    copy: RequestsSpec = pickle.loads(pickle.dumps(spec))  # made by the test
+    client = copy.open(str(directory))
+    assert client.request("Customer.Create", {"CustomerId": "7"}).good
+    client.stop()
     assert len(deployment.messages("requests")) == 1
-    with (
-        multiprocessing.get_context("spawn").Pool(1) as pool,
-        pytest.raises(CapabilityError, match="memory cannot be shared between processes"),
-    ):
-        pool.apply(_ask_without_waiting, (pickled, str(directory)))
+    printed, errors = elsewhere(spec, directory)
+    assert printed == ""
+    assert "memory cannot be shared between processes" in errors
 
 
 def test_what_an_adapter_asks_a_topic_is_local_to_it(asking: Deployment) -> None:
@@ -353,15 +343,12 @@ def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
     assert (settings.matching.request, settings.matching.reply) == ("JMSCorrelationID", "answers")
     assert settings.late_replies == parse_destination("archive")
     assert (settings.quoting, settings.max_body, settings.format_property) == ("raw", 1024, "format")
-    assert (settings.use_defaults, settings.persistent, settings.default_handler) == (
-        True,
-        True,
-        "application/json",
-    )
+    assert settings.use_defaults is settings.persistent is True
+    assert settings.default_handler == "application/json"
 
 
-@pytest.mark.parametrize(
-    ("keys", "expected"),
+@rows(
+    "keys, expected",
     [
         ("", "error"),
         ("  late_replies: error\n", "error"),

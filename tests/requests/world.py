@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,14 +15,16 @@ from typing import Any, Final
 
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.engine.provider import RemoteProvider
-from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.definition import Definitions, Verb
 from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.core.connection import MessagingConnection
 from connector.errors import UnknownDestination
 from connector.formats.handlers import HandlerSpec
+from connector.messaging.claim import Claim
 from connector.messaging.client import ReceivedMessage, Session
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
+from connector.messaging.polling import Poller
 from connector.messaging.provider import Capabilities, Connection, Provider
 from connector.messaging.subscription import DestinationInfo
 from connector.requests.client import RequestClient
@@ -31,6 +33,7 @@ from connector.requests.settings import RequestSettings
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.memory.provider import MemoryProvider
 from tests.brokers.engine.provider import LentProvider, ProviderForRequests
+from tests.requests import samples
 from tests.waiting import wait_for
 
 STORES: Final = ("dropbox", "memory")
@@ -39,50 +42,16 @@ REQUESTS: Final = parse_destination("queue://requests")
 REPLIES: Final = parse_destination("queue://replies")
 LATE: Final = parse_destination("queue://late")
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-PATIENCE: Final = 60.0
+PATIENCE: Final = 120.0
 """Seconds after which what has not happened will not."""
 
 Answer = Callable[[ReceivedMessage, "Replying"], object]
 """What an application does with a request."""
 
 
-def _define(name: str, parts: Iterable[Attribute], info: str = "", verbs: Iterable[Verb] = ()) -> Definition:
-    return Definition(
-        name, "1.0.0", info, {part.name: part for part in parts}, {verb.name: verb for verb in verbs}
-    )
-
-
-def definitions(*verbs: Verb) -> Definitions:
-    """A Customer with a dynamic meta-object, and these verbs beside Create and Retrieve."""
-    meta = (
-        "MessageID",
-        "CorrelationID",
-        "OutputDestination",
-        "ReplyToDestination",
-        "ResponseTimeout",
-        "TimeToLive",
-        "DeliveryDelay",
-    )
-    return Definitions(
-        {
-            "Customer": _define(
-                "Customer",
-                (
-                    Attribute("CustomerId", "String", is_key=True, is_required=True),
-                    Attribute("Name", "String"),
-                    Attribute("Address", "Address", cardinality="n"),
-                    Attribute("Meta", "CustomerMeta"),
-                ),
-                "cw_mo_conn=Meta",
-                (Verb("Create"), Verb("Retrieve"), *verbs),
-            ),
-            "Address": _define("Address", (Attribute("City", "String"), Attribute("AddressID", "String"))),
-            "CustomerMeta": _define(
-                "CustomerMeta",
-                (*(Attribute(n, "String") for n in meta), Attribute("TimeoutFatal", "Boolean")),
-            ),
-        }
-    )
+def definitions(*verbs: Verb, **options: Any) -> Definitions:
+    """The business objects of the samples, with these verbs too. Times are texts."""
+    return samples.definitions(*verbs, types={"ResponseTimeout": "String", "TimeToLive": "String"}, **options)
 
 
 def settings(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestSettings:
@@ -94,7 +63,7 @@ def settings(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestSett
         changes: of the settings.
     """
     rules = [
-        Rule(f"Customer_{verb}", "Customer", verb, properties={"ResponseTimeout": "8000"})
+        Rule(f"Customer_{verb}", "Customer", verb, properties={"ResponseTimeout": "120000"})
         for verb in ("Retrieve", *(verb.name for verb in verbs))
     ]
     made = RequestSettings(
@@ -323,6 +292,25 @@ class World:
     def end(self) -> None:
         for end in reversed(self._ends):
             end()
+
+
+def watched(connection: Connection, look: Callable[[], object]) -> Connection:
+    """A real connection that calls a function before each look for messages."""
+    make = connection.poller
+
+    def poller(*arguments: Any, **options: Any) -> Poller:
+        made = make(*arguments, **options)
+        claim = made.claim
+
+        def look_and_claim(cycle: int, numbers: range) -> Sequence[Claim]:
+            look()
+            return claim(cycle, numbers)
+
+        made.claim = look_and_claim  # type: ignore[method-assign]
+        return made
+
+    connection.poller = poller  # type: ignore[method-assign]
+    return connection
 
 
 @contextmanager
