@@ -34,17 +34,14 @@ _SAYS_NOT_WHOSE: Final = (
     "a broker makes the queue or topic that a client names, and does not tell whose a temporary one is"
 )
 _LEFT_OUT: Final[dict[str, str]] = {
-    "test_auto_acknowledges_each_message_as_receive_returns": _SHOWS_WAITING,
     "test_auto_acknowledges_after_the_listener_not_before": _SHOWS_WAITING,
     "test_dups_ok_acknowledges_later_than_receive_returns": _SHOWS_WAITING,
     "test_dups_ok_acknowledges_many_at_a_time": _SHOWS_WAITING,
-    "test_what_is_received_stays_in_the_store_until_the_commit": _SHOWS_WAITING,
     "test_a_durable_subscriber_that_dies_gets_its_message_again_flagged": (
         "brokers count the deliveries to a closed connection in different ways"
     ),
     "test_a_body_arrives_as_it_was_sent": "a map of JMS has no lists",
     "test_a_temporary_queue_ends_with_its_connection_not_with_the_session": _SAYS_NOT_WHOSE,
-    "test_nobody_else_takes_from_a_temporary_queue": _SAYS_NOT_WHOSE,
     "test_a_temporary_topic_reaches_every_consumer_of_its_connection_and_nobody_else_may_be_one": (
         _SAYS_NOT_WHOSE
     ),
@@ -53,7 +50,6 @@ _LEFT_OUT: Final[dict[str, str]] = {
 _FIRST_IN_FIRST_OUT: Final = "a queue of Broker-J is first in, first out"
 _FETCHED: Final = "Broker-J counts a delivery of what a client library has only fetched, and browses past it"
 _ONLY_AT: Final = {
-    "test_messages_come_by_priority_then_age": ("artemis", _FIRST_IN_FIRST_OUT),
     "test_a_browser_takes_nothing_and_knows_selectors": ("artemis", _FIRST_IN_FIRST_OUT),
     "test_an_empty_selector_is_no_selector": ("artemis", _FETCHED),
     "test_close_from_many_threads_closes_once": ("artemis", _FETCHED),
