@@ -144,11 +144,12 @@ class StateStoreSuite:
         first.close()
         again.close()
 
-    @pytest.mark.parametrize("name", ["a/b", "..", "published", "Zoë", "a b"])
-    def test_any_name_is_a_good_one(self, store: StateStore, name: str) -> None:
-        held = store.instance(name)
-        assert [(one.name, one.runs) for one in store.instances()] == [(name, True)]
-        held.close()
+    def test_any_name_is_a_good_one(self, store: StateStore) -> None:
+        names = ["a/b", "..", "published", "Zoë", "a b"]
+        held = [store.instance(name) for name in names]
+        assert {(one.name, one.runs) for one in store.instances()} == {(name, True) for name in names}
+        for one in held:
+            one.close()
 
     def test_an_instance_keeps_its_note_and_is_known_to_run_or_not(self, open_store: OpenStore) -> None:
         store = open_store()
@@ -250,6 +251,7 @@ class StateStoreSuite:
         journals.make()
         task = start_task(journals.file(1, 0, 0))
         assert task.tell("at 0") == "ok"
+        journals.file(1, 1, 0).open().close()
         journals.end_writers()
         assert task.wait(10) == -signal.SIGKILL
         assert journals.wait(10.0)
@@ -357,15 +359,14 @@ class StateStoreSuite:
         history.append([])
         assert list(history.find([])) == []
 
-    @pytest.mark.parametrize(
-        "text", ['"', "\\", "\n", "\x00", "\udc80", "\u00e9", "\U0001f600", "a b", "[1]"]
-    )
-    def test_a_row_holds_any_text(self, store: StateStore, text: str) -> None:
-        history = store.history(text or "a")
-        history.append([HistoryRow(time=1.0, what="published", ids=["\udc80", text, "\u00e9"])])
-        (row,) = history.find([text])
-        assert row.ids[1] == text.encode("utf-8", "backslashreplace").decode()
-        assert list(history.find(["\u00e9"])) == [row]
+    def test_a_row_holds_any_text(self, store: StateStore) -> None:
+        texts = ('"', "\\", "\n", "\x00", "\udc80", "\u00e9", "\U0001f600", "a b", "[1]")
+        for time, text in enumerate(texts, 1):
+            history = store.history(text)
+            history.append([HistoryRow(time=time, what="published", ids=["\udc80", text, "\u00e9"])])
+            (row,) = (one for one in history.find([text]) if one.time == time)
+            assert row.ids[1] == text.encode("utf-8", "backslashreplace").decode()
+            assert row in history.find(["\u00e9"])
 
     def test_only_whole_days_are_removed(self, store: StateStore, open_store: OpenStore) -> None:
         history = store.history("a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from sqlalchemy import NullPool, create_engine, text
@@ -18,6 +19,7 @@ class Shop:
         self.settings = DatabaseSettings("shop", url)
         self.database = Database(self.settings)
         self._engine = create_engine(url, poolclass=NullPool)
+        self._numbers = itertools.count(1)
 
     @property
     def mark(self) -> str:
@@ -35,6 +37,10 @@ class Shop:
 
     def row(self, event: str, *, client: str = "client", batch: int = 1) -> OutcomeRow:
         return OutcomeRow("demo", "book", EventKey(event, f"ID:{event}", client, batch))
+
+    def new_row(self) -> OutcomeRow:
+        """The row of an event that no other has."""
+        return self.row(str(next(self._numbers)))
 
     def outcomes(self) -> list[tuple[Any, ...]]:
         return self.execute("SELECT event, client, batch FROM connector_outcome ORDER BY event")

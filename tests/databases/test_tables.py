@@ -26,6 +26,7 @@ from connector.sinks.table.rows import OnConflict, Operation, WrongTable
 from connector.sinks.table.sink import TableSpec
 from connector.sinks.table.values import converter
 from tests.databases.shop import Shop
+from tests.tables import rows
 
 
 def _attributes(**types_: str) -> dict[str, Attribute]:
@@ -76,11 +77,7 @@ def write(
         for bo in objects:
             rows.write(transaction.sqlalchemy, bo, operation, on_conflict)
 
-    write.number += 1  # type: ignore[attr-defined]
-    shop.database.run(shop.row(str(write.number)), lambda: None, work)  # type: ignore[attr-defined]
-
-
-write.number = 0  # type: ignore[attr-defined]
+    shop.database.run(shop.new_row(), lambda: None, work)
 
 
 def orders(shop: Shop, columns: str = "orderid, customer") -> list[tuple[Any, ...]]:
@@ -153,8 +150,8 @@ def test_columns_take_attributes_and_expressions(shop: Shop) -> None:
         write(shop, order(2), mapping=TableMapping("orders", columns))
 
 
-@pytest.mark.parametrize(
-    ("columns", "found"),
+@rows(
+    "columns, found",
     [
         ((("orderid", "OrderId"), ("total", "Line[0].Sku")), "found the text 'a', expected a number"),
         ((("orderid", "Line[0].Sku"),), "found the text 'a', expected a whole number"),
@@ -171,8 +168,8 @@ def test_the_value_of_an_expression_that_does_not_fit_names_the_column(
     assert "for the column" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("mapping", "found"),
+@rows(
+    "mapping, found",
     [
         (TableMapping("order"), "there is no table order, did you mean 'orders'?; there are "),
         (TableMapping("line", (("sku", "Customer"),)), "the column order_id of line needs a value"),
@@ -223,7 +220,7 @@ def test_a_check_leaves_nothing_behind(shop: Shop) -> None:
     assert shop.outcomes() == []
 
 
-@pytest.mark.parametrize("text", ["Custmer", "Line", "a[", "Line[?"])
+@rows("text", ["Custmer", "Line", "a[", "Line[?"])
 def test_a_source_is_an_attribute_or_an_expression(text: str) -> None:
     with pytest.raises(WrongExpression):
         source_of(text, ORDER)
@@ -237,8 +234,8 @@ def test_dates_go_into_columns_as_they_are(day: datetime.date) -> None:
 WITH_ZONE, WITHOUT_ZONE = types.DateTime(timezone=True), types.DateTime()
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "reason"),
+@rows(
+    "kind, text, reason",
     [
         (WITHOUT_ZONE, "2024-05-31T08:00:00Z", "with a zone, expected one without"),
         (WITHOUT_ZONE, "2024-05-31T08:00:00+00:00", "with a zone, expected one without"),
@@ -262,8 +259,8 @@ def test_a_time_of_which_the_column_loses_a_part_is_refused(kind: Any, text: str
         converter(kind)(text)
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "expected"),
+@rows(
+    "kind, text, expected",
     [
         (WITHOUT_ZONE, "2024-05-31", "2024-05-31T00:00:00"),
         (WITHOUT_ZONE, "2024-05-31T08:00:00.1234560", "2024-05-31T08:00:00.123456"),
@@ -304,7 +301,7 @@ def test_every_date_of_an_object_is_read_or_refused_with_its_reason() -> None:
             assert read.hour == (8 if "T08" in text else 0)
 
 
-@pytest.mark.parametrize("value", [1.239, 0.30000000000000004, 1e9, 1e-07])
+@rows("value", [1.239, 0.30000000000000004, 1e9, 1e-07])
 def test_digits_of_a_double_that_the_database_would_round_away_are_refused(value: float) -> None:
     with pytest.raises(ValueError, match=r"found the number .* expected at most"):
         converter(types.Numeric(10, 2), "postgresql")(value)
@@ -333,8 +330,8 @@ def test_a_converter_refuses_with_a_value_error_only(value: Any) -> None:
             converter(kind())(value)
 
 
-@pytest.mark.parametrize(
-    ("mapping", "needed"),
+@rows(
+    "mapping, needed",
     [
         (TableMapping("made", children=(("Line", TableMapping("parts", key=(("of", "OrderId"),))),)), 2),
         (TableMapping("made", (("number", "OrderId"), ("who", "Customer"), ("first", "Line[0].Sku"))), 1),
@@ -348,6 +345,7 @@ def test_the_sql_of_a_missing_table_makes_one_that_fits(
         order(1, Customer="Ada", Total=1.5, Paid=True, Day="2026-11-23", Line=[{"Sku": "a"}]),
         order(2),
     ]
+    shop.execute("DROP TABLE IF EXISTS made", "DROP TABLE IF EXISTS parts")
     for made in range(needed):
         with pytest.raises(WrongTable) as caught:
             write(shop, *objects, mapping=mapping)
@@ -395,9 +393,8 @@ def write_money(shop: Shop, column: str, amount: str, columns: dict[str, str] | 
     def work(transaction: EventTransaction) -> None:
         spec.rows(transaction.sqlalchemy, WITH_MONEY).write(transaction.sqlalchemy, bo, "insert", "error")
 
-    write.number += 1  # type: ignore[attr-defined]
     try:
-        shop.database.run(shop.row(str(write.number)), lambda: None, work)  # type: ignore[attr-defined]
+        shop.database.run(shop.new_row(), lambda: None, work)
     except ObjectRefused as refused:
         return str(refused)
     ((found,),) = shop.execute("SELECT CAST(amount AS TEXT) FROM money")
@@ -407,8 +404,8 @@ def write_money(shop: Shop, column: str, amount: str, columns: dict[str, str] | 
 LONG = "123456789012345678901234567890.10"
 
 
-@pytest.mark.parametrize("amount", ["0.10", "-12345678.90", "100", "99999999.99", "0.07", "1e3", "0"])
-@pytest.mark.parametrize("column", ["NUMERIC", "DECIMAL(10, 2)", "NUMERIC(12, 3)", "TEXT", "VARCHAR(40)"])
+@rows("amount", ["0.10", "-12345678.90", "100", "99999999.99", "0.07", "1e3", "0"])
+@rows("column", ["NUMERIC", "DECIMAL(10, 2)", "NUMERIC(12, 3)", "TEXT", "VARCHAR(40)"])
 def test_a_decimal_is_exact_in_every_column_that_holds_it(shop: Shop, column: str, amount: str) -> None:
     assert Decimal(write_money(shop, column, amount)) == Decimal(amount)
 
@@ -426,8 +423,8 @@ def test_many_digits_are_kept_or_refused(shop: Shop) -> None:
         assert found == LONG
 
 
-@pytest.mark.parametrize(
-    ("amount", "reason"),
+@rows(
+    "amount, reason",
     [
         ("1.239", "found the number 1.239 with 3 places after the point, expected at most 2"),
         ("123456789", "found the number 123456789 with 9 digits before the point, expected at most 8"),
@@ -437,12 +434,12 @@ def test_nothing_is_rounded_for_a_column(shop: Shop, amount: str, reason: str) -
     assert reason in write_money(shop, "NUMERIC(10, 2)", amount)
 
 
-@pytest.mark.parametrize("column", ["REAL", "DOUBLE PRECISION", "INTEGER", "BOOLEAN", "DATE"])
+@rows("column", ["REAL", "DOUBLE PRECISION", "INTEGER", "BOOLEAN", "DATE"])
 def test_a_column_that_cannot_hold_every_decimal_is_a_mistake(shop: Shop, column: str) -> None:
     assert "Money.Amount is Decimal, but the column amount of money is" in write_money(shop, column, "1")
 
 
-@pytest.mark.parametrize("column", ["REAL", "DOUBLE PRECISION"])
+@rows("column", ["REAL", "DOUBLE PRECISION"])
 def test_a_double_goes_into_a_column_of_floats(shop: Shop, column: str) -> None:
     shop.execute("DROP TABLE orders", f"CREATE TABLE orders (orderid INTEGER PRIMARY KEY, total {column})")
     write(
@@ -453,8 +450,8 @@ def test_a_double_goes_into_a_column_of_floats(shop: Shop, column: str) -> None:
     assert orders(shop, "total") == [(0.5,)]
 
 
-@pytest.mark.parametrize(
-    ("digits", "scale", "amount"),
+@rows(
+    "digits, scale, amount",
     [(0, None, LONG), (5, 2, "12345"), (5, 2, "123.45"), (15, None, "1234567890.12345"), (20, 3, "0.001")],
 )
 def test_the_sql_of_a_missing_table_has_columns_for_every_decimal(
@@ -469,9 +466,10 @@ def test_the_sql_of_a_missing_table_has_columns_for_every_decimal(
         rows = TableSpec("shop", "Money", TableMapping("made"), "error").rows(transaction.sqlalchemy, known)
         rows.write(transaction.sqlalchemy, bo, "insert", "error")
 
-    for number in ("sql-1", "sql-2"):
+    shop.execute("DROP TABLE IF EXISTS made")
+    for _ in range(2):
         try:
-            shop.database.run(shop.row(number), lambda: None, work)
+            shop.database.run(shop.new_row(), lambda: None, work)
         except WrongTable as wrong:
             shop.execute(str(wrong).partition("make it so: ")[2])
     ((found,),) = shop.execute('SELECT CAST("Amount" AS TEXT) FROM made')
@@ -490,8 +488,7 @@ def test_a_decimal_can_be_a_key(shop: Shop) -> None:
             rows = TableSpec("shop", "R", TableMapping("rates"), "error").rows(transaction.sqlalchemy, known)
             rows.write(transaction.sqlalchemy, bo, operation, "error")
 
-        write.number += 1  # type: ignore[attr-defined]
-        shop.database.run(shop.row(str(write.number)), lambda: None, work)  # type: ignore[attr-defined]
+        shop.database.run(shop.new_row(), lambda: None, work)
 
     run("insert", "0.10", "a")
     run("insert", "0.11", "b")

@@ -20,6 +20,7 @@ from connector.databases.settings import DatabaseSettings
 from connector.errors import ConnectorError, DatabaseProblem
 from tests.databases.shop import Shop
 from tests.postgres import PostgresServer
+from tests.tables import rows
 
 Use = Callable[[EventTransaction], object]
 
@@ -111,15 +112,17 @@ REFUSED: dict[str, Use] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@rows("name", REFUSED)
 def test_only_the_connector_ends_the_transaction(shop: Shop, name: str) -> None:
+    shop.execute("DELETE FROM orders")
+
     def use(transaction: EventTransaction) -> None:
         insert(shop, 1)(transaction)
         with pytest.raises(TransactionEndRefused, match="return to commit, or raise to roll back"):
             REFUSED[name](transaction)
         assert numbers(shop) == []
 
-    shop.database.run(shop.row("a"), nothing, use)
+    shop.database.run(shop.new_row(), nothing, use)
     assert numbers(shop) == [1], "the process has gone on and returned"
 
 

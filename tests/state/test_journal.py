@@ -1,4 +1,7 @@
-"""The outcome journal says of every event whether its delivery was begun and how it ended."""
+"""The outcome journal says of every event whether its delivery was begun and how it ended.
+
+``test_suite.py`` shows what every journal promises.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ class Processes:
     def __init__(self) -> None:
         self._running: list[PipedProcess] = []
 
-    def start(self, code: str, *arguments: JournalFile) -> PipedProcess:
-        prelude = "import os, sys, time\nfrom connector.state.journal import Journal\n"
+    def start(self, code: str, *arguments: str) -> PipedProcess:
+        prelude = "import os, signal, sys\nfrom connector.state.journal import Journal\n"
         self._running.append(PipedProcess(*arguments, script=prelude + code))
         return self._running[-1]
 
@@ -63,17 +66,6 @@ def read(path: str | os.PathLike[str] | JournalFile) -> CycleJournal:
     return result
 
 
-def test_done_begun_and_untouched_are_told_apart(directory: JournalDirectory) -> None:
-    journal = directory.file(1, 0, 0).open()
-    journal.begin(0)
-    journal.done(0, b'["published"]')
-    journal.begin(1)
-    journal.close()
-    found = directory.read().get(1, CycleJournal())
-    assert found.done == {0: ["published"]}
-    assert found.begun == {0: 1, 1: 1}
-
-
 def test_the_event_at_work_is_the_last_that_a_journal_names(directory: JournalDirectory) -> None:
     path = directory.file(1, 0, 0)
     journal = path.open()
@@ -100,41 +92,22 @@ def test_the_next_event_is_noted_in_the_write_that_ends_the_one_before(
     journal.at(0)
     written: list[bytes] = []
     write = os.write
-    monkeypatch.setattr(os, "write", lambda fd, data: written.append(data) or write(fd, data))
+
+    def note(descriptor: int, data: bytes) -> int:
+        written.append(data)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", note)
     journal.done(0, b"[0]", 1)
     journal.done(1, b"[1]")
     journal.close()
     assert written == [b"D 0 [0]\nA 1\n", b"D 1 [1]\n"]
 
 
-def test_events_at_work_add_up_over_the_journals_of_a_cycle(directory: JournalDirectory) -> None:
-    for attempt, sequence in enumerate((3, 3, 5)):
-        # as a worker leaves it that ends in the middle of an event
-        Path(directory.file(1, 0, attempt).path).write_bytes(b"P 1 host\nA %d\n" % sequence)
-    assert directory.read().get(1, CycleJournal()).at_work == {3: 2, 5: 1}
-
-
 def test_a_journal_of_an_earlier_version_names_no_event_at_work(tmp_path: Path) -> None:
     path = tmp_path / "1.0.0"
     path.write_bytes(b'P 1 host\nB 0\nD 0 ["published"]\nB 1\n')
     assert read(path) == CycleJournal(done={0: ["published"]}, begun={0: 1, 1: 1})
-
-
-def test_the_tasks_of_a_cycle_are_read_together_and_other_cycles_are_not(directory: JournalDirectory) -> None:
-    for cycle, partition, sequence in ((1, 0, 0), (1, 1, 5), (11, 0, 7)):
-        journal = directory.file(cycle, partition, 0).open()
-        journal.begin(sequence)
-        journal.close()
-    assert directory.read().get(1, CycleJournal()).begun == {0: 1, 5: 1}
-    assert {cycle: set(found.begun) for cycle, found in directory.read().items()} == {1: {0, 5}, 11: {7}}
-
-
-def test_every_beginning_of_one_event_counts(directory: JournalDirectory) -> None:
-    for attempt in range(3):
-        journal = directory.file(1, 0, attempt).open()
-        journal.begin(4)
-        journal.close()
-    assert directory.read().get(1, CycleJournal()).begun == {4: 3}
 
 
 @settings(max_examples=50)
@@ -144,14 +117,11 @@ def test_a_line_that_was_being_written_counts_as_not_written(
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "1.0.0"
     journal = Journal(str(path))
-    lines = [path.read_bytes()]
     for sequence in (3, 12):
-        for write in (lambda s: journal.begin(s), lambda s: journal.done(s, b"[%d]" % s)):
-            before = path.stat().st_size
-            write(sequence)
-            lines.append(path.read_bytes()[before:])
+        journal.begin(sequence)
+        journal.done(sequence, b"[%d]" % sequence)
     journal.close()
-    whole = b"".join(lines)
+    whole = path.read_bytes()
     path.write_bytes(whole[:cut])
     complete = whole[:cut].count(b"\n")
     found = read(path)
@@ -165,23 +135,6 @@ def test_lines_that_mean_nothing_are_passed_over(tmp_path: Path) -> None:
     found = read(path)
     assert found.begun == {3: 1}
     assert found.done == {4: None}
-
-
-def test_no_task_runs_twice(directory: JournalDirectory) -> None:
-    directory.file(1, 0, 0).open().close()
-    with pytest.raises(FileExistsError):
-        directory.file(1, 0, 0).open()
-
-
-def test_a_task_that_has_not_begun_when_its_directory_is_closed_never_does(
-    directory: JournalDirectory,
-) -> None:
-    late = directory.file(1, 1, 0)
-    journal = directory.file(1, 0, 0).open()
-    directory.seal()
-    with pytest.raises(FileNotFoundError):
-        late.open()
-    journal.close()
 
 
 def test_a_task_begins_no_more_deliveries_once_its_directory_is_closed(directory: JournalDirectory) -> None:
@@ -211,29 +164,7 @@ def test_closing_again_or_what_is_not_there_is_nothing(directory: JournalDirecto
     assert nothing.wait(0)
 
 
-def test_whoever_takes_over_waits_for_the_last_task(
-    directory: JournalDirectory, processes: Processes
-) -> None:
-    child = processes.start(WRITE, directory.file(1, 0, 0).path)
-    child.stdout.readline()
-    directory.seal()
-    assert not directory.wait(0.1)
-    child.stdin.write("\n")
-    child.stdin.flush()
-    assert directory.wait(120)
-    assert directory.read().get(1, CycleJournal()).begun == {0: 1}
-
-
-def test_the_lock_of_a_task_that_is_killed_is_free_at_once(
-    directory: JournalDirectory, processes: Processes
-) -> None:
-    child = processes.start(WRITE, directory.file(1, 0, 0).path)
-    child.stdout.readline()
-    child.kill()
-    child.wait()
-    assert directory.wait(0)
-
-
+@pytest.mark.process
 def test_a_process_that_a_task_forks_does_not_keep_its_lock(
     directory: JournalDirectory, processes: Processes
 ) -> None:
@@ -244,8 +175,7 @@ reading, writing = os.pipe()
 child = os.fork()
 if not child:
     os.write(writing, b"x")
-    time.sleep(60)
-    os._exit(0)
+    signal.pause()
 os.read(reading, 1)  # it has come back from the fork
 print(child, flush=True)
 sys.stdin.readline()
@@ -262,6 +192,7 @@ sys.stdin.readline()
         os.kill(forked, signal.SIGKILL)
 
 
+@pytest.mark.process
 def test_a_process_that_a_task_starts_does_not_keep_its_lock(
     directory: JournalDirectory, processes: Processes
 ) -> None:
@@ -281,16 +212,7 @@ def test_a_process_that_a_task_starts_does_not_keep_its_lock(
         os.kill(started, signal.SIGKILL)
 
 
-def test_writers_on_this_machine_can_be_ended(directory: JournalDirectory, processes: Processes) -> None:
-    child = processes.start(WRITE, directory.file(1, 0, 0).path)
-    child.stdout.readline()
-    ended = directory.file(1, 1, 0).open()
-    ended.close()
-    directory.end_writers()
-    assert child.wait(120) == -signal.SIGKILL
-    assert directory.wait(120)
-
-
+@pytest.mark.process
 def test_writers_elsewhere_are_not_ended(directory: JournalDirectory, processes: Processes) -> None:
     code = WRITE.replace("journal = ", "import socket\nsocket.gethostname = lambda: 'elsewhere'\njournal = ")
     child = processes.start(code, directory.file(1, 0, 0).path)
@@ -301,6 +223,7 @@ def test_writers_elsewhere_are_not_ended(directory: JournalDirectory, processes:
     assert child.wait() == 0, "nobody has ended it"
 
 
+@pytest.mark.process
 def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_nothing_of_it(
     directory: JournalDirectory, processes: Processes
 ) -> None:
@@ -337,36 +260,3 @@ def test_a_journal_that_cannot_be_written_at_all_is_no_journal(directory: Journa
         directory.file(1, 0, 0).open()
     with pytest.raises(ProviderError, match="cannot make"):
         JournalDirectory(str(path / "below")).make()
-
-
-def test_journals_are_kept_until_their_cycle_is_settled(directory: JournalDirectory) -> None:
-    for cycle in (1, 2, 12):
-        directory.file(cycle, 0, 0).open().close()
-    directory.forget(1)
-    assert sorted(os.listdir(directory.path)) == ["12.0.0", "2.0.0"]
-    directory.seal()
-    directory.forget()
-    assert not os.path.exists(directory.path)
-
-
-def test_a_task_whose_journal_is_sealed_never_begins(directory: JournalDirectory) -> None:
-    path = directory.file(1, 0, 0)
-    directory.seal([path])
-    for _ in range(2):
-        with pytest.raises(FileExistsError):
-            path.open()
-        directory.seal([path])
-    assert directory.wait(0)
-    assert directory.read().get(1, CycleJournal()) == CycleJournal()
-
-
-def test_sealing_keeps_what_a_task_has_written(directory: JournalDirectory) -> None:
-    path = directory.file(1, 0, 0)
-    journal = path.open()
-    journal.begin(3)
-    directory.seal([path])
-    with pytest.raises(FileExistsError):
-        path.open()
-    journal.done(3, b"[1]")
-    journal.close()
-    assert directory.read().get(1, CycleJournal()).done == {3: [1]}

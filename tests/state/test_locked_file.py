@@ -25,6 +25,7 @@ def hold(path: Path, content: bytes | None = None) -> LockedFile:
     return file
 
 
+@pytest.mark.process
 def test_the_end_of_a_process_frees_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "file")
     holder = PipedProcess(path, script=HOLD)

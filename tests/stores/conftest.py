@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -59,8 +59,11 @@ class Children:
     def start(
         self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
     ) -> PipedProcess:
-        environment = {"CONNECTOR_FAULT": fault, "TEST_ORDINARY_USER": "1" if ordinary_user else ""}
-        self._running.append(PipedProcess(*arguments, script=_PRELUDE + code, **environment))
+        user = "1" if ordinary_user else ""
+        child = PipedProcess(
+            *arguments, script=_PRELUDE + code, CONNECTOR_FAULT=fault, TEST_ORDINARY_USER=user
+        )
+        self._running.append(child)
         return self._running[-1]
 
     def run(
@@ -85,12 +88,14 @@ def children() -> Iterator[Children]:
         started.end()
 
 
-@pytest.fixture
-def mv(root: Path) -> Callable[..., Path]:
+class Mv:
     """Sends as a foreign program does: writes into ``working/``, moves into ``target/``."""
 
-    def send(queue: str, name: str | bytes, body: bytes = b"body") -> Path:
-        base = root / queue / "incoming"
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __call__(self, queue: str, name: str | bytes, body: bytes = b"body") -> Path:
+        base = self._root / queue / "incoming"
         for folder in ("working", "target"):
             (base / folder).mkdir(parents=True, exist_ok=True)
         text = os.fsdecode(name)
@@ -98,4 +103,8 @@ def mv(root: Path) -> Callable[..., Path]:
         os.rename(base / "working" / "x", base / "target" / text)
         return base / "target" / text
 
-    return send
+
+@pytest.fixture
+def mv(root: Path) -> Mv:
+    """Sends into the queues of the root."""
+    return Mv(root)

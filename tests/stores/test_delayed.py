@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -13,10 +12,12 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection
 from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.privileges import without_privileges
 from tests.stores.conftest import Children
+from tests.stores.dropbox.steps import closed
+from tests.waiting import now_ms, until_past
 
 ORDERS = parse_destination("orders")
 BODIES = ["one", "two", "three"]
@@ -36,11 +37,10 @@ claims = connection.poller(parse_destination("orders")).claim(1, range(3))
 connection.settle([Settlement(claim, give_back=True, due=due) for claim in claims])
 """
 TAKE = """
-import time
 connection = provider(sys.argv[1]).connect("suite", "dead")
 poller = connection.poller(parse_destination("orders"))
 while poller.take(1, 0) is None:
-    time.sleep(0.01)
+    connection.wait(1.0)
 """
 MADE = {
     "dropbox": "def provider(where): return DropboxProvider(where, create=True, durable=False)\n",
@@ -52,10 +52,6 @@ def provider(where): return SqlProvider(Settings(f"sqlite:///{where}/messages.db
 }
 
 
-def now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def provider_of(kind: str, root: Path) -> DropboxProvider | SqlProvider:
     if kind == "dropbox":
         return DropboxProvider(root, create=True, durable=False)
@@ -63,7 +59,7 @@ def provider_of(kind: str, root: Path) -> DropboxProvider | SqlProvider:
     return SqlProvider(Settings(f"sqlite:///{root}/messages.db", durable=False))
 
 
-def recovered(kind: str, root: Path) -> Connection:
+def recovered(kind: str, root: Path) -> LocalConnection:
     connection = provider_of(kind, root).connect("suite", "heir")
     for leftover in connection.leftovers(None, at_start=True):
         leftover.forget()
@@ -78,16 +74,24 @@ def found(connection: Connection) -> tuple[Counter[str], Counter[str]]:
     )
 
 
+def send_due(connection: Connection, *bodies: bytes) -> int:
+    """Sends messages that are due in a moment. Returns that time in milliseconds since 1970."""
+    due = now_ms() + 50
+    connection.send(ORDERS, [Message(body, delivery_time=due) for body in bodies])
+    return due
+
+
 KINDS = pytest.mark.parametrize("kind", ["dropbox", "sql"])
 
 
+@pytest.mark.process
 @KINDS
 @pytest.mark.parametrize("fault", ["settle.record", "settle.committing", "settle.move:2", "settle.finished"])
 def test_delayed_messages_are_sent_all_or_none(root: Path, children: Children, kind: str, fault: str) -> None:
     connection = provider_of(kind, root).connect()
     connection.send(ORDERS, [Message(b"zero")])
     connection.close()
-    children.run(MADE[kind] + SEND, root, now() + LATER, fault=f"{fault}=kill")
+    children.run(MADE[kind] + SEND, root, now_ms() + LATER, fault=f"{fault}=kill")
     connection = recovered(kind, root)
     waiting, delayed = found(connection)
     assert waiting == Counter(["zero"])
@@ -95,6 +99,7 @@ def test_delayed_messages_are_sent_all_or_none(root: Path, children: Children, k
     connection.close()
 
 
+@pytest.mark.process
 @KINDS
 @pytest.mark.parametrize("fault", ["settle.record", "settle.committing", "settle.move:2", "settle.finished"])
 def test_messages_given_back_for_later_are_never_lost(
@@ -103,17 +108,18 @@ def test_messages_given_back_for_later_are_never_lost(
     connection = provider_of(kind, root).connect()
     connection.send(ORDERS, [Message(body.encode()) for body in BODIES])
     connection.close()
-    children.run(MADE[kind] + GIVE_BACK, root, now() + LATER, fault=f"{fault}=kill")
+    children.run(MADE[kind] + GIVE_BACK, root, now_ms() + LATER, fault=f"{fault}=kill")
     connection = recovered(kind, root)
     waiting, delayed = found(connection)
     assert waiting + delayed == Counter(BODIES)
     connection.close()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_messages_that_are_due_are_moved_once(root: Path, children: Children, number: int) -> None:
     connection = provider_of("dropbox", root).connect()
-    connection.send(ORDERS, [Message(body.encode(), delivery_time=now() + 300) for body in BODIES])
+    connection.send(ORDERS, [Message(body.encode(), delivery_time=now_ms() + 300) for body in BODIES])
     connection.close()
     status, _, err = children.run(MADE["dropbox"] + TAKE, root, fault=f"delayed.move:{number}=kill")
     assert status == -9, err
@@ -131,9 +137,9 @@ def test_messages_that_are_due_are_moved_once(root: Path, children: Children, nu
 @KINDS
 def test_an_adapter_moves_what_is_due_for_other_programs(root: Path, kind: str) -> None:
     connection = provider_of(kind, root).connect("suite", "one")
-    connection.send(ORDERS, [Message(b"due", delivery_time=now() + 50)])
-    connection.send(ORDERS, [Message(b"later", delivery_time=now() + LATER)])
-    time.sleep(0.1)
+    due = send_due(connection, b"due")
+    connection.send(ORDERS, [Message(b"later", delivery_time=now_ms() + LATER)])
+    until_past(due)
     connection.prune()
     assert found(connection) == (Counter(["due"]), Counter(["later"]))
     connection.close()
@@ -145,8 +151,7 @@ def test_a_foreign_file_among_the_delayed_stays(root: Path) -> None:
     folder = root / "orders/incoming/delayed"
     for name in ("notes.txt", "12345", ".hidden"):
         (folder / name).write_bytes(b"not ours")
-    connection.send(ORDERS, [Message(b"due", delivery_time=now() + 50)])
-    time.sleep(0.1)
+    until_past(send_due(connection, b"due"))
     assert poller.take(1, 0) is not None
     assert sorted(os.listdir(folder)) == [".hidden", "12345", "notes.txt"]
     connection.close()
@@ -157,17 +162,13 @@ def test_a_folder_that_may_not_be_changed_holds_up_no_other_message(
 ) -> None:
     connection = provider_of("dropbox", root).connect("suite", "one")
     poller = connection.poller(ORDERS)
-    connection.send(ORDERS, [Message(b"due", delivery_time=now() + 50)])
+    due = send_due(connection, b"due")
     connection.send(ORDERS, [Message(b"now")])
-    time.sleep(0.1)
+    until_past(due)
     folder = root / "orders/incoming/delayed"
-    folder.chmod(0o555)
-    try:
-        with without_privileges():
-            assert len(poller.claim(1, range(5))) == 1
-            assert poller.claim(2, range(5)) == []
-    finally:
-        folder.chmod(0o755)
+    with closed(folder):
+        assert len(poller.claim(1, range(5))) == 1
+        assert poller.claim(2, range(5)) == []
     assert [record.getMessage() for record in caplog.records] == ["delayed messages stay delayed"]
     assert found(connection)[1] == Counter(["due"])
     connection.close()
@@ -176,8 +177,7 @@ def test_a_folder_that_may_not_be_changed_holds_up_no_other_message(
 def test_a_target_folder_that_was_removed_is_made_again(root: Path) -> None:
     connection = provider_of("dropbox", root).connect("suite", "one")
     poller = connection.poller(ORDERS)
-    connection.send(ORDERS, [Message(b"due", delivery_time=now() + 50)])
-    time.sleep(0.1)
+    until_past(send_due(connection, b"due"))
     (root / "orders/incoming/target").rmdir()
     assert len(poller.claim(1, range(5))) == 1
     connection.close()
@@ -189,8 +189,7 @@ def test_a_root_without_the_folder_of_delayed_messages_is_used(root: Path) -> No
     (root / "orders/incoming/delayed").rmdir()
     poller = connection.poller(ORDERS)
     assert poller.take(1, 0) is not None
-    connection.send(ORDERS, [Message(b"one", delivery_time=now() + 50)])
-    connection.send(ORDERS, [Message(body, delivery_time=now() + 50) for body in (b"two", b"three")])
-    time.sleep(0.1)
+    send_due(connection, b"one")
+    until_past(send_due(connection, b"two", b"three"))
     assert len(poller.claim(1, range(1, 5))) == 3
     connection.close()

@@ -34,10 +34,11 @@ from connector.stores.sql import schema
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.database_page import move
+from tests.forked_command import PipedProcess
 from tests.postgres import PostgresServer
 from tests.upgrade.make import FOLDER, deploy
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 SETTLED = ["done-1", "answered-1", "price-1"]
 """In the archive of 0.2.0."""
@@ -285,10 +286,11 @@ def test_a_migration_that_is_killed_leaves_the_old_tables(database_of_0_2_0: str
     number = 0
     while True:
         number += 1
-        ended = subprocess.run([sys.executable, "-c", KILLED, url, str(number)], capture_output=True)
+        with PipedProcess(url, number, script=KILLED) as process:
+            process.communicate()
         if execute(url, VERSION) == [(LATEST,)]:
             break
-        assert ended.returncode == -signal.SIGKILL
+        assert process.returncode == -signal.SIGKILL
         assert tables_of(url) == old
     assert number > 5
     SqlProvider(Settings(url)).connect().close()
@@ -296,19 +298,11 @@ def test_a_migration_that_is_killed_leaves_the_old_tables(database_of_0_2_0: str
 
 def test_instances_that_start_at_once_migrate_the_tables_once(database_of_0_2_0: str) -> None:
     code = KILLED.replace("url, number", "sys.stdin.readline()\nurl, number", 1)
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, database_of_0_2_0, "0"],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for _ in range(3)
-    ]
+    started = [PipedProcess(database_of_0_2_0, 0, script=code) for _ in range(3)]
     for one in started:
-        assert one.stdin is not None
-        one.stdin.write(b"go\n")
+        one.stdin.write("go\n")
         one.stdin.flush()
-    assert [(one.communicate()[1], one.returncode) for one in started] == [(b"", 0)] * 3
+    assert [(one.communicate()[1], one.returncode) for one in started] == [("", 0)] * 3
     assert execute(database_of_0_2_0, VERSION) == [(LATEST,)]
 
 

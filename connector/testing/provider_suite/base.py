@@ -244,6 +244,12 @@ class SuiteBase:
             claims += poller.claim(cycle, numbers[len(claims) :])
         return claims
 
+    @staticmethod
+    def let_pass(moment: int) -> None:
+        """Waits until the time is past a moment, such as an expiration, in milliseconds since 1970."""
+        while time.time_ns() // 1_000_000 <= moment:
+            time.sleep(0.01)
+
     def release_fetched(self, source: Poller | Consumer) -> None:
         """Closes a poller or consumer that may have fetched messages ahead, so that others see them soon."""
         if self.fetches_ahead:

@@ -67,11 +67,12 @@ class ClaimingTests(SuiteBase):
 
     def test_what_expires_between_two_claims_is_not_claimed(self, connection: Connection) -> None:
         soon = time.time_ns() // 1_000_000 + SOON
-        connection.send(ORDERS, [self.text(str(n), expiration=soon) for n in range(3)])
+        self.send(connection, ORDERS, "0", priority=9)
+        self.send(connection, ORDERS, "1", "2", expiration=soon)
         connection.send(ORDERS, [self.text("3"), self.text("4", expiration=1), self.text("5")])
         poller = connection.poller(ORDERS)
         claims = self.claim(poller, 1, range(1))
-        time.sleep(SOON / 1000 + 0.1)
+        self.let_pass(soon)
         claims += poller.claim(1, range(1, 9))
         assert self._bodies(connection, claims) == ["0", "3", "5"]
         assert [claim.sequence for claim in claims] == [0, 1, 2]

@@ -205,9 +205,12 @@ class DelayingTests(SuiteBase):
             self.take(poller), give_back=True, delivery_count=1, properties={"connector_retries": 1}, due=due
         )
         connection.settle([given_back])
-        assert self.bodies(connection, ORDERS) == []
-        (seen,) = self.delayed(connection, ORDERS)
-        assert (seen.delivery_time, seen.properties["connector_retries"]) == (due, 1)
+        seen = [
+            (one.delivery_time, one.properties["connector_retries"])
+            for one in self.delayed(connection, ORDERS)
+        ]
+        if _in(0) < due:  # a busy machine may look when the time has come
+            assert seen == [(due, 1)]
         found = self.load(connection, self.take_soon(poller, cycle=2))
         assert _in(0) >= due
         assert (found.message_id, found.delivery_count) == (sent, 2)
@@ -220,14 +223,19 @@ class DelayingTests(SuiteBase):
     ) -> None:
         poller = connection.poller(source)
         assert list(poller.delayed()) == []
-        (sent,) = self.send(connection, poller.destination, "body")
-        due = _in(SOON)
-        claim = self.take(poller)
-        connection.settle([Settlement(claim, give_back=True, properties={"connector_retries": 1}, due=due)])
+        sent, _ = self.send(connection, poller.destination, "stays", "comes")
+        due = _in(_LATER)
+        stays, comes = self.claim(poller, 1, range(2))
+        connection.settle(
+            [
+                Settlement(stays, give_back=True, properties={"connector_retries": 1}, due=due),
+                Settlement(comes, give_back=True, properties={"connector_retries": 1}, due=_in(SOON)),
+            ]
+        )
+        assert self.take_soon(poller, cycle=2).duplicate_key == comes.duplicate_key
         ((seen, key),) = poller.delayed()
         assert (seen.message_id, seen.properties["connector_retries"], seen.delivery_time) == (sent, 1, due)
-        assert key == claim.duplicate_key == self.take_soon(poller, cycle=2).duplicate_key
-        assert list(poller.delayed()) == []
+        assert key == stays.duplicate_key
 
     def test_messages_that_are_given_back_for_later_wait(self, connection: Connection) -> None:
         bodies = ["one", "two", "three"]

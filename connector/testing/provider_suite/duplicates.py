@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from connector.messaging.provider import Connection, Provider
 from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     NOTES,
     ORDERS,
+    PRICES,
     Connect,
     SuiteBase,
     needs,
@@ -32,6 +34,17 @@ class DuplicateTests(SuiteBase):
             for n in range(3)
         }
         assert len(keys) == 6
+
+    @needs("topics")
+    @needs("administers")
+    def test_two_subscriptions_never_share_a_duplicate_key(self, connection: Connection) -> None:
+        names = ["a", "b", "a|b", "a\nb"]
+        wanted = [TopicSubscription(PRICES, name, durable=True, shared=True) for name in names]
+        pollers = [connection.poller(one) for one in wanted]
+        self.send(connection, PRICES, "1")
+        keys = {self.take_soon(one, sequence=number).duplicate_key for number, one in enumerate(pollers)}
+        assert len(keys) == len(names)
+        assert not any("\n" in key for key in keys)
 
     def test_the_identity_of_a_message_stays_and_is_its_own(self, connection: Connection) -> None:
         """Two messages may say the same, and a message may come several times."""

@@ -8,10 +8,12 @@ from connector.errors import CapabilityError
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     IN_PROGRESS,
     ORDERS,
+    PRICES,
     Connect,
     SuiteBase,
     needs,
@@ -49,22 +51,26 @@ class InProgressTests(SuiteBase):
         got = self.load(connection, claim)
         assert (got.body, got.type, got.properties) == (b"body", "T1", {"p": "v"})
 
-    @pytest.mark.parametrize(
-        ("source", "in_progress"),
-        [
+    def test_messages_move_in_progress_from_one_whole_queue_to_another_only(
+        self, connection: Connection
+    ) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        for source, in_progress in (
             ("orders", "topic://prices"),
             ("orders", "in-progress~EXPIRED"),
             ("orders", "in-progress~PROCESSING"),
             ("orders~EXPIRED", "in-progress"),
             ("orders", "orders"),
-        ],
-    )
-    def test_messages_move_in_progress_from_one_whole_queue_to_another_only(
-        self, connection: Connection, source: str, in_progress: str
-    ) -> None:
-        connection.send(ORDERS, [self.text("body")])
-        with pytest.raises(CapabilityError, match=in_progress):
-            connection.poller(parse_destination(source), parse_destination(in_progress))
+        ):
+            with pytest.raises(CapabilityError, match=in_progress):
+                connection.poller(parse_destination(source), parse_destination(in_progress))
+        if self.able.topics:
+            for wanted in (PRICES, TopicSubscription(PRICES, "all", durable=True, shared=True)):
+                with pytest.raises(CapabilityError):
+                    connection.poller(wanted, IN_PROGRESS)
+            with pytest.raises(CapabilityError, match=f"{PRICES} holds no messages itself: subscribe"):
+                connection.poller(PRICES)
+            assert connection.subscriptions() == []
         assert self.bodies(connection, ORDERS) == ["body"]
         if self.able.shows_all:
             assert connection.names() == [ORDERS]
@@ -218,23 +224,37 @@ class InProgressTests(SuiteBase):
         assert claim.in_progress
         assert self.load(second, claim).body == b"from before"
 
-    @pytest.mark.parametrize("origin", [None, "topic://prices", "orders~EXPIRED", "no/destination"])
     def test_a_message_that_came_from_no_queue_is_of_the_in_progress_destination(
-        self, connection: Connection, origin: str | None
+        self, connection: Connection
     ) -> None:
-        message = self.text("from before")
-        if origin is not None:
-            message.set_property("connector_origin_destination", origin)
-        connection.send(IN_PROGRESS, [message])
-        (claim,) = connection.find_unowned(IN_PROGRESS)
-        assert claim.destination == IN_PROGRESS
-        adopted = connection.adopt(claim, 2, 0)
-        assert adopted is not None
-        assert (adopted.in_progress, adopted.waits, adopted.destination) == (True, False, IN_PROGRESS)
-        connection.settle([Settlement(adopted, give_back=True, delivery_count=1)])
-        assert self.bodies(connection, IN_PROGRESS) == ["from before"]
+        for cycle, origin in enumerate((None, "topic://prices", "orders~EXPIRED", "no/destination")):
+            message = self.text("from before")
+            if origin is not None:
+                message.set_property("connector_origin_destination", origin)
+            connection.send(IN_PROGRESS, [message])
+            (claim,) = connection.find_unowned(IN_PROGRESS)
+            assert claim.destination == IN_PROGRESS, origin
+            adopted = connection.adopt(claim, 2 * cycle, 0)
+            assert adopted is not None
+            assert (adopted.in_progress, adopted.waits, adopted.destination) == (True, False, IN_PROGRESS)
+            connection.settle([Settlement(adopted, give_back=True, delivery_count=1)])
+            assert self.bodies(connection, IN_PROGRESS) == ["from before"]
+            if origin != "no/destination":
+                (claim,) = connection.find_unowned(IN_PROGRESS)
+                adopted = connection.adopt(claim, 2 * cycle + 1, 0)
+                assert adopted is not None
+                connection.settle([Settlement(adopted)])
         if self.able.shows_all:
             assert connection.names() == [IN_PROGRESS]
+
+    def test_a_message_that_says_its_queue_goes_back_there(self, connection: Connection) -> None:
+        message = self.text("from before")
+        message.set_property("connector_origin_destination", str(ORDERS))
+        connection.send(IN_PROGRESS, [message])
+        (claim,) = connection.find_unowned(IN_PROGRESS)
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert self.bodies(connection, IN_PROGRESS) == []
+        assert self.take(connection.poller(ORDERS)).delivery_count == 1
 
     @needs("takeover")
     def test_a_claim_that_stays_with_its_queue_is_not_in_progress_whoever_asks(

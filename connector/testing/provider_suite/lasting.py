@@ -176,3 +176,14 @@ class LastingTests(SuiteBase):
         timer.join()
         assert time.monotonic() - begun < self.wait_timeout
         assert self.load(connection, claim).body == b"1"
+
+    @needs("topics")
+    def test_waiting_ends_when_a_message_of_a_subscription_comes(self, connect: Connect) -> None:
+        sender, connection = connect(), connect()
+        poller = connection.poller(TopicSubscription(PRICES))
+        assert poller.take(1, 0) is None
+        connection.wait(0.05)
+        self.send(sender, PRICES, "1")
+        while (claim := poller.take(1, 0)) is None:
+            connection.wait(self.wait_timeout)
+        assert self.load(connection, claim).body == b"1"

@@ -8,9 +8,11 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.polling import Poller
 from connector.messaging.provider import Connection, Provider
 from connector.messaging.settlement import Settlement
-from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, SuiteBase, needs
+from connector.messaging.subscription import TopicSubscription
+from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, PRICES, SuiteBase, needs
 
 REPAIRED = parse_destination("queue://orders~RECOVER-ERROR")
+REJECTED = parse_destination("queue://orders~REJECT-ERROR")
 
 
 class LimitTests(SuiteBase):
@@ -51,6 +53,22 @@ class LimitTests(SuiteBase):
         assert self.take_soon(poller, 5).delivery_count == 0
         strict.abandon()
 
+    @needs("topics")
+    @needs("administers")
+    def test_a_message_of_a_subscription_is_put_aside_there_alone(self, strict: Connection) -> None:
+        pollers = [strict.poller(TopicSubscription(PRICES, name, durable=True, shared=True)) for name in "ab"]
+        self.send(strict, PRICES, "1")
+        self.give_back(strict, pollers[0], 1, 2)
+        assert pollers[0].take(3, 0) is None
+        found = [
+            (info.waiting, info.in_progress, info.expired, info.error) for info in strict.subscriptions()
+        ]
+        assert found == [(0, 0, 0, 1), (1, 0, 0, 0)]
+        assert [info.error for info in strict.destinations()] == [0]
+        pollers[0].close()
+        assert strict.unsubscribe("a").kept() == "1 in error"
+        strict.close()
+
     @needs("selectors")
     def test_a_message_delivered_too_often_is_put_aside_whatever_the_selector(
         self, strict: Connection
@@ -90,4 +108,14 @@ class LimitTests(SuiteBase):
             assert (seen.delivery_count, seen.properties) == (1, {"connector_attempts": attempts})
             strict.settle([Settlement(self.take_soon(strict.poller(REPAIRED)))])
             assert self.bodies(strict, ORDERS) == ["1"]
+        strict.close()
+
+    @needs("virtual_destinations")
+    def test_what_was_put_aside_and_rejected_is_gone(self, strict: Connection) -> None:
+        self.send(strict, ORDERS, "1")
+        poller = strict.poller(ORDERS)
+        self.give_back(strict, poller, 1, 2)
+        assert poller.take(3, 0) is None
+        strict.settle([Settlement(self.take_soon(strict.poller(REJECTED)))])
+        assert self.bodies(strict, REJECTED) == self.bodies(strict, ORDERS) == []
         strict.close()

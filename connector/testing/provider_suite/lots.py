@@ -155,20 +155,20 @@ class LotTests(SuiteBase):
         self.send(connection, ORDERS, "later", delivery_time=1 << 50)
         assert self.read(self.filled(connection, "now")) == ["now"]
 
-    @pytest.mark.parametrize("text", ["topic://prices", "queue://orders~EXPIRED"])
-    def test_only_whole_queues_have_lots(self, connection: Connection, text: str) -> None:
-        with pytest.raises(CapabilityError, match="queue"):
-            connection.claim_lot(parse_destination(text), NAME, 1)
+    def test_only_whole_queues_have_lots_and_a_lot_needs_a_name_and_a_limit(
+        self, connection: Connection
+    ) -> None:
+        for text in ("topic://prices", "queue://orders~EXPIRED"):
+            with pytest.raises(CapabilityError, match="queue"):
+                connection.claim_lot(parse_destination(text), NAME, 1)
+        for name, limit in (("", 1), (NAME, 0), (NAME, -1)):
+            with pytest.raises(ValueError, match="a lot needs a name and a limit"):
+                connection.claim_lot(ORDERS, name, limit)
 
     @needs("temporary_destinations")
     def test_a_temporary_queue_has_no_lots(self, connection: Connection) -> None:
         with pytest.raises(CapabilityError, match="lasts"):
             connection.claim_lot(connection.temporary("queue"), NAME, 1)
-
-    @pytest.mark.parametrize(("name", "limit"), [("", 1), (NAME, 0), (NAME, -1)])
-    def test_a_lot_needs_a_name_and_a_limit(self, connection: Connection, name: str, limit: int) -> None:
-        with pytest.raises(ValueError, match="a lot needs a name and a limit"):
-            connection.claim_lot(ORDERS, name, limit)
 
     def test_a_name_is_for_one_queue_at_a_time(self, connection: Connection) -> None:
         lot = self.filled(connection, "a")

@@ -71,25 +71,17 @@ class SelectorTests(SuiteBase):
         ]
         assert rest.take(1, 20) is None
 
-    @pytest.mark.parametrize(
-        ("selector", "expected"),
-        [
-            ("JMSPriority > 4", ["high"]),
-            ("JMSType = 'T.1'", ["typed"]),
-            ("JMSCorrelationID LIKE 'c-%'", ["correlated"]),
-            ("region = 'EU'", ["property"]),
-            ("region IS NOT NULL OR JMSPriority = 9", ["high", "property"]),
-            ("long = '" + "v" * 400 + "'", ["long"]),
-            (
-                "JMSMessageID LIKE 'ID:%' AND JMSTimestamp > 0 AND JMSPriority < 9 AND amount = 1.5",
-                ["amount"],
-            ),
-            ("region = 'nowhere'", []),
-        ],
-    )
-    def test_a_selector_sees_headers_and_properties(
-        self, connection: Connection, selector: str, expected: list[str]
-    ) -> None:
+    def test_a_selector_sees_headers_and_properties(self, connection: Connection) -> None:
+        expected = {
+            "JMSPriority > 8": ["high"],
+            "JMSType = 'T.1'": ["typed"],
+            "JMSCorrelationID LIKE 'c-%'": ["correlated"],
+            "region = 'EU'": ["property"],
+            "region IS NOT NULL OR JMSPriority = 8": ["medium", "another"],
+            f"long = '{'v' * 400}'": ["long"],
+            "JMSMessageID LIKE 'ID:%' AND JMSTimestamp > 0 AND JMSPriority < 9 AND amount = 1.5": ["amount"],
+            "region = 'nowhere'": [],
+        }
         connection.send(
             ORDERS,
             [
@@ -97,14 +89,16 @@ class SelectorTests(SuiteBase):
                 self.text("typed", type="T.1"),
                 self.text("correlated", correlation_id="c-1"),
                 self._with("property", region="EU"),
+                self.text("medium", priority=8),
+                self._with("another", region="US"),
                 self._with("grouped", JMSXGroupID="g1"),
                 self._with("long", long="v" * 400),
                 self._with("amount", amount=1.5),
                 self.text("plain"),
             ],
         )
-        poller = connection.poller(ORDERS, selector=selector)
-        assert self.rest(connection, poller) == expected
+        found = {one: self.rest(connection, connection.poller(ORDERS, selector=one)) for one in expected}
+        assert found == expected
 
     def test_a_selector_sees_the_group(self, connection: Connection) -> None:
         connection.send(ORDERS, [self._with("grouped", JMSXGroupID="g1"), self.text("plain")])
@@ -123,10 +117,12 @@ class SelectorTests(SuiteBase):
         with pytest.raises(SelectorError):
             connection.poller(ORDERS, selector="number = = 1")
 
-    @pytest.mark.parametrize("empty", ["", " ", "\t\n"])
-    def test_an_empty_selector_takes_all(self, connection: Connection, empty: str) -> None:
-        self._send_numbered(connection, 3)
-        assert self.rest(connection, connection.poller(ORDERS, selector=empty)) == ["0", "1", "2"]
+    def test_an_empty_selector_takes_all(self, connection: Connection) -> None:
+        for empty in ("", " ", "\t\n"):
+            self._send_numbered(connection, 3)
+            poller = connection.poller(ORDERS, selector=empty)
+            assert self.rest_soon(connection, poller, 3) == ["0", "1", "2"]
+            poller.close()
 
     def test_a_selected_message_behind_many_rejected_ones_is_found(self, connection: Connection) -> None:
         self._send_numbered(connection, 500)

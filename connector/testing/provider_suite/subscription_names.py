@@ -20,18 +20,18 @@ TOPIC_NAMES = ["shop.prices", "a" * 100, "é.ü", "with space", "a-b"]
 @needs("topics")
 @needs("administers")
 class SubscriptionNameTests(SuiteBase):
-    @pytest.mark.parametrize("name", NAMES, ids=[str(number) for number in range(len(NAMES))])
-    def test_a_subscription_may_have_any_name_and_client_id(self, client: Client, name: str) -> None:
+    def test_a_subscription_may_have_any_name_and_client_id(self, client: Client) -> None:
         connection = client()
-        wanted = TopicSubscription(PRICES, name, name, durable=True)
-        connection.poller(wanted).close()
-        self.send(connection, PRICES, "1")
-        assert [info.subscription for info in connection.subscriptions()] == [wanted]
-        poller = connection.poller(wanted)
-        assert self.rest_soon(connection, poller, 1) == ["1"]
-        poller.close()
-        connection.unsubscribe(name, name)
-        assert connection.subscriptions() == []
+        for name in NAMES:
+            wanted = TopicSubscription(PRICES, name, name, durable=True)
+            connection.poller(wanted).close()
+            self.send(connection, PRICES, name)
+            assert [info.subscription for info in connection.subscriptions()] == [wanted]
+            poller = connection.poller(wanted)
+            assert self.rest_soon(connection, poller, 1) == [name]
+            poller.close()
+            connection.unsubscribe(name, name)
+            assert connection.subscriptions() == []
 
     def test_names_that_look_alike_are_different_subscriptions(self, client: Client) -> None:
         connection = client()
@@ -57,12 +57,12 @@ class SubscriptionNameTests(SuiteBase):
             connection.unsubscribe(subscription.name, subscription.client_id)
             assert len(connection.subscriptions()) == len(wanted) - number - 1
 
-    @pytest.mark.parametrize("kind", [TopicSubscription(PRICES), UNSHARED, SHARED, PASSING])
-    def test_an_invalid_selector_makes_no_subscription(self, client: Client, kind: TopicSubscription) -> None:
+    def test_an_invalid_selector_makes_no_subscription(self, client: Client) -> None:
         connection = client()
-        with pytest.raises(SelectorError):
-            connection.poller(replace(kind, selector="region = = 1"))
-        assert connection.subscriptions() == []
+        for kind in (TopicSubscription(PRICES), UNSHARED, SHARED, PASSING):
+            with pytest.raises(SelectorError):
+                connection.poller(replace(kind, selector="region = = 1"))
+            assert connection.subscriptions() == []
 
     def test_a_queue_has_no_subscriptions(self, client: Client) -> None:
         connection = client()
@@ -70,14 +70,9 @@ class SubscriptionNameTests(SuiteBase):
             connection.poller(replace(SHARED, topic=ORDERS))
         assert connection.subscriptions() == []
 
-    @pytest.mark.parametrize("name", TOPIC_NAMES)
-    def test_a_topic_may_have_any_valid_name(self, connection: Connection, name: str) -> None:
-        topic = parse_destination(f"topic://{name}")
-        poller = connection.poller(TopicSubscription(topic))
-        self.send(connection, topic, "1")
-        assert self.rest_soon(connection, poller, 1) == ["1"]
-
-    @pytest.mark.parametrize("name", ["", ".a", "a..b", "a/b", "topic-root", "x" * 201, "a~EXPIRED"])
-    def test_an_invalid_name_is_no_topic(self, name: str) -> None:
-        with pytest.raises(DestinationError):
-            parse_destination(f"topic://{name}")
+    def test_a_topic_may_have_any_valid_name(self, connection: Connection) -> None:
+        for name in TOPIC_NAMES:
+            topic = parse_destination(f"topic://{name}")
+            poller = connection.poller(TopicSubscription(topic))
+            self.send(connection, topic, name)
+            assert self.rest_soon(connection, poller, 1) == [name]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from connector.errors import SubscriptionError
 from connector.messaging.settlement import Settlement
-from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
+from connector.messaging.subscription import SubscriptionInfo
 from connector.testing.provider_suite.base import PRICES, SuiteBase, needs
 from connector.testing.provider_suite.subscriptions import PASSING, SHARED, UNSHARED, Client
 from connector.testing.provider_suite.topics import RATES
@@ -30,39 +31,33 @@ class SubscriptionRuleTests(SuiteBase):
         poller.close()
         second.poller(UNSHARED)
 
-    @pytest.mark.parametrize("active", [True, False], ids=["active", "inactive"])
-    def test_an_unshared_one_is_refused_where_a_shared_one_has_its_name(
-        self, client: Client, active: bool
-    ) -> None:
-        connection = client()
-        poller = connection.poller(SHARED)
-        if not active:
+    def test_one_of_the_other_kind_is_refused_where_a_subscription_has_its_name(self, client: Client) -> None:
+        for wanted, other in ((SHARED, UNSHARED), (UNSHARED, SHARED)):
+            poller = client().poller(wanted)
+            with pytest.raises(SubscriptionError, match="own"):
+                client().poller(other)
             poller.close()
-        with pytest.raises(SubscriptionError, match="own"):
-            client().poller(UNSHARED)
+            with pytest.raises(SubscriptionError, match="own"):
+                client().poller(other)
+            client().unsubscribe("own", "billing")
 
-    @pytest.mark.parametrize(
-        "other",
-        [
+    def test_other_details_make_an_inactive_unshared_subscription_anew(self, client: Client) -> None:
+        connection = client()
+        for other in (
             replace(UNSHARED, topic=RATES),
             replace(UNSHARED, selector="a = 1"),
             replace(UNSHARED, no_local=True),
-        ],
-        ids=["topic", "selector", "no-local"],
-    )
-    def test_other_details_make_an_inactive_unshared_subscription_anew(
-        self, client: Client, other: TopicSubscription
-    ) -> None:
-        connection = client()
-        connection.poller(UNSHARED).close()
-        self.send(connection, PRICES, "old")
-        poller = connection.poller(other)
-        assert poller.take(1, 0) is None
-        assert [info.subscription for info in connection.subscriptions()] == [other]
-        message = self.text("new")
-        message.set_property("a", 1)
-        client().send(other.topic, [message])
-        assert self.rest_soon(connection, poller, 1) == ["new"]
+        ):
+            connection.poller(UNSHARED).close()
+            self.send(connection, PRICES, "old")
+            poller = connection.poller(other)
+            assert poller.take(1, 0) is None
+            assert [info.subscription for info in connection.subscriptions()] == [other]
+            message = self.text("new")
+            message.set_property("a", 1)
+            client().send(other.topic, [message])
+            assert self.rest_soon(connection, poller, 1) == ["new"]
+            poller.close()
 
     def test_other_details_of_an_active_unshared_subscription_are_refused(self, client: Client) -> None:
         first, second = client(), client()
@@ -72,41 +67,26 @@ class SubscriptionRuleTests(SuiteBase):
         self.send(second, PRICES, "1")
         assert self.rest_soon(first, poller, 1) == ["1"]
 
-    @pytest.mark.parametrize("active", [True, False], ids=["active", "inactive"])
-    def test_a_shared_one_is_refused_where_an_unshared_one_has_its_name(
-        self, client: Client, active: bool
-    ) -> None:
-        connection = client()
-        poller = connection.poller(UNSHARED)
-        if not active:
-            poller.close()
-        with pytest.raises(SubscriptionError, match="own"):
-            client().poller(SHARED)
-
-    @pytest.mark.parametrize("wanted", [SHARED, PASSING], ids=["durable", "non-durable"])
-    @pytest.mark.parametrize("change", ["topic", "selector"])
-    def test_other_details_of_an_active_shared_subscription_are_refused(
-        self, client: Client, wanted: TopicSubscription, change: str
-    ) -> None:
+    def test_other_details_of_an_active_shared_subscription_are_refused(self, client: Client) -> None:
         first, second = client(), client()
-        poller = first.poller(wanted)
-        other = replace(wanted, topic=RATES) if change == "topic" else replace(wanted, selector="a = 1")
-        with pytest.raises(SubscriptionError, match="own"):
-            second.poller(other)
-        self.send(second, PRICES, "1")
-        assert self.rest_soon(first, poller, 1) == ["1"]
+        for wanted in (SHARED, PASSING):
+            poller = first.poller(wanted)
+            for other in (replace(wanted, topic=RATES), replace(wanted, selector="a = 1")):
+                with pytest.raises(SubscriptionError, match="own"):
+                    second.poller(other)
+            self.send(second, PRICES, "1")
+            assert self.rest_soon(first, poller, 1) == ["1"]
+            poller.close()
 
-    @pytest.mark.parametrize("change", ["topic", "selector"])
-    def test_other_details_make_an_inactive_shared_subscription_anew(
-        self, client: Client, change: str
-    ) -> None:
+    def test_other_details_make_an_inactive_shared_subscription_anew(self, client: Client) -> None:
         connection = client()
-        connection.poller(SHARED).close()
-        self.send(connection, PRICES, "old")
-        other = replace(SHARED, topic=RATES) if change == "topic" else replace(SHARED, selector="a = 1")
-        poller = connection.poller(other)
-        assert poller.take(1, 0) is None
-        assert [info.subscription for info in connection.subscriptions()] == [other]
+        for other in (replace(SHARED, topic=RATES), replace(SHARED, selector="a = 1")):
+            connection.poller(SHARED).close()
+            self.send(connection, PRICES, "old")
+            poller = connection.poller(other)
+            assert poller.take(1, 0) is None
+            assert [info.subscription for info in connection.subscriptions()] == [other]
+            poller.close()
 
     def test_a_shared_subscription_needs_no_client_id_and_each_client_id_has_its_own(
         self, client: Client
@@ -116,28 +96,29 @@ class SubscriptionRuleTests(SuiteBase):
         self.send(connection, PRICES, "1")
         assert [self.rest_soon(connection, poller, 1) for poller in pollers] == [["1"]] * 3
 
-    @pytest.mark.parametrize("durable", [UNSHARED, SHARED], ids=["unshared", "shared"])
-    def test_a_durable_and_a_non_durable_subscription_of_one_name_are_unrelated(
-        self, client: Client, durable: TopicSubscription
-    ) -> None:
+    def test_a_durable_and_a_non_durable_subscription_of_one_name_are_unrelated(self, client: Client) -> None:
         connection = client()
-        lasting, passing = connection.poller(durable), connection.poller(PASSING)
-        self.send(connection, PRICES, "1")
-        assert self.rest_soon(connection, passing, 1) == ["1"]
-        passing.close()
-        assert self.rest_soon(connection, lasting, 1) == ["1"]
+        for durable in (UNSHARED, SHARED):
+            lasting, passing = connection.poller(durable), connection.poller(PASSING)
+            self.send(connection, PRICES, "1")
+            assert self.rest_soon(connection, passing, 1) == ["1"]
+            passing.close()
+            assert self.rest_soon(connection, lasting, 1) == ["1"]
+            lasting.close()
+            connection.unsubscribe("own", "billing")
 
-    @pytest.mark.parametrize("wanted", [UNSHARED, SHARED], ids=["unshared", "shared"])
-    def test_unsubscribing_removes_a_durable_subscription_with_its_messages(
-        self, client: Client, wanted: TopicSubscription
-    ) -> None:
+    def test_unsubscribing_removes_a_durable_subscription_with_its_messages(self, client: Client) -> None:
         connection = client()
-        connection.poller(wanted).close()
-        self.send(connection, PRICES, "old")
-        removed = connection.unsubscribe("own", "billing")
-        assert removed == SubscriptionInfo(wanted, consumers=0, waiting=1, in_progress=0)
-        assert connection.subscriptions() == []
-        assert connection.poller(wanted).take(1, 0) is None
+        for wanted in (UNSHARED, SHARED):
+            connection.poller(wanted).close()
+            self.send(connection, PRICES, "old")
+            removed = connection.unsubscribe("own", "billing")
+            assert removed == SubscriptionInfo(wanted, consumers=0, waiting=1, in_progress=0)
+            assert connection.subscriptions() == []
+            poller = connection.poller(wanted)
+            assert poller.take(1, 0) is None
+            poller.close()
+            connection.unsubscribe("own", "billing")
 
     def test_who_ends_a_subscription_is_warned_of_what_is_lost_and_only_then(
         self, client: Client, caplog: pytest.LogCaptureFixture
@@ -147,27 +128,32 @@ class SubscriptionRuleTests(SuiteBase):
         connection.poller(replace(UNSHARED, selector="TRUE")).close()
         connection.unsubscribe("own", "billing")
         assert caplog.text == ""
-        connection.poller(UNSHARED).close()
-        self.send(connection, PRICES, "1", "2")
-        connection.unsubscribe("own", "billing")
-        (warning,) = (vars(record) for record in caplog.records)
-        assert (warning["subscription"], warning["destination"], warning["lost"]) == (
-            "own",
-            str(PRICES),
-            "2 waiting",
+        ends: tuple[Callable[[], object], ...] = (
+            lambda: connection.unsubscribe("own", "billing"),
+            lambda: connection.poller(replace(UNSHARED, topic=RATES)),
         )
+        for end, reason in zip(ends, ("", "made anew with other details"), strict=True):
+            connection.poller(UNSHARED).close()
+            self.send(connection, PRICES, "1", "2")
+            caplog.clear()
+            end()
+            (warning,) = caplog.records
+            assert warning.getMessage() == "the messages of a subscription were removed with the subscription"
+            said = vars(warning)
+            assert (said["subscription"], said["destination"]) == ("own", str(PRICES))
+            assert (said["lost"], reason in said["reason"]) == ("2 waiting", True)
 
-    @pytest.mark.parametrize("wanted", [UNSHARED, SHARED], ids=["unshared", "shared"])
-    def test_a_subscription_with_a_consumer_cannot_be_removed(
-        self, client: Client, wanted: TopicSubscription
-    ) -> None:
+    def test_a_subscription_with_a_consumer_cannot_be_removed(self, client: Client) -> None:
         first, second = client(), client()
-        poller = first.poller(wanted)
-        for connection in (first, second):
-            with pytest.raises(SubscriptionError, match="own"):
-                connection.unsubscribe("own", "billing")
-        self.send(second, PRICES, "1")
-        assert self.rest_soon(first, poller, 1) == ["1"]
+        for wanted in (UNSHARED, SHARED):
+            poller = first.poller(wanted)
+            for connection in (first, second):
+                with pytest.raises(SubscriptionError, match="own"):
+                    connection.unsubscribe("own", "billing")
+            self.send(second, PRICES, "1")
+            assert self.rest_soon(first, poller, 1) == ["1"]
+            poller.close()
+            first.unsubscribe("own", "billing")
 
     def test_a_subscription_with_an_unacknowledged_message_cannot_be_removed(self, client: Client) -> None:
         connection = client()
@@ -176,20 +162,20 @@ class SubscriptionRuleTests(SuiteBase):
         claim = self.take_soon(poller)
         poller.close()
         for other in (connection, client()):
-            with pytest.raises(SubscriptionError, match="own"):
+            with pytest.raises(SubscriptionError, match=r"own.*has 1 message not acknowledged"):
                 other.unsubscribe("own", "billing")
+            with pytest.raises(SubscriptionError, match=r"own.*has 1 message not acknowledged"):
+                other.poller(replace(UNSHARED, selector="JMSPriority > 4"))
         connection.settle([Settlement(claim)])
         connection.unsubscribe("own", "billing")
         assert connection.subscriptions() == []
 
-    @pytest.mark.parametrize(("name", "client_id"), [("no-such", "billing"), ("own", "another"), ("own", "")])
-    def test_an_unknown_subscription_cannot_be_removed(
-        self, client: Client, name: str, client_id: str
-    ) -> None:
+    def test_an_unknown_subscription_cannot_be_removed(self, client: Client) -> None:
         connection = client()
         connection.poller(UNSHARED).close()
-        with pytest.raises(SubscriptionError, match=name):
-            connection.unsubscribe(name, client_id)
+        for name, client_id in (("no-such", "billing"), ("own", "another"), ("own", "")):
+            with pytest.raises(SubscriptionError, match=name):
+                connection.unsubscribe(name, client_id)
         assert len(connection.subscriptions()) == 1
 
     def test_a_non_durable_subscription_cannot_be_unsubscribed(self, client: Client) -> None:

@@ -10,15 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.errors import MalformedData
-from connector.messaging.message import PERSISTENT, PROPERTY_TYPES, Message
+from connector.messaging.message import PERSISTENT, PROPERTY_TYPES, Message, PropertyValue
 from connector.stores.dropbox import codec
+from tests.tables import rows
 
 ALL_FIELDS = "4.1140429201295000-9262574723.T.1140429211295.corr1283.TestQueue1.XYZType.prop1S=hello"
 MINIMUM = "4.1140429201295000-9262574723.T"
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 headers = st.one_of(st.none(), texts.filter(bool))
-_VALUES = {
+_VALUES: dict[str, st.SearchStrategy[PropertyValue]] = {
     "boolean": st.booleans(),
     "byte": st.integers(-(1 << 7), (1 << 7) - 1),
     "short": st.integers(-(1 << 15), (1 << 15) - 1),
@@ -108,7 +109,7 @@ def test_an_encoded_name_is_one_plain_file_name(message: Message) -> None:
     assert len(name.split(".")) <= 8
 
 
-@pytest.mark.parametrize("name", [ALL_FIELDS, MINIMUM])
+@rows("name", [ALL_FIELDS, MINIMUM])
 def test_the_examples_of_the_protocol_come_back_byte_for_byte(name: str) -> None:
     assert codec.encode(codec.decode(name)[0]) == name
 
@@ -130,25 +131,25 @@ def test_the_example_with_all_fields_means_what_the_protocol_says() -> None:
     assert (message.properties, message.property_types) == ({"prop1": "hello"}, {"prop1": "string"})
 
 
-@pytest.mark.parametrize("dots", range(1, 9))
+@rows("dots", range(1, 9))
 def test_trailing_dots_are_read_and_mean_nothing(dots: int) -> None:
     assert codec.decode(MINIMUM + "." * dots) == codec.decode(MINIMUM)
 
 
-@pytest.mark.parametrize("dots", range(6))
+@rows("dots", range(6))
 def test_properties_are_added_behind_any_number_of_trailing_dots(dots: int) -> None:
     message, _ = codec.decode(codec.add_properties(MINIMUM + "." * dots, "aS=1"))
     assert message.properties == {"a": "1"}
     assert message.message_id == "ID:1140429201295000-9262574723"
 
 
-@pytest.mark.parametrize("raw", ["v1.2", "v1.2.", ".v", "a..b"])
+@rows("raw", ["v1.2", "v1.2.", ".v", "a..b"])
 def test_dots_that_a_foreign_program_left_in_the_properties_survive(raw: str) -> None:
     message, _ = codec.decode(f"4.id.T.....aS={raw}")
     assert message.properties == {"a": raw}
 
 
-@pytest.mark.parametrize(
+@rows(
     "name",
     [
         "report.csv",
@@ -172,7 +173,7 @@ def test_any_other_name_is_itself_the_id_of_a_bytes_message(name: str) -> None:
     assert own == {}
 
 
-@pytest.mark.parametrize("priority", [-(1 << 31), -1, 0, 9, 150, (1 << 31) - 1])
+@rows("priority", [-(1 << 31), -1, 0, 9, 150, (1 << 31) - 1])
 def test_priorities_are_32_bit_numbers(priority: int) -> None:
     assert codec.decode(f"{priority}.id.T")[0].priority == priority
 
@@ -233,8 +234,8 @@ def test_the_delivery_count_is_written_from_the_second_delivery_on(name: str, co
     assert codec.decode(codec.with_delivery_count(counted, 1))[0].delivery_count == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
+@rows(
+    "name, reason",
     [
         ("4.id.T.soon", "field 4 .expiration."),
         ("4.id.T.-1", "field 4 .expiration."),

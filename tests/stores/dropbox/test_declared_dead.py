@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connector.errors import ClaimLost
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.notes import ClientState
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.dropbox import clients
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.conftest import Children
+from tests.stores.dropbox.steps import layout_of, store_of
 from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
@@ -45,7 +47,7 @@ connection.abandon()
 
 
 @pytest.fixture
-def late(provider: DropboxProvider) -> Any:
+def late(provider: DropboxProvider) -> Iterator[LocalConnection]:
     """A client of the same application that goes on after it was declared dead."""
     connection = provider.connect("suite", "late")
     yield connection
@@ -64,7 +66,7 @@ def take_over(connection: LocalConnection) -> list[int]:
     return numbers
 
 
-def bodies(connection: LocalConnection, destination: Any) -> list[bytes]:
+def bodies(connection: LocalConnection, destination: Destination) -> list[bytes]:
     return sorted(message.body for message in connection.browse(destination))
 
 
@@ -114,25 +116,27 @@ def test_what_it_claims_before_it_finds_out_is_given_back_until_its_process_has_
     poller = late.poller(ORDERS)
     provider.declare_dead(late.client_id)
     assert take_over(connection) == [0]
-    monkeypatch.setattr(
-        clients.time, "monotonic", lambda: late.store.context.client._checked
-    )  # no time passes for it
+    own = store_of(late).context.client
+    assert own is not None
+    checked = own._checked
+    monkeypatch.setattr(time, "monotonic", lambda: checked)  # no time passes for it
     assert poller.take(1, 0) is not None
     monkeypatch.undo()
     assert take_over(connection) == [1]
     assert bodies(connection, ORDERS) == [b"1"]
     late.abandon()
     assert take_over(connection) == [0]
-    assert os.listdir(connection.store.layout.clients) == [connection.client_id]
+    assert os.listdir(layout_of(connection).clients) == [connection.client_id]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("place", ["settle.record", "settle.committing"])
 def test_a_settlement_that_was_under_way_happens_wholly_or_not_at_all(
     root: Path,
     tmp_path: Path,
     provider: DropboxProvider,
     connection: LocalConnection,
-    children: Any,
+    children: Children,
     monkeypatch: pytest.MonkeyPatch,
     place: str,
 ) -> None:
@@ -159,7 +163,7 @@ def test_a_settlement_that_was_under_way_happens_wholly_or_not_at_all(
     window = provider.state("suite").window(connection.client_id, 10)
     assert ("k0" in window, "k1" in window) == (committed, committed)
     assert take_over(connection) == [0]
-    for folder in (connection.store.layout.associated, connection.store.layout.committing):
+    for folder in (layout_of(connection).associated, layout_of(connection).committing):
         assert os.listdir(folder) == []
 
 

@@ -25,6 +25,9 @@ from connector.stores.dropbox import files as dropbox_files
 from connector.stores.dropbox.codec import encode_field
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.conftest import Children, Mv
+from tests.stores.dropbox.steps import closed, layout_of, take
+from tests.tables import rows
 
 ORDERS = parse_destination("queue://orders")
 EXPIRED = parse_destination("orders~EXPIRED")
@@ -43,8 +46,7 @@ def fail(connection: LocalConnection, **headers: Any) -> None:
     """Puts a message into the error folder of orders: delivered too often."""
     connection.send(ORDERS, [Message(b"1", **headers)])
     poller = connection.poller(ORDERS)
-    claim = poller.take(1, 0)
-    assert claim is not None
+    claim = take(poller)
     connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
     assert poller.take(1, 1) is None
 
@@ -62,12 +64,10 @@ def test_acknowledging_what_is_recovered_from_error_sends_it_anew(
 ) -> None:
     fail(connection, **headers)
     assert files(root) == {"error": 1}
-    claim = connection.poller(RECOVER).take(1, 0)
-    assert claim is not None
+    claim = take(connection, source=RECOVER)
     connection.settle([Settlement(claim)])
     assert files(root) == {"target": 1}
-    again = connection.poller(ORDERS).take(1, 0)
-    assert again is not None
+    again = take(connection)
     assert again.delivery_count == 0
     assert connection.access().open().load(again.reference, 10).type == headers.get("type")
 
@@ -77,8 +77,7 @@ def test_what_is_recovered_from_error_is_sent_anew_also_where_nothing_is_kept(ro
         root, create=True, durable=False, redelivery_limit=1, keep_processed=0
     ).connect()
     fail(connection)
-    claim = connection.poller(RECOVER).take(1, 0)
-    assert claim is not None
+    claim = take(connection, source=RECOVER)
     connection.settle([Settlement(claim)])
     assert files(root) == {"target": 1}
     connection.close()
@@ -96,11 +95,10 @@ def test_what_is_moved_back_from_error_is_delivered_anew_and_its_attempts_are_co
         assert "JMSXDeliveryCount" not in path.name
         (seen,) = connection.browse(RECOVER)
         assert (seen.delivery_count, seen.properties) == (1, {"connector_attempts": attempts})
-        assert len(os.listdir(connection.store.layout.headers)) == ("hdr" in path.name)
+        assert len(os.listdir(layout_of(connection).headers)) == ("hdr" in path.name)
         path.rename(root / "orders/incoming/target" / path.name)
         poller = connection.poller(ORDERS)
-        claim = poller.take(1, 0)
-        assert claim is not None
+        claim = take(poller)
         assert claim.delivery_count == 0
         assert connection.access().open().load(claim.reference, 10).type == headers.get("type")
         connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
@@ -112,8 +110,7 @@ def test_acknowledging_what_is_rejected_puts_it_among_the_processed(
     root: Path, connection: LocalConnection
 ) -> None:
     fail(connection)
-    claim = connection.poller(REJECT).take(1, 0)
-    assert claim is not None
+    claim = take(connection, source=REJECT)
     connection.settle([Settlement(claim)])
     assert files(root) == {"processed": 1}
 
@@ -126,11 +123,12 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("view", "folder"), [(EXPIRED, "expired"), (RECOVER, "error"), (REJECT, "error")], ids=str
 )
 def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
-    root: Path, connection: LocalConnection, children: Any, view: Any, folder: str
+    root: Path, connection: LocalConnection, children: Children, view: Any, folder: str
 ) -> None:
     if folder == "error":
         fail(connection)
@@ -151,8 +149,7 @@ def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
 
 def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"1")])
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
+    claim = take(connection)
     with pytest.raises(SettlementError, match="a view of queue://orders: send to queue://orders"):
         connection.settle([Settlement(claim, copy_to=EXPIRED)])
     with pytest.raises(DestinationError, match="send to queue://orders"):
@@ -172,31 +169,6 @@ connection.close()
 """
 
 
-def test_another_process_sends_to_a_temporary_queue_until_its_owner_ends(
-    root: Path, connection: LocalConnection, children: Any
-) -> None:
-    child = children.start(OWN, root)
-    queue, topic = map(parse_destination, child.stdout.readline().split())
-    connection.send(queue, [Message(b"reply")])
-    access = connection.access().open()
-    prepared = access.prepare(queue, Message(b"late"), "key")
-    with pytest.raises(DestinationError, match="temporary destination of another connection"):
-        connection.poller(queue)
-    with pytest.raises(DestinationError, match="temporary destination of another connection"):
-        connection.poller(TopicSubscription(topic))
-    with pytest.raises(DestinationError, match="of another connection"):
-        connection.delete_temporary(queue)
-    out, err = child.communicate("go\n", timeout=30)
-    assert out == "[b'reply']\n", err
-    for gone in (queue, topic):
-        with pytest.raises(UnknownDestination, match="has ended"):
-            connection.send(gone, [Message(b"too late")])
-    with pytest.raises(UnknownDestination, match="has ended"):
-        access.prepare(queue, Message(b"too late"), "key-2")
-    connection.settle([], sends=[prepared])  # it has gone with its queue
-    assert [path.name for path in root.rglob("*temporary*")] == []
-
-
 def test_a_message_was_sent_although_its_temporary_queue_ends_at_once(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,8 +186,23 @@ def test_a_message_was_sent_although_its_temporary_queue_ends_at_once(
     sender.close()
 
 
+def test_a_sync_passes_over_what_has_gone_with_its_temporary_queue(root: Path) -> None:
+    provider = DropboxProvider(root, create=True, durable=True)
+    own, other = provider.connect(), provider.connect()
+    queue = own.temporary("queue")
+    access = other.access().open()
+    prepared = [access.prepare(to, Message(b"1"), str(to)) for to in (ORDERS, queue)]
+    own.delete_temporary(queue)
+    access.sync()
+    other.settle([], sends=prepared)
+    assert files(root) == {"target": 1}
+    own.close()
+    other.close()
+
+
+@pytest.mark.process
 def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
-    root: Path, connection: LocalConnection, children: Any
+    root: Path, connection: LocalConnection, children: Children
 ) -> None:
     child = children.start(OWN, root)
     queue, topic = map(parse_destination, child.stdout.readline().split())
@@ -236,18 +223,6 @@ def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
             connection.send(gone, [Message()])
     assert [path.name for path in root.rglob("*temporary*")] == []
     assert os.listdir(root / "dropboxmq/headers") == []
-
-
-def test_connections_of_one_origin_consume_from_each_others_temporary_destinations(root: Path) -> None:
-    provider = DropboxProvider(root, create=True, durable=False)
-    first, second, third = (provider.connect(origin=origin) for origin in ("o", "o", "else"))
-    queue = first.temporary("queue")
-    third.send(queue, [Message(b"1")])
-    assert second.poller(queue).take(1, 0) is not None
-    with pytest.raises(DestinationError):
-        third.poller(queue)
-    for connection in (first, second, third):
-        connection.abandon()
 
 
 def test_a_queue_that_is_only_called_temporary_is_one_like_any_other(
@@ -271,8 +246,11 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("client_id", ["billing", "a.b|c/ü ", "x" * 300])
-def test_a_client_id_is_held_by_one_process_until_it_ends(root: Path, children: Any, client_id: str) -> None:
+def test_a_client_id_is_held_by_one_process_until_it_ends(
+    root: Path, children: Children, client_id: str
+) -> None:
     child = children.start(HOLD, root, "", client_id)
     assert child.stdout.readline() == "held\n"
     provider = DropboxProvider(root, create=True, durable=False)
@@ -286,36 +264,30 @@ def test_a_client_id_is_held_by_one_process_until_it_ends(root: Path, children: 
     provider.connect(client_id=client_id).close()
 
 
-def test_instances_of_one_application_share_its_client_id(root: Path, children: Any) -> None:
-    child = children.start(HOLD, root, "shop", "shop")
-    assert child.stdout.readline() == "held\n"
-    provider = DropboxProvider(root, create=True, durable=False)
-    sibling = provider.connect("shop", "b", client_id="shop")
-    for stranger in ("", "another"):
-        with pytest.raises(ClientIdError, match="the adapter 'shop', process"):
-            provider.connect(stranger, client_id="shop")
-    sibling.close()
-
-
 # -- names -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "reply_to",
-    ["../../etc/passwd", "/etc/passwd", "queue://../up", "topic-root", "a/../../b", "..", "topic://a/b"],
-)
 def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
-    root: Path, connection: LocalConnection, mv: Any, reply_to: str
+    root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     """Another program may write any text. A producer refuses it, see tests/core/test_one_reading.py."""
-    mv("orders", f"4.1.T...{encode_field(reply_to)}", b"1")
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
-    message = connection.access().open().load(claim.reference, 10)
-    assert message.reply_to is not None
-    with pytest.raises(DestinationError):
-        parse_destination(message.reply_to)
-    connection.settle([Settlement(claim)])
+    texts = [
+        "../../etc/passwd",
+        "/etc/passwd",
+        "queue://../up",
+        "topic-root",
+        "a/../../b",
+        "..",
+        "topic://a/b",
+    ]
+    for number, text in enumerate(texts):
+        mv("orders", f"4.{number}.T...{encode_field(text)}", b"1")
+        claim = take(connection)
+        message = connection.access().open().load(claim.reference, 10)
+        assert message.reply_to is not None
+        with pytest.raises(DestinationError):
+            parse_destination(message.reply_to)
+        connection.settle([Settlement(claim)])
     assert sorted(path.name for path in root.iterdir()) == ["dropboxmq", "orders"]
 
 
@@ -323,7 +295,7 @@ def test_ids_increase_when_the_clock_goes_backwards(
     connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time_ns()
-    ids = []
+    ids: list[str] = []
     for step in (0, -3_600_000_000_000, -7_200_000_000_000, 1_000_000_000):
         monkeypatch.setattr(time, "time_ns", lambda step=step: now + step)
         ids += connection.send(ORDERS, [Message(str(len(ids)).encode()), Message(b"x")])
@@ -342,18 +314,17 @@ def test_with_names_for_in_and_out_a_partner_has_it_the_other_way_round(root: Pa
     there.settle([], sends=[prepared])
     got = {}
     for connection in (here, there):
-        poller, access, bodies = connection.poller(ORDERS), connection.access().open(), []
-        while (claim := poller.take(1, len(bodies))) is not None:
-            bodies.append(access.load(claim.reference, 10).body)
-            connection.settle([Settlement(claim)])
-        got[connection.client_id] = bodies
+        claims = connection.poller(ORDERS).claim(1, range(9))
+        access = connection.access().open()
+        got[connection.client_id] = [access.load(claim.reference, 10).body for claim in claims]
+        connection.settle([Settlement(claim) for claim in claims])
     assert list(got.values()) == [[b"2", b"3", b"4"], [b"1"]]
     assert sorted(path.name for path in (root / "orders").iterdir()) == ["in", "out"]
     here.close()
     there.close()
 
 
-@pytest.mark.parametrize(("incoming", "outgoing"), [("", "out"), ("in", "")])
+@rows("incoming, outgoing", [("", "out"), ("in", "")])
 def test_both_names_for_in_and_out_are_empty_or_neither(root: Path, incoming: str, outgoing: str) -> None:
     with pytest.raises(ValueError, match="expected both empty, or none"):
         DropboxProvider(root, create=True, incoming=incoming, outgoing=outgoing)
@@ -386,7 +357,7 @@ def test_only_what_is_a_message_is_counted(root: Path, connection: LocalConnecti
 # -- one message, one rename ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("keep", [None, 0.0])
+@rows("keep", [None, 0.0])
 def test_one_message_is_settled_without_a_commit_record(root: Path, keep: float | None) -> None:
     connection = DropboxProvider(root, create=True, keep_processed=keep).connect("suite")
     connection.send(ORDERS, [Message(str(number).encode()) for number in range(4)])
@@ -405,12 +376,11 @@ def test_one_message_is_settled_without_a_commit_record(root: Path, keep: float 
 
 
 def test_a_message_settled_alone_replaces_no_file_of_the_same_name(
-    root: Path, connection: LocalConnection, mv: Any
+    root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     for _ in range(3):
         mv("orders", "report.csv")
-        claim = connection.poller(ORDERS).take(1, 0)
-        assert claim is not None
+        claim = take(connection)
         connection.settle([Settlement(claim)])
     assert files(root) == {"processed": 3}
 
@@ -419,32 +389,21 @@ def test_a_message_settled_alone_makes_the_folder_that_somebody_removed(
     root: Path, connection: LocalConnection
 ) -> None:
     connection.send(ORDERS, [Message(b"1")])
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
+    claim = take(connection)
     (root / "orders/incoming/processed").rmdir()
     connection.settle([Settlement(claim)])
     assert files(root) == {"processed": 1}
 
 
-def test_a_message_that_cannot_be_settled_alone_stays_claimed(root: Path, children: Any) -> None:
-    root.chmod(0o777)
-    code = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
-orders = parse_destination("orders")
-connection.send(orders, [Message(b"1")])
-claim = connection.poller(orders).take(1, 0)
-os.chmod(claim.folders.processed, 0o555)
-try:
+def test_a_message_that_cannot_be_settled_alone_stays_claimed(
+    root: Path, connection: LocalConnection
+) -> None:
+    connection.send(ORDERS, [Message(b"1")])
+    claim = take(connection)
+    said = "cannot move a message: Permission denied.*none is lost"
+    with closed(claim.folders.processed), pytest.raises(SettlementError, match=said):
+        connection.settle([Settlement(claim)])
     connection.settle([Settlement(claim)])
-except SettlementError as error:
-    print(error)
-os.chmod(claim.folders.processed, 0o755)
-connection.settle([Settlement(claim)])
-"""
-    status, out, err = children.run(code, root, ordinary_user=True)
-    assert status == 0, err
-    assert "cannot move a message: Permission denied" in out
-    assert "none is lost" in out
     assert files(root) == {"processed": 1}
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +20,8 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
-from tests.stores.conftest import SHARED_MEMORY
+from tests.stores.conftest import new_root
+from tests.stores.dropbox.steps import layout_of
 
 ORDERS, ERROR, IN_PROGRESS = map(parse_destination, ("orders", "error", "in-progress"))
 TOPIC = parse_destination("topic://prices")
@@ -73,11 +74,11 @@ def put(folder: str, name: str) -> None:
         file.write(b"bad")
 
 
-def settle(connection: LocalConnection, claims: list[Claim], **how: object) -> None:
+def settle(connection: LocalConnection, claims: Sequence[Claim], **how: object) -> None:
     connection.settle([Settlement(claim, **how) for claim in claims])  # type: ignore[arg-type]
 
 
-def read(connection: LocalConnection, claims: list[Claim]) -> list[bytes]:
+def read(connection: LocalConnection, claims: Sequence[Claim]) -> list[bytes]:
     access, found = connection.access().open(), []
     for claim in claims:
         assert isinstance(claim.message_id, str)
@@ -98,7 +99,7 @@ def look(connection: LocalConnection, destination: Destination) -> list[bytes]:
 
 def go_round(connection: LocalConnection, other: LocalConnection, name: str) -> None:
     """Takes, gives back, copies, moves back by hand, takes over: the good message is there each time."""
-    target = connection.store.layout.queue(ORDERS).target
+    target = layout_of(connection).queue(ORDERS).target
     poller = connection.poller(ORDERS)
     put(target, name)
     connection.send(ORDERS, [Message(b"good")])
@@ -117,7 +118,7 @@ def go_round(connection: LocalConnection, other: LocalConnection, name: str) -> 
     settle(connection, claims, copy_to=ERROR, properties=REASONS)
     assert len(look(connection, ERROR)) == 2 - expired
     connection.prune([Retention(ERROR, 3600.0)])
-    errors = connection.store.layout.queue(ERROR).target
+    errors = layout_of(connection).queue(ERROR).target
     for copy in os.listdir(errors):
         os.rename(f"{errors}/{copy}", f"{target}/{copy}")
     claims = connection.poller(ORDERS, selector="JMSPriority > -5 OR region IS NULL").claim(3, range(9))
@@ -143,42 +144,36 @@ def go_round(connection: LocalConnection, other: LocalConnection, name: str) -> 
     assert other.poller(ORDERS).claim(8, range(9)) == []
 
 
-@settings(max_examples=150, deadline=None)
-@given(file_names)
-def test_whatever_a_name_says_the_message_behind_it_goes_on(name: str) -> None:
-    root = tempfile.mkdtemp(
-        prefix="connector-test-", dir=SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else None
-    )
-    try:
+@settings(max_examples=150)
+@given(name=file_names)
+def test_whatever_a_name_says_the_message_behind_it_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    with new_root(tmp_path_factory.getbasetemp()) as root:
         provider = DropboxProvider(root, create=True, durable=False)
         connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
         go_round(connection, other, name)
         other.close()
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
-@settings(max_examples=60, deadline=None)
-@given(file_names)
-def test_whatever_a_name_in_a_topic_says_the_message_behind_it_is_distributed(name: str) -> None:
-    root = tempfile.mkdtemp(
-        prefix="connector-test-", dir=SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else None
-    )
-    try:
+@settings(max_examples=60)
+@given(name=file_names)
+def test_whatever_a_name_in_a_topic_says_the_message_behind_it_is_distributed(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    with new_root(tmp_path_factory.getbasetemp()) as root:
         connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
         poller = connection.poller(TopicSubscription(TOPIC, name="all", client_id="c", durable=True))
         some = TopicSubscription(TOPIC, name="some", client_id="c", durable=True, selector="region IS NULL")
         connection.poller(some)
-        put(connection.store.layout.queue(TOPIC).target, name)
-        put(connection.store.layout.queue(TOPIC).target, "9.good.T")
+        put(layout_of(connection).queue(TOPIC).target, name)
+        put(layout_of(connection).queue(TOPIC).target, "9.good.T")
         claims = poller.claim(1, range(9))
         assert len(claims) + poller.expired == 2
         read(connection, claims)
         settle(connection, claims, copy_to=ERROR, properties=REASONS)
         assert len(look(connection, ERROR)) == len(claims)
         connection.close()
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 contents = st.one_of(
@@ -190,18 +185,15 @@ contents = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
-@given(contents, contents)
-def test_whatever_headers_in_a_file_say_the_message_behind_them_goes_on(first: bytes, second: bytes) -> None:
-    root = tempfile.mkdtemp(
-        prefix="connector-test-", dir=SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else None
-    )
-    try:
+@settings(max_examples=80)
+@given(first=contents, second=contents)
+def test_whatever_headers_in_a_file_say_the_message_behind_them_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, first: bytes, second: bytes
+) -> None:
+    with new_root(tmp_path_factory.getbasetemp()) as root:
         provider = DropboxProvider(root, create=True, durable=False)
         connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
         for key, content in (("k", first), ("l", second)):
-            Path(connection.store.layout.headers, key).write_bytes(content)
+            Path(layout_of(connection).headers, key).write_bytes(content)
         go_round(connection, other, "4.id.T.....JMS_dropboxmq_hdrS=k")
         other.close()
-    finally:
-        shutil.rmtree(root, ignore_errors=True)

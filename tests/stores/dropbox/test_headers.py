@@ -16,11 +16,14 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.stores.dropbox import codec
-from connector.stores.dropbox.claims import DropboxClaim, split_tag
+from connector.stores.dropbox.claims import split_tag
 from connector.stores.dropbox.headers import HeaderStore, key_of
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.conftest import Mv
+from tests.stores.dropbox.steps import layout_of, store_of, take
+from tests.tables import rows
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -36,12 +39,6 @@ def names(root: Path, queue: str, folder: str = "target") -> list[str]:
     return sorted(os.listdir(root / queue / "incoming" / folder))
 
 
-def take(connection: LocalConnection, queue: str = "orders") -> DropboxClaim:
-    claim = connection.poller(parse_destination(queue)).take(1, 0)
-    assert claim is not None
-    return claim
-
-
 def long_message(**values: str) -> Message:
     message = Message(b"body", type=LONG)
     for name, value in values.items():
@@ -49,22 +46,26 @@ def long_message(**values: str) -> Message:
     return message
 
 
-@pytest.mark.parametrize("length", range(180, 260))
-def test_around_255_bytes_no_header_is_ever_cut_off(connection: LocalConnection, length: int) -> None:
-    message = Message(b"body")
-    message.set_property("p", "x" * length)
-    connection.send(ORDERS, [message])
-    claim = take(connection)
-    assert connection.access().open().load(claim.reference, 100).properties == {"p": "x" * length}
-    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_outcome": "published"})])
-    (copy,) = connection.browse(ARCHIVE)
-    assert copy.properties == {"p": "x" * length, "connector_outcome": "published"}
+def test_around_255_bytes_no_header_is_ever_cut_off(connection: LocalConnection) -> None:
+    expected = [{"p": "x" * length} for length in range(180, 260)]
+    messages = [Message(b"body") for _ in expected]
+    for message, properties in zip(messages, expected, strict=True):
+        message.set_property("p", properties["p"])
+    connection.send(ORDERS, messages)
+    claims = connection.poller(ORDERS).claim(1, range(len(messages)))
+    load = connection.access().open().load
+    assert [load(claim.reference, 100).properties for claim in claims] == expected
+    added = {"connector_outcome": "published"}
+    for claim in claims:
+        connection.settle([Settlement(claim, copy_to=ARCHIVE, properties=added)])
+    copies = [copy.properties for copy in connection.browse(ARCHIVE)]
+    assert copies == [properties | added for properties in expected]
 
 
 def test_a_name_of_255_bytes_needs_no_sidecar_and_one_more_does(
     root: Path, connection: LocalConnection
 ) -> None:
-    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    store = HeaderStore(layout_of(connection).headers, "client", sync=False)
     name = "4.id.T....." + "aS="
     fits = name + "x" * (255 - len(name))
     assert store.fit(fits) == fits
@@ -108,11 +109,11 @@ def test_any_name_fits_into_the_room_there_is_and_expands_to_all_it_was(
 def test_a_sidecar_is_found_again_after_a_plain_mv_into_another_queue(
     root: Path, connection: LocalConnection
 ) -> None:
-    connection.store.layout.ensure(NOTES)
+    layout_of(connection).ensure(NOTES)
     connection.send(ORDERS, [long_message(region="EU")])
     (name,) = names(root, "orders")
     os.rename(root / "orders/incoming/target" / name, root / "notes/incoming/target" / name)
-    got = connection.access().open().load(take(connection, "notes").reference, 100)
+    got = connection.access().open().load(take(connection, source=NOTES).reference, 100)
     assert (got.type, got.properties) == (LONG, {"region": "EU"})
 
 
@@ -127,13 +128,12 @@ def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
         connection.settle([Settlement(claim, give_back=True, delivery_count=count) for claim in claims])
     poller = connection.poller(ORDERS)
     for number in range(2):
-        claim = poller.take(2, number)
-        assert claim is not None
+        claim = take(poller, number, cycle=2)
         properties = {"connector_reason": "r" * 500} if copy_to else {}
         connection.settle([Settlement(claim, copy_to=ARCHIVE if copy_to else None, properties=properties)])
     kept = names(root, "archive") if copy_to else names(root, "orders", "processed")
     assert sidecars(root) == sorted(str(key_of(name)) for name in kept)
-    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    store = HeaderStore(layout_of(connection).headers, "client", sync=False)
     assert {codec.decode(store.expand(name))[0].properties["region"] for name in kept} == {"EU", "US"}
 
 
@@ -145,8 +145,7 @@ def test_a_sidecar_goes_with_its_file(root: Path) -> None:
     connection.send(ORDERS, [long_message(), expired])
     assert len(sidecars(root)) == 2
     poller = connection.poller(ORDERS)
-    claim = poller.take(1, 0)
-    assert claim is not None
+    claim = take(poller)
     assert poller.take(1, 1) is None
     connection.settle([Settlement(claim)])
     assert sidecars(root) == []
@@ -165,12 +164,13 @@ _SETTLED: list[Callable[[list[LocalClaim]], list[Settlement | GroupSettlement]]]
 ]
 
 
-@pytest.mark.parametrize("settled", range(len(_SETTLED)))
+@rows("settled", range(len(_SETTLED)))
 def test_the_end_of_a_dead_client_takes_no_headers_of_what_was_settled_before(
-    root: Path, provider: DropboxProvider, connection: LocalConnection, settled: int
+    root: Path, settled: int
 ) -> None:
     """It gives back what is left. What was settled has a new name, or waits under the old one."""
-    dead = provider.connect("suite", "b")
+    provider = DropboxProvider(root, create=True, durable=False)
+    connection, dead = provider.connect("suite", "a"), provider.connect("suite", "b")
     dead.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
     assert len(list(dead.poller(ORDERS).claim(1, range(2)))) == 2
     dead.abandon()
@@ -180,12 +180,13 @@ def test_the_end_of_a_dead_client_takes_no_headers_of_what_was_settled_before(
     _keep_their_headers(root, connection)
 
 
-@pytest.mark.parametrize("late", range(len(_SETTLED)))
-@pytest.mark.parametrize("settled", range(len(_SETTLED)))
+@rows("late", range(len(_SETTLED)))
+@rows("settled", range(len(_SETTLED)))
 def test_a_late_client_takes_no_headers_of_what_others_have_settled(
-    root: Path, provider: DropboxProvider, connection: LocalConnection, settled: int, late: int
+    root: Path, settled: int, late: int
 ) -> None:
     """A claim is lost once it is settled. A later settlement of it passes it over, with its headers."""
+    connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
     connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
     claims = list(connection.poller(ORDERS).claim(1, range(2)))
     connection.settle(_SETTLED[settled](claims))
@@ -196,7 +197,7 @@ def test_a_late_client_takes_no_headers_of_what_others_have_settled(
 
 def _keep_their_headers(root: Path, connection: LocalConnection) -> None:
     """Two messages are there, with all of their headers, and no sidecar is left over."""
-    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    store = HeaderStore(layout_of(connection).headers, "client", sync=False)
     places = (("orders", "target"), ("orders", "processing"), ("orders", "processed"), ("archive", "target"))
     found = [
         name
@@ -209,6 +210,7 @@ def _keep_their_headers(root: Path, connection: LocalConnection) -> None:
     assert sorted(str(one.properties["region"]) for one in messages) == ["EU", "US"]
     assert {one.type for one in messages} == {LONG}
     assert sidecars(root) == sorted(str(key_of(name)) for name in found)
+    connection.abandon()
 
 
 def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
@@ -224,18 +226,9 @@ def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
     assert names(root, "notes", "working") == []
 
 
-def test_pruning_removes_sidecars_too(root: Path, connection: LocalConnection) -> None:
-    connection.send(ORDERS, [long_message()])
-    connection.settle([Settlement(take(connection))])
-    pruner = DropboxProvider(root, create=True, durable=False, keep_processed=0).connect()
-    assert pruner.prune().settled == 1
-    assert sidecars(root) == []
-    pruner.close()
-
-
 def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: LocalConnection) -> None:
-    connection.store.layout.ensure(ORDERS)
-    associated = Path(connection.store.layout.associated)
+    layout_of(connection).ensure(ORDERS)
+    associated = Path(layout_of(connection).associated)
     associated.rmdir()
     associated.write_text("a file where records should be written")
     with pytest.raises(ProviderError, match=r"cannot send to queue://orders: .*; nothing was sent"):
@@ -280,24 +273,24 @@ def test_a_message_in_progress_whose_sidecar_is_gone_does_not_stop_recovery(
 def hide(root: Path) -> Callable[[], object]:
     """Moves the only sidecar away; what is returned brings it back."""
     (key,) = sidecars(root)
-    kept = root.parent / f"{key}.kept"
+    kept = root / f"{key}.kept"
     (root / "dropboxmq/headers" / key).rename(kept)
     return lambda: kept.rename(root / "dropboxmq/headers" / key)
 
 
-@pytest.mark.parametrize("reason", ["", "r" * 500])
-@pytest.mark.parametrize("way", ["back", "archive", "error", "processed", "in progress"])
+@rows("reason", ["", "r" * 500])
+@rows("way", ["back", "archive", "error", "processed", "in progress"])
 def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
-    root: Path, connection: LocalConnection, way: str, reason: str
+    root: Path, way: str, reason: str
 ) -> None:
+    connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
     properties = {"connector_reason": reason} if reason else {}
     connection.send(ORDERS, [long_message(region="EU")])
     bring_back = hide(root)
     found = ORDERS
     if way == "in progress":
         found = NOTES
-        claim = connection.poller(ORDERS, NOTES).take(1, 0)
-        assert claim is not None
+        claim = take(connection.poller(ORDERS, NOTES))
         connection.leave_unowned(claim)
     else:
         back = Settlement(take(connection), give_back=True, delivery_count=3, properties=properties)
@@ -323,29 +316,29 @@ def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
         assert message.delivery_count == 4
         connection.settle([Settlement(take(connection), copy_to=ARCHIVE)])
         assert len(sidecars(root)) == 1
+    connection.abandon()
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(lambda whole: b"", id="empty"),
-        pytest.param(lambda whole: b"\xff\xfe\x80", id="no UTF-8"),
-        pytest.param(lambda whole: b"garbage text", id="garbage"),
-        pytest.param(lambda whole: b"{broken", id="another format"),
-        pytest.param(lambda whole: whole[: len(whole) // 2], id="cut short"),
-        pytest.param(lambda whole: whole[:-1], id="without its last byte"),
-        pytest.param(lambda whole: b"5" + whole[1:], id="another priority"),
-        pytest.param(lambda whole: whole.replace(b"EU", b"US"), id="another value"),
-    ],
-)
-def test_a_damaged_sidecar_is_as_one_that_is_gone(
-    root: Path, connection: LocalConnection, damage: Callable[[bytes], bytes]
-) -> None:
+_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda whole: b"",
+    "no UTF-8": lambda whole: b"\xff\xfe\x80",
+    "garbage": lambda whole: b"garbage text",
+    "another format": lambda whole: b"{broken",
+    "cut short": lambda whole: whole[: len(whole) // 2],
+    "without its last byte": lambda whole: whole[:-1],
+    "another priority": lambda whole: b"5" + whole[1:],
+    "another value": lambda whole: whole.replace(b"EU", b"US"),
+}
+
+
+@rows("damage", list(_DAMAGE))
+def test_a_damaged_sidecar_is_as_one_that_is_gone(root: Path, damage: str) -> None:
+    connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
     (identity,) = connection.send(ORDERS, [long_message(region="EU")])
     (key,) = sidecars(root)
     sidecar = root / "dropboxmq/headers" / key
     whole = sidecar.read_bytes()
-    sidecar.write_bytes(damage(whole))
+    sidecar.write_bytes(_DAMAGE[damage](whole))
     reasons: list[str] = []
     (seen,) = connection.browse(ORDERS, lambda _, reason: reasons.append(reason))
     assert (seen.message_id, seen.body, seen.properties) == (identity, b"body", {})
@@ -358,11 +351,11 @@ def test_a_damaged_sidecar_is_as_one_that_is_gone(
     sidecar.write_bytes(whole)
     again = connection.access().open().load(take(connection).reference, 100)
     assert (again.message_id, again.properties, again.delivery_count) == (identity, {"region": "EU"}, 2)
+    connection.abandon()
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"5.id.T.....pS=x", b"4.other.T.....pS=x", b"\xff"])
 def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
-    root: Path, connection: LocalConnection, mv: Callable[..., Path], content: bytes
+    root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=client-1")
     sidecar = root / "dropboxmq/headers/client-1"
@@ -370,13 +363,14 @@ def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
     claim = take(connection)
     load = connection.access().open().load
     assert load(claim.reference, 100).properties == {"p": "x" * 300}
-    sidecar.write_bytes(content)
-    with pytest.raises(MalformedData, match="the headers of the message are damaged"):
-        load(claim.reference, 100)
+    for content in (b"", b"garbage", b"5.id.T.....pS=x", b"4.other.T.....pS=x", b"\xff"):
+        sidecar.write_bytes(content)
+        with pytest.raises(MalformedData, match="the headers of the message are damaged"):
+            load(claim.reference, 100)
 
 
 def test_sidecars_that_speak_of_each_other_are_damaged(
-    root: Path, connection: LocalConnection, mv: Callable[..., Path]
+    root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=a")
     for key, other in ("ab", "ba"):
@@ -385,18 +379,16 @@ def test_sidecars_that_speak_of_each_other_are_damaged(
         connection.access().open().load(take(connection).reference, 100)
 
 
-@pytest.mark.parametrize("key", ["..", "../../orders", "a/b", ".x", ""])
-def test_a_foreign_name_cannot_make_a_sidecar_of_any_file(
-    connection: LocalConnection, mv: Callable[..., Path], key: str
-) -> None:
-    name = f"4.id.T.....{codec.HEADER_KEY}S={key.replace('/', '%2F').replace('.', '%2E')}"
-    mv("orders", name)
-    assert key_of(name) is None
-    assert take(connection).message_id == "ID:id"
+def test_a_foreign_name_cannot_make_a_sidecar_of_any_file(connection: LocalConnection, mv: Mv) -> None:
+    for number, key in enumerate(("..", "../../orders", "a/b", ".x", "")):
+        name = f"4.{number}.T.....{codec.HEADER_KEY}S={key.replace('/', '%2F').replace('.', '%2E')}"
+        mv("orders", name)
+        assert key_of(name) is None
+        assert take(connection, number).message_id == f"ID:{number}"
 
 
 def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
-    connection: LocalConnection, mv: Callable[..., Path]
+    connection: LocalConnection, mv: Mv
 ) -> None:
     found = {
         "b" * 255: "b" * 255,
@@ -421,7 +413,7 @@ def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
 
 
 def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
-    root: Path, connection: LocalConnection, mv: Callable[..., Path]
+    root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     for name in ("9.first.T", f"8.long{'x' * 240}.T", "7.last.T"):
         mv("orders", name)
@@ -436,21 +428,21 @@ def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
     assert len(names(root, "orders")) == 2
     headers.unlink()
     headers.mkdir()
-    connection.store.refresh()
+    store_of(connection).refresh()
     claims += poller.claim(1, range(1, 9))
     assert [claim.sequence for claim in claims] == [0, 1, 2]
     assert claims[2].message_id == "ID:last"
 
 
 def test_one_long_name_twice_in_a_folder_keeps_both_whole(
-    root: Path, connection: LocalConnection, mv: Callable[..., Path]
+    root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     name = "r" * 220
     for body in (b"1", b"2", b"3"):
         mv("orders", name, body)
         connection.settle([Settlement(take(connection))])
     kept = names(root, "orders", "processed")
-    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
+    store = HeaderStore(layout_of(connection).headers, "client", sync=False)
     assert [codec.message_id(store.expand(n)) for n in kept] == [name] * 3
     assert {(root / "orders/incoming/processed" / n).read_bytes() for n in kept} == {b"1", b"2", b"3"}
 

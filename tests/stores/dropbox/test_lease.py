@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,15 +17,19 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.conftest import Children
+from tests.stores.dropbox.steps import layout_of, take
 from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
 LEASE = 1.0
+LONG_LEASE = 600.0
 
 HOLD = """
 from connector.messaging.subscription import TopicSubscription
-provider = DropboxProvider(sys.argv[1], create=True, durable=False, lease=1.0)
+from tests.stores.dropbox.steps import layout_of, take
+provider = DropboxProvider(sys.argv[1], create=True, durable=False, lease=float(sys.argv[3]))
 connection = provider.connect(sys.argv[2], client_id="c")
 orders = parse_destination("orders")
 poller = connection.poller(orders)
@@ -63,12 +66,19 @@ def connection(root: Path) -> Iterator[LocalConnection]:
 class Stopped:
     """A process that held two messages of three and does not run."""
 
-    def __init__(self, root: Path, connection: LocalConnection, children: Any, application: str) -> None:
+    def __init__(
+        self,
+        root: Path,
+        connection: LocalConnection,
+        children: Children,
+        application: str = "",
+        lease: float = LEASE,
+    ) -> None:
         connection.send(ORDERS, [Message(str(number).encode()) for number in range(3)])
-        self.process = children.start(HOLD, root, application)
+        self.process = children.start(HOLD, root, application, lease)
         self.client_id = self.process.stdout.readline().strip()
         assert self.client_id, self.process.stderr.read()
-        self._file = os.path.join(connection.store.layout.clients, self.client_id)
+        self._file = os.path.join(layout_of(connection).clients, self.client_id)
         os.kill(self.process.pid, signal.SIGSTOP)
         state = Path(f"/proc/{self.process.pid}/stat")
         wait_for(lambda: ") T " in state.read_text(), what="the process has stopped")
@@ -87,8 +97,8 @@ class Stopped:
 
 
 @pytest.fixture
-def stopped(root: Path, connection: LocalConnection, children: Any) -> Iterator[Stopped]:
-    client = Stopped(root, connection, children, "")
+def stopped(root: Path, connection: LocalConnection, children: Children) -> Iterator[Stopped]:
+    client = Stopped(root, connection, children)
     yield client
     if client.process.poll() is None:
         os.kill(client.process.pid, signal.SIGCONT)
@@ -108,13 +118,13 @@ def test_who_does_not_run_for_its_lease_is_taken_over_and_its_late_acknowledgeme
     poller = connection.poller(ORDERS)
     claims = [poller.take(1, number) for number in range(3)]
     assert [claim.delivery_count for claim in claims if claim is not None] == [1, 1, 0]
-    held = sorted(os.listdir(connection.store.layout.queue(ORDERS).processing))
+    held = sorted(os.listdir(layout_of(connection).queue(ORDERS).processing))
     assert stopped.wake() == ["ClaimLost"] * 6
-    assert sorted(os.listdir(connection.store.layout.queue(ORDERS).processing)) == held
-    assert os.listdir(connection.store.layout.queue(ORDERS).processed) == []
+    assert sorted(os.listdir(layout_of(connection).queue(ORDERS).processing)) == held
+    assert os.listdir(layout_of(connection).queue(ORDERS).processed) == []
     assert list(connection.browse(NOTES)) == []
     connection.settle([Settlement(claim) for claim in claims if claim is not None], fenced=True)
-    assert len(os.listdir(connection.store.layout.queue(ORDERS).processed)) == 3
+    assert len(os.listdir(layout_of(connection).queue(ORDERS).processed)) == 3
 
 
 def test_the_late_acknowledgement_fails_also_while_the_other_still_takes_over(
@@ -125,10 +135,13 @@ def test_the_late_acknowledgement_fails_also_while_the_other_still_takes_over(
     connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
     leftover.forget()
     assert [message.delivery_count for message in connection.browse(ORDERS)] == [2, 2, 1]
-    assert os.listdir(connection.store.layout.clients) == [connection.client_id]
+    assert os.listdir(layout_of(connection).clients) == [connection.client_id]
 
 
-def test_within_its_lease_nobody_is_dead(connection: LocalConnection, stopped: Stopped) -> None:
+@pytest.mark.process
+def test_within_its_lease_nobody_is_dead(root: Path, children: Children) -> None:
+    connection = DropboxProvider(root, create=True, durable=False, lease=LONG_LEASE).connect()
+    stopped = Stopped(root, connection, children, lease=LONG_LEASE)
     assert list(connection.leftovers(None, at_start=True)) == []
     with pytest.raises(SubscriptionError):
         connection.unsubscribe("news", "c")
@@ -144,7 +157,8 @@ def test_without_a_lease_a_stopped_client_lives_for_ever(
     trusting.close()
 
 
-def test_an_adapter_is_never_overdue(root: Path, connection: LocalConnection, children: Any) -> None:
+@pytest.mark.process
+def test_an_adapter_is_never_overdue(root: Path, connection: LocalConnection, children: Children) -> None:
     adapter = Stopped(root, connection, children, "shop")
     adapter.look_overdue()
     sibling = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect("shop")
@@ -153,16 +167,21 @@ def test_an_adapter_is_never_overdue(root: Path, connection: LocalConnection, ch
     assert adapter.wake() == ["done", "ClaimLost", "done", "ClaimLost", "done", "done"]
 
 
-def test_a_client_that_runs_outlives_many_leases(
-    root: Path, connection: LocalConnection, children: Any
+def _is_newer(file: Path, seen: int) -> bool:
+    return file.stat().st_mtime_ns > seen
+
+
+@pytest.mark.process
+def test_a_client_that_runs_says_so_in_each_lease(
+    root: Path, connection: LocalConnection, children: Children
 ) -> None:
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
-    child = children.start(HOLD, root, "")
-    child.stdout.readline()
-    deadline = time.monotonic() + 4 * LEASE
-    while time.monotonic() < deadline:
-        assert list(connection.leftovers(None, at_start=False)) == []
-        time.sleep(0.05)
+    child = children.start(HOLD, root, "", LEASE)
+    file = Path(layout_of(connection).clients, child.stdout.readline().strip())
+    for _ in range(4):
+        seen = file.stat().st_mtime_ns
+        wait_for(partial(_is_newer, file, seen), what="the client says that it runs")
+    assert list(connection.leftovers(None, at_start=False)) == []
 
 
 def test_what_an_overdue_client_consumed_and_held_is_free(
@@ -197,14 +216,11 @@ def test_only_one_takes_over_from_an_overdue_client(
 
 def test_a_claim_that_was_removed_by_hand_is_lost(connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
-    poller = connection.poller(ORDERS)
-    first, second = poller.take(1, 0), poller.take(1, 1)
-    assert first is not None
-    assert second is not None
-    os.unlink(connection.store.layout.absolute(first.path))
+    first, second = take(connection), take(connection, 1)
+    os.unlink(layout_of(connection).absolute(first.path))
     with pytest.raises(ClaimLost, match="is not this client's any more"):
         connection.settle([Settlement(first)])
     with pytest.raises(ClaimLost):
         connection.settle([Settlement(first), Settlement(second)], fenced=True)
-    assert os.listdir(connection.store.layout.associated) == []
+    assert os.listdir(layout_of(connection).associated) == []
     connection.settle([Settlement(second)])

@@ -17,10 +17,12 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.dropbox import left_files
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import stuck, without_privileges
+from tests.stores.conftest import Mv
+from tests.stores.dropbox.steps import closed, layout_of, store_of
+from tests.tables import rows
 
 ORDERS, OTHER = map(parse_destination, ("queue://orders", "queue://other"))
 IN_PROGRESS = parse_destination("queue://in-progress")
@@ -34,7 +36,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.offset = 0.0
         real = time.monotonic
-        monkeypatch.setattr(left_files.time, "monotonic", lambda: real() + self.offset)
+        monkeypatch.setattr(time, "monotonic", lambda: real() + self.offset)
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[tuple[s
 
 
 def targets(connection: LocalConnection, destination: Destination = ORDERS) -> list[Path]:
-    folder = Path(connection.store.layout.queue(destination).target)
+    folder = Path(layout_of(connection).queue(destination).target)
     return sorted(path for path in folder.iterdir() if path.name[0] != ".")
 
 
@@ -117,7 +119,7 @@ def test_an_attempt_waits_longer_each_time_but_never_longer_than_half_a_minute(
         for _ in range(600):
             assert poller.claim(1, range(1)) == []
             clock.offset += 1.0
-            connection.store.refresh()
+            store_of(connection).refresh()
     assert 20 <= renames <= 30
     assert os.rename is rename
     assert path.exists()
@@ -157,7 +159,7 @@ def test_a_file_delivered_too_often_that_may_not_be_renamed_is_passed_over(
     clock.offset += 100
     assert bodies(connection, poller) == []
     assert targets(connection) == []
-    assert len(os.listdir(connection.store.layout.queue(ORDERS).error)) == 1
+    assert len(os.listdir(layout_of(connection).queue(ORDERS).error)) == 1
     connection.close()
 
 
@@ -168,27 +170,19 @@ def test_a_folder_that_may_not_be_changed_holds_up_no_other_queue(
     connection.send(ORDERS, texts(*map(str, range(300))))
     connection.send(OTHER, texts("other"))
     poller, other = connection.poller(ORDERS), connection.poller(OTHER)
-    closed = Path(connection.store.layout.queue(ORDERS).base) / folder
-    closed.chmod(0o555)
-    try:
-        with without_privileges():
-            for _ in range(3):
-                assert bodies(connection, poller) == []
-                assert not poller.has_news()
-                clock.offset += 100
-            assert bodies(connection, other) == [b"other"]
-    finally:
-        closed.chmod(0o755)
+    place = Path(layout_of(connection).queue(ORDERS).base) / folder
+    with closed(place):
+        for _ in range(3):
+            assert bodies(connection, poller) == []
+            assert not poller.has_news()
+            clock.offset += 100
+        assert bodies(connection, other) == [b"other"]
     assert said() == [(MANY, 300)]
     clock.offset += 100
     assert poller.has_news()
     assert bodies(connection, poller, 2) == [b"0", b"1"]
-    closed.chmod(0o555)
-    try:
-        with without_privileges():
-            assert bodies(connection, poller) == []
-    finally:
-        closed.chmod(0o755)
+    with closed(place):
+        assert bodies(connection, poller) == []
     assert said() == [(MANY, 298)], "it was in order meanwhile"
 
 
@@ -198,28 +192,23 @@ def test_an_expired_folder_that_may_not_be_changed_holds_up_only_the_expired(
     connection.send(ORDERS, [*texts("old", expiration=1), *texts("good")])
     poller = connection.poller(ORDERS)
     old, _ = targets(connection)
-    expired = Path(connection.store.layout.queue(ORDERS).expired)
-    expired.chmod(0o555)
-    try:
-        with without_privileges():
-            assert bodies(connection, poller) == [b"good"]
-    finally:
-        expired.chmod(0o755)
+    with closed(layout_of(connection).queue(ORDERS).expired):
+        assert bodies(connection, poller) == [b"good"]
     assert said() == [(STUCK, old.name)]
 
 
-@pytest.mark.parametrize(
-    ("number", "stops"),
+@rows(
+    "number, stops",
     [
         *((number, False) for number in (errno.EPERM, errno.EACCES, errno.EBUSY, errno.ELOOP, errno.EISDIR)),
         *((number, False) for number in (errno.EIO, errno.ESTALE, errno.EINVAL, errno.EUCLEAN, errno.EMLINK)),
         *((number, True) for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOTCONN)),
     ],
-    ids=lambda value: errno.errorcode.get(value, "") if value is not True and value is not False else "",
 )
 def test_the_number_of_an_error_tells_the_message_from_the_provider(
-    connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, number: int, stops: bool
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int, stops: bool
 ) -> None:
+    connection = DropboxProvider(root, create=True, durable=False).connect()
     connection.send(ORDERS, texts(*"012"))
     first, *_ = targets(connection)
     rename = os.rename
@@ -236,6 +225,7 @@ def test_the_number_of_an_error_tells_the_message_from_the_provider(
             poller.claim(1, range(9))
     else:
         assert bodies(connection, poller) == [b"1", b"2"]
+    connection.abandon()
 
 
 def test_many_files_at_a_time_are_one_line_with_their_number(connection: LocalConnection, said: Any) -> None:
@@ -258,27 +248,26 @@ def test_files_that_come_one_after_the_other_do_not_flood_the_log(
     connection: LocalConnection, clock: Clock, said: Any
 ) -> None:
     poller = connection.poller(ORDERS)
-    folder = Path(connection.store.layout.queue(ORDERS).target)
+    folder = Path(layout_of(connection).queue(ORDERS).target)
     for number in range(100):
         (folder / f"{number}").mkdir()
-        connection.store.refresh()
+        store_of(connection).refresh()
         assert bodies(connection, poller) == []
     assert [number for _, number in said()] == [str(number) for number in range(10)]
     clock.offset += 61
-    connection.store.refresh()
+    store_of(connection).refresh()
     assert bodies(connection, poller) == []
     assert said() == [("files in a message directory are not messages and stay there", 90)]
 
 
-@pytest.mark.parametrize("selects", [False, True])
-@pytest.mark.parametrize("damage", ["directory", "pipe", "link", "unreadable", "huge"])
-def test_headers_that_cannot_be_read_fail_their_message_alone(
-    connection: LocalConnection, damage: str, selects: bool
-) -> None:
+@rows("selects", [False, True])
+@rows("damage", ["directory", "pipe", "link", "unreadable", "huge"])
+def test_headers_that_cannot_be_read_fail_their_message_alone(root: Path, damage: str, selects: bool) -> None:
+    connection = DropboxProvider(root, create=True, durable=False).connect()
     long = Message(b"long", "T", priority=9)
     long.set_property("long", "x" * 500)
     connection.send(ORDERS, [long, *texts("good")])
-    (sidecar,) = Path(connection.store.layout.headers).iterdir()
+    (sidecar,) = Path(layout_of(connection).headers).iterdir()
     if damage == "unreadable":
         sidecar.chmod(0)
     elif damage == "huge":
@@ -305,11 +294,10 @@ def test_headers_that_cannot_be_read_fail_their_message_alone(
         assert access.load(good.reference, 1 << 20).body == b"good"
         connection.settle([Settlement(bad, copy_to=parse_destination("error")), Settlement(good)])
         assert [message.body for message in connection.browse(parse_destination("error"))] == [b"long"]
+    connection.close()
 
 
-def test_a_foreign_key_of_headers_with_a_null_byte_is_no_key(
-    connection: LocalConnection, mv: Callable[..., Path]
-) -> None:
+def test_a_foreign_key_of_headers_with_a_null_byte_is_no_key(connection: LocalConnection, mv: Mv) -> None:
     mv("orders", "4.x.T.....JMS_dropboxmq_hdrS=a%00b")
     poller = connection.poller(ORDERS)
     assert bodies(connection, poller) == [b"body"]
@@ -322,7 +310,7 @@ def test_a_file_in_a_topic_that_may_not_be_read_is_put_aside(root: Path, durable
     pollers = [
         connection.poller(TopicSubscription(topic, name=name, client_id="c", durable=True)) for name in "ab"
     ]
-    folder = Path(connection.store.layout.queue(topic).target)
+    folder = Path(layout_of(connection).queue(topic).target)
     for name in ("4.1.T", "4.2.T"):
         (folder / name).write_bytes(name.encode())
     (folder / "4.1.T").chmod(0)
@@ -330,7 +318,7 @@ def test_a_file_in_a_topic_that_may_not_be_read_is_put_aside(root: Path, durable
         os.chown(folder / "4.1.T", 65534, 65534)
     with without_privileges():
         assert [bodies(connection, poller) for poller in pollers] == [[b"4.2.T"]] * 2
-    assert os.listdir(Path(connection.store.layout.queue(topic).error)) == ["4.1.T"]
+    assert os.listdir(Path(layout_of(connection).queue(topic).error)) == ["4.1.T"]
     assert said() == [("a message of a topic cannot be distributed and was put aside", "4.1.T")]
     connection.close()
 
@@ -347,12 +335,12 @@ def settlement(claim: Any, move: str) -> Settlement:
 
 
 def processing(connection: LocalConnection) -> list[Path]:
-    return sorted(Path(connection.store.layout.queue(ORDERS).processing).iterdir())
+    return sorted(Path(layout_of(connection).queue(ORDERS).processing).iterdir())
 
 
 def where(connection: LocalConnection) -> dict[str, list[bytes]]:
     """The bodies in the folders of the two queues."""
-    root = Path(connection.store.layout.root)
+    root = Path(layout_of(connection).root)
     return {
         str(folder.relative_to(root)): sorted(path.read_bytes() for path in folder.iterdir())
         for queue in ("orders", "other")
@@ -368,12 +356,13 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("number", [1, 3], ids=["alone", "in a batch"])
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("way", ["prune", "start", "crash"])
+@rows("number", [1, 3])
+@rows("move", MOVES)
+@rows("way", ["prune", "start", "crash"])
 def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
     root: Path, caplog: pytest.LogCaptureFixture, number: int, move: str, way: str
 ) -> None:
+    caplog.clear()
     provider = DropboxProvider(root, create=True, durable=False)
     connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
     connection.send(ORDERS, texts(*"012"))
@@ -406,7 +395,7 @@ def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
         last.prune()
         last.close()
     assert where(other) == EXPECTED[move]
-    assert os.listdir(other.store.layout.committing) == []
+    assert os.listdir(layout_of(other).committing) == []
     other.close()
     connection.abandon()
 

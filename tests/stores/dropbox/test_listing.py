@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,11 @@ from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
-from connector.stores.dropbox import listing
 from connector.stores.dropbox.listing import Listing
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.conftest import Mv
+from tests.stores.dropbox.steps import layout_of, take
 
 ORDERS = parse_destination("queue://orders")
 
@@ -42,9 +43,9 @@ class Calls:
             self.stats += 1
             return lstat(path)
 
-        monkeypatch.setattr(listing.os, "scandir", count_scan)
-        monkeypatch.setattr(listing.os, "stat", count_stat)
-        monkeypatch.setattr(listing.os, "lstat", count_lstat)
+        monkeypatch.setattr(os, "scandir", count_scan)
+        monkeypatch.setattr(os, "stat", count_stat)
+        monkeypatch.setattr(os, "lstat", count_lstat)
 
 
 class Clock:
@@ -53,7 +54,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.offset = 0.0
         real = time.monotonic
-        monkeypatch.setattr(listing.time, "monotonic", lambda: real() + self.offset)
+        monkeypatch.setattr(time, "monotonic", lambda: real() + self.offset)
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_a_costly_listing_is_kept_twenty_times_as_long_as_it_took(
         clock.offset += 2.0  # a scan that takes two seconds
         return scandir(path)
 
-    monkeypatch.setattr(listing.os, "scandir", slow)
+    monkeypatch.setattr(os, "scandir", slow)
     found = Listing(str(folder))
     found.next()
     calls = Calls(monkeypatch)
@@ -165,14 +166,12 @@ def test_who_loses_many_races_in_a_row_still_takes_in_order(provider: DropboxPro
     taker, other = late.poller(ORDERS), fast.poller(ORDERS)
     first = taker.take(1, 0)  # from here on it walks a listing in which more and more is gone
     assert first is not None
-    taken, lost = [first.message_id], []
+    taken, lost = [first.message_id], list[str]()
     for number in range(1, 31):
         for _ in range(12):
-            claim = other.take(number, len(lost))
-            assert claim is not None
+            claim = take(other, len(lost), cycle=number)
             lost.append(claim.message_id)
-        claim = taker.take(1, number)
-        assert claim is not None
+        claim = take(taker, number)
         taken.append(claim.message_id)
     assert taken == sorted(taken)
     assert lost == sorted(lost)
@@ -218,9 +217,7 @@ def test_bare_names_take_their_place_by_the_time_of_their_file(folder: Path) -> 
     assert drain(Listing(str(folder))) == ["9.noTime.B", before, "report.csv", after]
 
 
-def test_browsing_agrees_with_taking_for_names_of_every_kind(
-    connection: LocalConnection, mv: Callable[..., Path]
-) -> None:
+def test_browsing_agrees_with_taking_for_names_of_every_kind(connection: LocalConnection, mv: Mv) -> None:
     base = 1_700_000_000_000_000_000
     names = [
         "b",
@@ -236,12 +233,13 @@ def test_browsing_agrees_with_taking_for_names_of_every_kind(
         os.utime(path, ns=(base + 100_000 * number, base + 100_000 * number))
     browsed = [message.body for message in connection.browse(ORDERS)]
     poller = connection.poller(ORDERS)
-    taken = []
-    while claim := poller.take(1, len(taken)):
-        taken.append(connection.store.layout.absolute(claim.path))
+    taken: list[str] = []
+    while len(taken) < len(browsed):
+        taken.append(layout_of(connection).absolute(take(poller, len(taken)).path))
         if len(taken) == 4:
             assert [message.body for message in connection.browse(ORDERS)] == browsed
     assert [Path(path).read_bytes() for path in taken] == browsed
+    assert poller.take(1, len(taken)) is None
 
 
 def test_what_is_no_message_is_left_where_it_is_and_reported_once(
@@ -270,58 +268,50 @@ def test_what_is_no_message_is_left_where_it_is_and_reported_once(
 
 @pytest.mark.timeout(30)
 def test_a_pipe_or_link_that_takes_the_place_of_a_message_blocks_nothing(
-    connection: LocalConnection, mv: Callable[..., Path]
+    connection: LocalConnection, mv: Mv
 ) -> None:
     """The listing has seen a file; what is claimed under its name is something else."""
     poller = connection.poller(ORDERS)
     for number in range(3):
         mv("orders", f"m{number}")
-    first = poller.take(1, 0)
-    assert first is not None
+    take(poller)
     access = connection.access().open()
-    target = Path(connection.store.layout.queue(ORDERS).target)
+    target = Path(layout_of(connection).queue(ORDERS).target)
     for name in os.listdir(target):
         (target / name).unlink()
     os.mkfifo(target / "m1")
     (target / "m2").symlink_to("/etc/passwd")
     for number in (1, 2):
-        claim = poller.take(1, number)
-        assert claim is not None
+        claim = take(poller, number)
         with pytest.raises(ValueError, match="not a regular file"):
             access.load(claim.reference, 1 << 20)
         connection.settle([Settlement(claim, copy_to=parse_destination("error"))])
     kinds = [
         os.lstat(e.path).st_mode
-        for e in os.scandir(connection.store.layout.queue(parse_destination("error")).target)
+        for e in os.scandir(layout_of(connection).queue(parse_destination("error")).target)
     ]
     assert sorted(map(stat.S_IFMT, kinds)) == [stat.S_IFIFO, stat.S_IFLNK]
 
 
-def test_a_fifo_in_a_queue_is_not_opened_by_browsing(
-    connection: LocalConnection, mv: Callable[..., Path]
-) -> None:
+def test_a_fifo_in_a_queue_is_not_opened_by_browsing(connection: LocalConnection, mv: Mv) -> None:
     path = mv("orders", "message")
     os.mkfifo(path.with_name("pipe"))
     assert [message.message_id for message in connection.browse(ORDERS)] == ["message"]
 
 
-@pytest.mark.parametrize(
-    "name", [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a b", "snow ☃".encode(), b"4.\xe9.T", b"-x"]
-)
 def test_names_of_any_bytes_are_taken_settled_and_keep_their_bytes(
-    root: Path, connection: LocalConnection, mv: Callable[..., Path], name: bytes
+    root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
-    mv("orders", name)
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
-    assert connection.access().open().load(claim.reference, 100).body == b"body"
-    connection.settle([Settlement(claim, published=claim.duplicate_key)])
-    assert os.listdir(os.fsencode(root / "orders/incoming/processed")) == [name]
+    names = [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a b", "snow ☃".encode(), b"4.\xe9.T", b"-x"]
+    for name in names:
+        mv("orders", name, name)
+        claim = take(connection)
+        assert connection.access().open().load(claim.reference, 100).body == name
+        connection.settle([Settlement(claim, published=claim.duplicate_key)])
+    assert sorted(os.listdir(os.fsencode(root / "orders/incoming/processed"))) == sorted(names)
 
 
-def test_an_expiration_that_is_no_number_does_not_stop_the_poll(
-    connection: LocalConnection, mv: Callable[..., Path]
-) -> None:
+def test_an_expiration_that_is_no_number_does_not_stop_the_poll(connection: LocalConnection, mv: Mv) -> None:
     for text in ("²", "soon", "-1", "9" * 200):
         mv("orders", f"4.id{len(text)}{ord(text[0])}.T.{text}")
     poller = connection.poller(ORDERS)
@@ -330,18 +320,17 @@ def test_an_expiration_that_is_no_number_does_not_stop_the_poll(
 
 
 def test_a_folder_that_is_removed_is_empty_and_comes_back(
-    root: Path, connection: LocalConnection, mv: Callable[..., Path]
+    root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     poller = connection.poller(ORDERS)
-    for folder in connection.store.layout.queue(ORDERS).base, str(root / "orders"):
+    for folder in layout_of(connection).queue(ORDERS).base, str(root / "orders"):
         for path in Path(folder).glob("*"):
             path.rmdir()
         os.rmdir(folder)
     assert poller.take(1, 0) is None
     mv("orders", "message")  # makes working/ and target/ only
     assert [m.message_id for m in connection.browse(ORDERS)] == ["message"]
-    claim = poller.take(1, 0)
-    assert claim is not None
+    claim = take(poller)
     connection.settle([Settlement(claim)])
     assert os.listdir(root / "orders/incoming/processed") == ["message"]
 
@@ -360,7 +349,7 @@ def test_a_file_where_the_folder_should_be_is_an_error_of_the_provider(
     connection: LocalConnection,
 ) -> None:
     poller = connection.poller(ORDERS)
-    target = Path(connection.store.layout.queue(ORDERS).target)
+    target = Path(layout_of(connection).queue(ORDERS).target)
     target.rmdir()
     target.touch()
     with pytest.raises(ProviderError, match=r"cannot read .*target: Not a directory"):

@@ -21,6 +21,7 @@ from connector.stores.dropbox.transaction_log import (
     published_keys,
     roll_forward,
 )
+from tests.tables import rows
 
 HEAD = "dropboxmq --creator-version 1.1 --type "
 
@@ -107,8 +108,8 @@ def test_empty_lines_and_options_that_are_not_known_mean_nothing() -> None:
     assert parse_record(f"\n{line}\n\n".encode()) == [Move("sent", "a", "b")]
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
+@rows(
+    "line, reason",
     [
         ("nonsense", "does not begin with 'dropboxmq'"),
         (f"{HEAD}sent", "no type or no message file"),
@@ -141,7 +142,7 @@ def test_a_record_can_be_finished_any_number_of_times(root: Path) -> None:
         assert {path.name: path.read_text() for path in (root / "q").iterdir()} == {"a": "a", "b": "b"}
 
 
-@pytest.mark.parametrize("rename", [rename_new, lambda s, t: rename_to_free_name(s, t, unchanged)])
+@rows("rename", [rename_new, lambda s, t: rename_to_free_name(s, t, unchanged)])
 def test_an_existing_name_is_never_replaced(root: Path, rename: Callable[[str, str], object]) -> None:
     (root / "4.1.T").write_text("new")
     (root / "x").mkdir()
@@ -186,7 +187,7 @@ def test_many_moves_are_made_whatever_stands_in_the_way(root: Path) -> None:
         assert not list(root.glob("4.*"))
 
 
-@pytest.mark.parametrize("number", [1, 20])
+@rows("number", [1, 20])
 def test_a_record_may_move_files_into_the_root_itself(root: Path, number: int) -> None:
     RootLayout(root).prepare()
     (root / "q").mkdir()

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from connector.stores.dropbox import root as roots
 from connector.stores.dropbox.provider import DropboxProvider
+from tests.tables import rows
 
 
-@pytest.mark.parametrize("recorded", [False, True], ids=["no record", "a record"])
-@pytest.mark.parametrize("shared", [False, True], ids=["two processes", "two threads"])
+@rows("recorded", [False, True])
+@rows("shared", [False, True])
 def test_a_root_that_another_makes_during_the_look_is_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: bool, shared: bool
 ) -> None:
@@ -34,6 +34,6 @@ def test_a_root_that_another_makes_during_the_look_is_not_missing(
                 other.connect().close()
             raise
 
-    monkeypatch.setattr(roots.os, "scandir", look_and_be_overtaken)
+    monkeypatch.setattr(os, "scandir", look_and_be_overtaken)
     first.connect().close()
     assert len(looks) > 1

@@ -15,6 +15,8 @@ from connector.messaging.settlement import Settlement
 from connector.stores.dropbox import pruning
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.dropbox.steps import layout_of, take
+from tests.waiting import wait_for
 
 ORDERS = Destination("queue", "orders")
 ARCHIVE = Destination("queue", "archive")
@@ -27,23 +29,23 @@ def consume(connection: LocalConnection, body: bytes, property_size: int = 1) ->
     message = Message(body=body)
     message.set_property("note", "n" * property_size)
     connection.send(ORDERS, [message])
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
+    claim = take(connection)
     connection.settle([Settlement(claim)])
 
 
 def processed(connection: LocalConnection) -> list[str]:
-    return os.listdir(connection.store.layout.queue(ORDERS).processed)
+    return os.listdir(layout_of(connection).queue(ORDERS).processed)
 
 
 class LaterClock:
-    """The clock of the pruning, which may go before that of the file system."""
+    """The clock of the pruning, which may go before that of the file system, or stand."""
 
     def __init__(self) -> None:
         self.before = 0.0
+        self.stands_at: float | None = None
 
     def time(self) -> float:
-        return time.time() + self.before
+        return time.time() + self.before if self.stands_at is None else self.stands_at
 
     def monotonic(self) -> float:
         """Returns the same time always, so that a stalled machine ends no pass early."""
@@ -60,15 +62,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> LaterClock:
 def test_old_files_go_with_their_sidecars_and_young_ones_stay(tmp_path: Path, clock: LaterClock) -> None:
     connection = DropboxProvider(tmp_path, create=True, keep_processed=KEEP).connect()
     consume(connection, b"old", property_size=600)
-    assert len(os.listdir(connection.store.layout.headers)) == 1
-    time.sleep(0.05)  # file times are as coarse as the kernel's clock tick
-    between = time.time()
-    time.sleep(0.05)
+    assert len(os.listdir(layout_of(connection).headers)) == 1
+    (old,) = Path(layout_of(connection).queue(ORDERS).processed).iterdir()
+    probe, settled = tmp_path / "probe", old.stat().st_ctime
+
+    def later() -> float | None:
+        probe.write_text("")
+        return probe.stat().st_ctime if probe.stat().st_ctime > settled else None
+
+    between = wait_for(later, what="the coarse clock of the files goes on")
     consume(connection, b"young")
-    clock.before = between + KEEP - time.time()
+    clock.stands_at = between + KEEP
     assert connection.prune().settled == 1
     assert len(processed(connection)) == 1
-    assert os.listdir(connection.store.layout.headers) == []
+    assert os.listdir(layout_of(connection).headers) == []
     connection.close()
 
 
@@ -84,7 +91,7 @@ def test_nothing_is_kept_where_zero_is_demanded(tmp_path: Path) -> None:
     connection = DropboxProvider(tmp_path, create=True, keep_processed=0).connect()
     consume(connection, b"gone", property_size=600)
     assert processed(connection) == []
-    assert os.listdir(connection.store.layout.headers) == []
+    assert os.listdir(layout_of(connection).headers) == []
     connection.close()
 
 
@@ -117,15 +124,15 @@ def copies(connection: LocalConnection, number: int, reason: str = "") -> None:
 
 
 def archived(connection: LocalConnection) -> list[str]:
-    return os.listdir(connection.store.layout.queue(ARCHIVE).target)
+    return os.listdir(layout_of(connection).queue(ARCHIVE).target)
 
 
 def test_a_copy_goes_with_its_sidecar(tmp_path: Path) -> None:
     connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
     copies(connection, 2, reason="r" * 600)
-    assert len(os.listdir(connection.store.layout.headers)) == 2
+    assert len(os.listdir(layout_of(connection).headers)) == 2
     assert connection.prune(KEPT).copies == {ARCHIVE: 2}
-    assert archived(connection) == os.listdir(connection.store.layout.headers) == []
+    assert archived(connection) == os.listdir(layout_of(connection).headers) == []
     connection.close()
 
 
@@ -145,8 +152,7 @@ def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(tmp_path: Pa
     connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
     copies(connection, 2, reason="r" * 600)
     assert connection.prune(KEPT, seconds=0.0).copies == {ARCHIVE: 1}
-    claim = connection.poller(ARCHIVE).take(2, 0)
-    assert claim is not None
+    claim = take(connection, cycle=2, source=ARCHIVE)
     assert connection.prune(KEPT).copies == {}
     assert claim.headers().properties["connector_reason"] == "r" * 600
     connection.close()
@@ -179,9 +185,9 @@ def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
 ) -> None:
     connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
     copies(connection, 3, reason="r" * 600)
-    broken, *_ = os.listdir(connection.store.layout.headers)
-    Path(connection.store.layout.headers, broken).unlink()
-    Path(connection.store.layout.headers, broken).mkdir()
+    broken, *_ = os.listdir(layout_of(connection).headers)
+    Path(layout_of(connection).headers, broken).unlink()
+    Path(layout_of(connection).headers, broken).mkdir()
     assert connection.prune(KEPT).copies == {ARCHIVE: 2}
     (line,) = [
         record for record in caplog.records if record.getMessage() == "old messages could not be removed"

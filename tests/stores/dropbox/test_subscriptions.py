@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connector.errors import CapabilityError, ProviderError, SubscriptionError
+from connector.errors import ProviderError, SubscriptionError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector, compile_selector
@@ -24,6 +23,9 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.dropbox.subscription_files import directory_name
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.conftest import Children, Mv
+from tests.stores.dropbox.steps import closed, files_limited_to, layout_of, store_of, take
+from tests.tables import rows
 from tests.waiting import wait_for
 
 PRICES = parse_destination("topic://prices")
@@ -31,6 +33,7 @@ RATES = parse_destination("topic://rates")
 
 CONSUME = """
 from connector.messaging.subscription import TopicSubscription
+from tests.stores.dropbox.steps import closed, files_limited_to, layout_of, store_of, take
 connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect(sys.argv[2])
 topic = parse_destination("topic://prices")
 durable, shared = "durable" in sys.argv, "shared" in sys.argv
@@ -56,11 +59,11 @@ def durable(name: str = "news", client_id: str = "c", **details: Any) -> TopicSu
 
 
 def directories(connection: LocalConnection) -> list[str]:
-    return [os.path.basename(f.base) for f in connection.store.layout.subscriptions_of(PRICES)]
+    return [os.path.basename(f.base) for f in layout_of(connection).subscriptions_of(PRICES)]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "name"),
+@rows(
+    "wanted, name",
     [
         (durable("sub1", "connection1"), "sub1.connection1"),
         (durable("a.b", "c.d"), "a%2Eb.c%2Ed"),
@@ -71,12 +74,14 @@ def directories(connection: LocalConnection) -> list[str]:
     ],
 )
 def test_a_subscription_is_the_directory_that_the_protocol_says(
-    connection: LocalConnection, wanted: TopicSubscription, name: str
+    root: Path, wanted: TopicSubscription, name: str
 ) -> None:
+    connection = DropboxProvider(root, create=True, durable=False).connect()
     connection.poller(wanted)
     assert directories(connection) == [name]
     (info,) = connection.subscriptions()
     assert info.subscription == wanted
+    connection.close()
 
 
 _NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=150)
@@ -120,15 +125,15 @@ def test_a_directory_that_another_program_made_is_a_durable_subscription(
     assert connection.poller(durable("sub1", "connection1", no_local=True)).take(1, 0) is not None
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"name": 1}'])
-def test_details_that_cannot_be_read_lose_no_message(
-    root: Path, connection: LocalConnection, content: str, caplog: pytest.LogCaptureFixture
-) -> None:
+@rows("content", ["", "{", "[]", "null", '{"name": 1}'])
+def test_details_that_cannot_be_read_lose_no_message(root: Path, content: str) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    connection, other = provider.connect(), provider.connect()
     connection.poller(durable()).close()
     (root / "topic-root/prices/.subscriptions/news.c/subscription.json").write_text(content)
-    other = DropboxProvider(root, create=True, durable=False).connect()
     other.send(PRICES, [Message(b"1")])
     assert [info.waiting for info in other.subscriptions()] == [1]
+    connection.close()
     other.close()
 
 
@@ -146,8 +151,9 @@ def test_a_selector_that_became_invalid_lets_every_message_pass(
     other.close()
 
 
+@pytest.mark.process
 def test_a_consumer_that_is_killed_is_none_any_more_at_once(
-    root: Path, other: LocalConnection, children: Any
+    root: Path, other: LocalConnection, children: Children
 ) -> None:
     child = children.start(CONSUME, root, "", "durable")
     child.stdout.readline()
@@ -161,26 +167,10 @@ def test_a_consumer_that_is_killed_is_none_any_more_at_once(
     other.unsubscribe("news", "c")
 
 
-def test_instances_of_one_application_share_a_subscription_that_is_not_shared(
-    root: Path, children: Any
-) -> None:
-    child = children.start(CONSUME, root, "shop", "durable")
-    child.stdout.readline()
-    provider = DropboxProvider(root, create=True, durable=False)
-    sibling, stranger = provider.connect("shop"), provider.connect("another")
-    with pytest.raises(SubscriptionError):
-        stranger.poller(durable())
-    poller = sibling.poller(durable())
-    assert sibling.subscriptions()[0].consumers == 2
-    stranger.send(PRICES, [Message(b"1")])
-    assert poller.take(1, 0) is not None
-    sibling.abandon()
-    stranger.abandon()
-
-
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["unnamed", "shared"])
 def test_a_subscription_whose_only_consumer_was_killed_is_swept(
-    root: Path, other: LocalConnection, children: Any, kind: str
+    root: Path, other: LocalConnection, children: Children, kind: str
 ) -> None:
     child = children.start(CONSUME, root, "", kind)
     child.stdout.readline()
@@ -196,56 +186,7 @@ def test_a_subscription_whose_only_consumer_was_killed_is_swept(
     other.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
     leftover.forget()
     assert other.subscriptions() == []
-    assert os.listdir(other.store.layout.subscriptions(PRICES)) == []
-
-
-def test_claims_of_a_dead_consumer_go_back_to_their_own_subscription(
-    root: Path, other: LocalConnection, children: Any
-) -> None:
-    other.poller(durable("another")).close()
-    child = children.start(CONSUME, root, "", "durable")
-    child.stdout.readline()
-    (identity,) = other.send(PRICES, [Message(b"1")])
-    child.stdin.write("take\n")
-    child.stdin.flush()
-    assert child.stdout.readline().strip() == identity
-    child.kill()
-    child.wait()
-    (leftover,) = other.leftovers(None, at_start=False)
-    other.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
-    leftover.forget()
-    counts = {}
-    for name in ("news", "another"):
-        claim = other.poller(durable(name)).take(1, 0)
-        assert claim is not None
-        counts[name] = claim.delivery_count
-    assert counts == {"news": 1, "another": 0}
-
-
-def test_a_stopped_consumer_is_one(root: Path, other: LocalConnection, children: Any) -> None:
-    child = children.start(CONSUME, root, "", "durable")
-    child.stdout.readline()
-    os.kill(child.pid, signal.SIGSTOP)
-    try:
-        with pytest.raises(SubscriptionError, match="has a consumer already"):
-            other.poller(durable())
-    finally:
-        os.kill(child.pid, signal.SIGCONT)
-
-
-def test_making_it_anew_with_other_details_warns_of_what_is_lost(
-    other: LocalConnection, caplog: pytest.LogCaptureFixture
-) -> None:
-    other.poller(durable()).close()
-    other.send(PRICES, [Message(b"1", type="t" * 400), Message(b"2")])
-    with caplog.at_level(logging.WARNING, "connector.dropbox"):
-        other.poller(durable(topic=RATES))
-    (record,) = caplog.records
-    assert record.getMessage() == "the messages of a subscription were removed with the subscription"
-    fields = vars(record)
-    assert (fields["reason"], fields["lost"]) == ("made anew with other details", "2 waiting")
-    assert [info.subscription for info in other.subscriptions()] == [durable(topic=RATES)]
-    assert os.listdir(other.store.layout.headers) == []
+    assert os.listdir(layout_of(other).subscriptions(PRICES)) == []
 
 
 def test_with_and_without_no_local_it_is_one_subscription(other: LocalConnection) -> None:
@@ -256,26 +197,11 @@ def test_with_and_without_no_local_it_is_one_subscription(other: LocalConnection
         other.poller(durable())
 
 
-def test_unsubscribing_waits_for_what_is_claimed(other: LocalConnection) -> None:
-    poller = other.poller(durable())
-    other.send(PRICES, [Message(b"1")])
-    claim = poller.take(1, 0)
-    assert claim is not None
-    poller.close()
-    with pytest.raises(SubscriptionError, match="1 message not acknowledged"):
-        other.unsubscribe("news", "c")
-    other.settle([Settlement(claim)])
-    other.unsubscribe("news", "c")
-    with pytest.raises(SubscriptionError, match="there is no durable subscription 'news' of client 'c'"):
-        other.unsubscribe("news", "c")
-
-
 def test_a_subscription_that_ends_keeps_what_is_claimed_until_the_connection_closes(root: Path) -> None:
     connection = DropboxProvider(root, create=True, durable=False).connect()
     poller = connection.poller(TopicSubscription(PRICES))
     connection.send(PRICES, [Message(b"1")])
-    claim = poller.take(1, 0)
-    assert claim is not None
+    claim = take(poller)
     poller.close()
     assert connection.access().open().load(claim.reference, 100).body == b"1"
     connection.settle([Settlement(claim)])
@@ -283,21 +209,9 @@ def test_a_subscription_that_ends_keeps_what_is_claimed_until_the_connection_clo
     assert os.listdir(root / "topic-root/prices/.subscriptions") == []
 
 
-def test_messages_of_the_own_connection_are_those_of_its_origin_or_its_client_id(root: Path) -> None:
-    provider = DropboxProvider(root, create=True, durable=False)
-    consumer = provider.connect(client_id="c", origin="o")
-    consumer.poller(durable(no_local=True))
-    for origin, expected in (("o", 0), ("c", 0), ("else", 1), ("", 2)):
-        sender = provider.connect(origin=origin)
-        sender.send(PRICES, [Message(b"1")])
-        assert [info.waiting for info in consumer.subscriptions()] == [expected]
-        sender.close()
-    consumer.abandon()
-
-
 def test_what_clients_left_that_died_making_or_removing_is_swept(root: Path, other: LocalConnection) -> None:
     other.poller(durable()).close()
-    directory = Path(other.store.layout.subscriptions(PRICES))
+    directory = Path(layout_of(other).subscriptions(PRICES))
     (directory / ".new-dead-1" / "target").mkdir(parents=True)
     (directory / ".deleted-dead-2" / "target").mkdir(parents=True)
     (directory / ".deleted-dead-2" / "target" / "4.1.T").touch()
@@ -316,8 +230,7 @@ def test_processed_messages_of_subscriptions_are_pruned(root: Path) -> None:
     connection = provider.connect()
     poller = connection.poller(durable())
     connection.send(PRICES, [Message(b"1"), Message(b"2", expiration=1), Message(b"3")])
-    claim = poller.take(1, 0)
-    assert claim is not None
+    claim = take(poller)
     connection.settle([Settlement(claim)])
     assert wait_for(lambda: connection.prune().settled) == 1
     assert poller.take(1, 1) is not None
@@ -337,18 +250,18 @@ def test_a_rejected_backlog_is_not_looked_at_again_at_every_scan(
 
     def compile_counting(selector: str) -> Selector:
         compiled = compile_selector(selector)
-        return Selector(
-            selector,
-            compiled.identifiers,
-            lambda message: asked.append(message.properties["n"]) or compiled.matches(message),
-        )
+
+        def matches(message: Message) -> bool:
+            asked.append(message.properties["n"])
+            return compiled.matches(message)
+
+        return Selector(selector, compiled.identifiers, matches)
 
     monkeypatch.setattr("connector.stores.engine.connection.compile_selector", compile_counting)
     poller = other.poller(queue, selector="n = 19")
-    claim = poller.take(1, 0)
-    assert claim is not None
+    claim = take(poller)
     for _ in range(5):
-        other.store.refresh()
+        store_of(other).refresh()
         assert poller.take(1, 1) is None
     assert asked == list(range(20))
     other.settle([Settlement(claim, give_back=True, delivery_count=1)])
@@ -363,96 +276,50 @@ def test_a_rejected_message_still_expires(other: LocalConnection) -> None:
     poller = other.poller(queue, selector="a = 1")
     assert (poller.take(1, 0), poller.expired) == (None, 0)
     wait_for(lambda: time.time_ns() // 1_000_000 > expiration)
-    other.store.refresh()
+    store_of(other).refresh()
     assert (poller.take(1, 0), poller.expired) == (None, 1)
 
 
-def test_a_selector_sees_headers_of_any_length_and_foreign_files(other: LocalConnection, mv: Any) -> None:
+def test_a_selector_sees_headers_of_any_length_and_foreign_files(other: LocalConnection, mv: Mv) -> None:
     queue = parse_destination("orders")
     message = Message(b"1")
     message.set_property("long", "x" * 400)
     other.send(queue, [message])
     mv("orders", "report.csv")
     long = other.poller(queue, selector="long LIKE 'x%'")
-    claim = long.take(1, 0)
-    assert claim is not None
+    take(long)
     assert long.take(1, 1) is None
     recent = other.poller(queue, selector=f"JMSTimestamp > {int(time.time() * 1000) - 60000}")
-    found = recent.take(1, 2)
-    assert found is not None
+    found = take(recent, 2)
     assert found.message_id == "report.csv"
 
 
-def test_a_topic_itself_and_a_subscription_in_progress_are_refused(connection: LocalConnection) -> None:
-    with pytest.raises(CapabilityError, match="topic://prices holds no messages itself: subscribe"):
-        connection.poller(PRICES)
-    with pytest.raises(CapabilityError, match="no in-progress destination"):
-        connection.poller(durable(), parse_destination("in-progress"))
-
-
-def test_waiting_ends_when_something_comes_or_the_connection_is_closed(
-    root: Path, other: LocalConnection
-) -> None:
-    connection = DropboxProvider(root, create=True, durable=False).connect()
-    poller = connection.poller(durable())
-    assert poller.take(1, 0) is None
-    time.sleep(0.05)  # clocks of file systems are coarse
-    poller.take(1, 0)
-    begun = time.monotonic()
-    connection.wait(0.1)
-    assert 0.09 < time.monotonic() - begun < 60
-    other.send(PRICES, [Message(b"1")])
-    begun = time.monotonic()
-    connection.wait(120)
-    assert poller.take(1, 0) is not None
-    assert time.monotonic() - begun < 60
-    connection.abandon()
-
-
-def test_a_full_disk_makes_no_half_subscription(root: Path, children: Any) -> None:
-    code = CONSUME.replace(
-        "poller =",
-        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\npoller =",
-    )
-    status, _, err = children.run(code, root, "", "durable")
-    assert status == 1
-    assert "ProviderError: the subscription news.c of topic://prices cannot be made: File too large" in err
+def test_a_full_disk_makes_no_half_subscription(root: Path, other: LocalConnection) -> None:
+    said = r"the subscription news\.c of topic://prices cannot be made: File too large"
+    with files_limited_to(0), pytest.raises(ProviderError, match=said):
+        other.poller(durable())
     assert os.listdir(root / "topic-root/prices/.subscriptions") == []
 
 
-def test_a_consumer_whose_mark_cannot_be_written_is_none(root: Path, children: Any) -> None:
-    first = children.start(CONSUME, root, "", "shared")
-    first.stdout.readline()
-    code = CONSUME.replace(
-        "poller =",
-        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\npoller =",
-    )
-    status, _, err = children.run(code, root, "", "shared")
-    assert status == 1
-    assert "ProviderError: cannot write" in err
-    assert "File too large; make room on the disk" in err
+def test_a_consumer_whose_mark_cannot_be_written_is_none(root: Path, other: LocalConnection) -> None:
+    wanted = TopicSubscription(PRICES, "news", "c", shared=True)
+    other.poller(wanted)
+    second = DropboxProvider(root).connect()
+    said = "cannot write.*File too large; make room on the disk"
+    with files_limited_to(0), pytest.raises(ProviderError, match=said):
+        second.poller(wanted)
     assert len(os.listdir(root / "topic-root/prices/.subscriptions/news.c.non-durable/consumers")) == 1
+    second.close()
 
 
-def test_unsubscribing_says_what_cannot_be_removed(root: Path, children: Any) -> None:
-    root.chmod(0o777)
-    code = """
-from connector.messaging.subscription import TopicSubscription
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
-topic = parse_destination("topic://prices")
-connection.poller(TopicSubscription(topic, "news", "c", durable=True)).close()
-os.chmod(connection.store.layout.subscriptions(topic), 0o555)
-try:
-    connection.unsubscribe("news", "c")
-except ProviderError as error:
-    print(error)
-os.chmod(connection.store.layout.subscriptions(topic), 0o755)
-connection.unsubscribe("news", "c")
-"""
-    status, out, err = children.run(code, root, ordinary_user=True)
-    assert status == 0, err
-    assert "cannot remove" in out
-    assert "Permission denied" in out
+def test_unsubscribing_says_what_cannot_be_removed(other: LocalConnection) -> None:
+    other.poller(durable()).close()
+    with (
+        closed(layout_of(other).subscriptions(PRICES)),
+        pytest.raises(ProviderError, match=r"cannot remove.*Permission denied"),
+    ):
+        other.unsubscribe("news", "c")
+    other.unsubscribe("news", "c")
 
 
 def test_a_provider_error_is_what_a_root_that_is_gone_gives(root: Path, other: LocalConnection) -> None:
@@ -475,7 +342,7 @@ def test_a_message_that_goes_back_to_its_subscription_again_and_again_keeps_a_sh
         (claim,) = poller.claim(cycle, range(1))
         subscription = claim.subscription
         other.settle([Settlement(claim, error)])
-        (name,) = os.listdir(DropboxProvider(other.store.layout.root).folders(error).target)
+        (name,) = os.listdir(DropboxProvider(layout_of(other).root).folders(error).target)
         names.append(name)
         (failed,) = other.picker(error, lambda _: True).claim(cycle, range(1, 2))
         other.settle([Settlement(failed, PRICES, subscription=subscription)])

@@ -6,19 +6,20 @@ import errno
 import logging
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from connector.messaging.destination import parse_destination
+from connector.messaging.polling import Waiter
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox import waiter as waiter_module
 from connector.stores.dropbox.inotify import Inotify
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.dropbox.waiter import InotifyWaiter
 from connector.stores.engine.connection import LocalConnection
-from tests.stores.conftest import Children
+from tests.stores.conftest import Children, Mv
+from tests.stores.dropbox.steps import store_of
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -27,11 +28,9 @@ AT_ONCE = 0.0
 """The kernel tells before the call returns that moves a file. So no wait is needed."""
 PATIENCE = 60.0
 
-Mv = Callable[..., Path]
-
 
 @pytest.fixture
-def waiter(connection: LocalConnection) -> InotifyWaiter:
+def waiter(connection: LocalConnection) -> Waiter:
     """That of a connection which polls two queues; a poll has begun."""
     connection.poller(ORDERS)
     connection.poller(NOTES)
@@ -51,13 +50,13 @@ def said(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
     return [vars(record)["reason"] for record in caplog.records if record.getMessage() == text]
 
 
-def test_what_is_moved_there_is_told(waiter: InotifyWaiter, mv: Mv) -> None:
+def test_what_is_moved_there_is_told(waiter: Waiter, mv: Mv) -> None:
     assert not waiter.wait(AT_ONCE)
     mv("orders", "order.json")
     assert waiter.wait(PATIENCE)
 
 
-def test_what_is_written_there_is_told_once_it_is_closed(waiter: InotifyWaiter, target: Path) -> None:
+def test_what_is_written_there_is_told_once_it_is_closed(waiter: Waiter, target: Path) -> None:
     with open(target / "order.json", "w") as file:
         file.write("half")
         file.flush()
@@ -65,13 +64,13 @@ def test_what_is_written_there_is_told_once_it_is_closed(waiter: InotifyWaiter, 
     assert waiter.wait(PATIENCE)
 
 
-def test_what_is_copied_there_is_told(waiter: InotifyWaiter, target: Path, tmp_path: Path) -> None:
+def test_what_is_copied_there_is_told(waiter: Waiter, target: Path, tmp_path: Path) -> None:
     (tmp_path / "order.json").write_bytes(b"body")
     shutil.copy(tmp_path / "order.json", target)
     assert waiter.wait(PATIENCE)
 
 
-def test_a_hidden_file_is_told_when_it_gets_its_name(waiter: InotifyWaiter, target: Path) -> None:
+def test_a_hidden_file_is_told_when_it_gets_its_name(waiter: Waiter, target: Path) -> None:
     (target / ".order.json").write_bytes(b"body")
     assert not waiter.wait(AT_ONCE)
     (target / ".order.json").rename(target / "order.json")
@@ -79,7 +78,7 @@ def test_a_hidden_file_is_told_when_it_gets_its_name(waiter: InotifyWaiter, targ
 
 
 def test_what_leaves_and_what_is_no_file_is_not_told(
-    waiter: InotifyWaiter, target: Path, mv: Mv, tmp_path: Path
+    waiter: Waiter, target: Path, mv: Mv, tmp_path: Path
 ) -> None:
     mv("orders", "order.json")
     waiter.begin()
@@ -107,7 +106,7 @@ def test_what_another_program_puts_into_a_topic_is_told_and_taken(
 
 
 def test_a_directory_that_is_replaced_is_watched_from_the_next_poll_on(
-    waiter: InotifyWaiter, target: Path, mv: Mv
+    waiter: Waiter, target: Path, mv: Mv
 ) -> None:
     target.rename(target.parent / "old")
     target.mkdir()
@@ -119,7 +118,7 @@ def test_a_directory_that_is_replaced_is_watched_from_the_next_poll_on(
 
 
 def test_a_directory_that_is_removed_is_watched_when_it_is_there_again(
-    waiter: InotifyWaiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
+    waiter: Waiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.rmtree(target.parent)
     assert not waiter.begin(), "one of two is missing"
@@ -162,7 +161,7 @@ def test_too_many_watches_are_one_warning_and_the_others_are_told(
 ) -> None:
     for one in (ORDERS, NOTES):
         connection.poller(one)
-    directories = list(connection.store.directories())
+    directories = list(store_of(connection).directories())
     kernel = SmallKernel()
     waiter = InotifyWaiter(kernel, lambda: directories)
     assert not waiter.begin()
@@ -182,6 +181,7 @@ def test_too_many_watches_are_one_warning_and_the_others_are_told(
     waiter.close()
 
 
+@pytest.mark.process
 def test_too_many_open_files_are_one_warning_and_no_waiter(root: Path, children: Children) -> None:
     DropboxProvider(root, create=True).connect().close()
     status, out, errors = children.run(
@@ -205,7 +205,7 @@ print(poller.take(1, 0) is not None)
 
 
 def test_after_an_overflow_a_poll_begins_at_once_and_waking_goes_on(
-    waiter: InotifyWaiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
+    waiter: Waiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
 ) -> None:
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     for _ in range(2):

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from connector.errors import CapabilityError, ClientIdError, ConnectorError, ProviderError
+from connector.errors import CapabilityError, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import PERSISTENT, Message
 from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider, open_provider
+from tests.tables import rows
 
 ORDERS = parse_destination("queue://orders")
 ARCHIVE = parse_destination("queue://archive")
@@ -49,27 +50,12 @@ def test_a_persistent_message_is_refused_with_what_to_do(connection: LocalConnec
     assert bodies(connection) == [b"kept"]
 
 
-def test_a_persistent_message_is_accepted_where_that_is_meant(text: Text) -> None:
-    connection = MemoryProvider(accept_persistent=True).connect()
-    connection.send(ORDERS, [text("1", delivery_mode=PERSISTENT)])
-    (seen,) = connection.browse(ORDERS)
-    assert seen.delivery_mode == PERSISTENT
-
-
-def test_copies_that_an_adapter_makes_are_accepted(connection: LocalConnection, text: Text) -> None:
-    connection.send(ORDERS, [text("1")])
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
-    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_outcome": "published"})])
-    (copy,) = connection.browse(ARCHIVE)
-    assert (copy.body, copy.properties) == (b"1", {"connector_outcome": "published"})
-
-
 def test_two_providers_are_two_memories(connection: LocalConnection, text: Text) -> None:
     connection.send(ORDERS, [text("1")])
     assert list(MemoryProvider().connect().destinations()) == []
 
 
+@pytest.mark.process
 def test_another_process_is_told_that_memory_cannot_be_shared(connection: LocalConnection) -> None:
     code = "import pickle, sys; pickle.load(sys.stdin.buffer).open()"
     done = subprocess.run(
@@ -85,6 +71,7 @@ def test_another_process_is_told_that_memory_cannot_be_shared(connection: LocalC
     assert f"in {os.getpid()}".encode() in done.stderr
 
 
+@pytest.mark.process
 def test_a_process_that_was_forked_off_is_told_so_too(
     provider: MemoryProvider, connection: LocalConnection, text: Text
 ) -> None:
@@ -148,7 +135,7 @@ def test_the_directory_goes_with_the_last_who_holds_the_provider() -> None:
     assert not directory.exists()
 
 
-@pytest.mark.parametrize("name", ["..", "a/b", "published", "Zoë", "a b"])
+@rows("name", ["..", "a/b", "published", "Zoë", "a b"])
 def test_names_of_adapters_and_instances_stay_within_the_directory(name: str) -> None:
     provider = MemoryProvider()
     connection = provider.connect(name, name)
@@ -158,36 +145,6 @@ def test_names_of_adapters_and_instances_stay_within_the_directory(name: str) ->
     assert journals.resolve().parents[2] == root.resolve()
     assert journals.parents[1] == Path(state.path)
     assert journals.parent != Path(state.published)
-
-
-def test_an_instance_holds_its_name_until_it_is_closed() -> None:
-    provider = MemoryProvider()
-    state = provider.state("suite")
-    first = state.instance("a")
-    with pytest.raises(ProviderError, match="'a' runs already"):
-        state.instance("a")
-    second = state.instance(None)
-    third = state.instance(None)
-    assert len({first.name, second.name, third.name}) == 3
-    first.close()
-    state.instance("a").close()
-    for one in (second, third):
-        one.close()
-
-
-def test_a_client_id_is_held_by_one_connection_but_shared_by_the_instances_of_an_adapter() -> None:
-    provider = MemoryProvider()
-    first = provider.connect(client_id="billing")
-    with pytest.raises(ClientIdError, match=r"'billing' is in use by this process"):
-        provider.connect(client_id="billing")
-    first.close()
-    adapter = provider.connect("billing", "a", client_id="billing")
-    provider.connect("billing", "b", client_id="billing")
-    with pytest.raises(ClientIdError, match=r"the adapter 'billing'"):
-        provider.connect(client_id="billing")
-    with pytest.raises(ClientIdError):
-        provider.connect("other", "a", client_id="billing")
-    adapter.abandon()
 
 
 def test_a_refused_destination_can_be_written_again(
@@ -215,14 +172,6 @@ def test_one_name_is_one_provider_until_it_is_closed(text: Text) -> None:
     again = open_provider("honesty")
     assert again is not first
     again.close()
-
-
-def test_a_message_that_was_prepared_can_be_sent_only_once(connection: LocalConnection, text: Text) -> None:
-    prepared = connection.access().open().prepare(ORDERS, text("1"), "key")
-    connection.settle([], sends=[prepared])
-    with pytest.raises(ConnectorError, match="not there any more"):
-        connection.settle([], sends=[prepared])
-    assert bodies(connection) == [b"1"]
 
 
 def test_who_sends_keeps_the_message_and_may_change_it(connection: LocalConnection, text: Text) -> None:

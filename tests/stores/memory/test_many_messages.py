@@ -5,18 +5,18 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
-
-import pytest
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message, delivery_time_after
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider
+from tests.tables import Table
 
 ORDERS = parse_destination("queue://orders")
-FEW, MANY = 10, 20_000
+FEW, MANY = 10, 2_000
 
 Text = Callable[..., Message]
 
@@ -49,26 +49,28 @@ def take(connection: LocalConnection, selector: str = "") -> Callable[[], object
     return lambda: poller.claim(2, range(1))
 
 
-@pytest.mark.parametrize(
-    ("selector", "headers"),
-    [
-        ("", {}),
-        ("", {"expiration": delivery_time_after(3_600_000)}),
-        ("", {"delivery_time": delivery_time_after(3_600_000)}),
-        ("JMSType = 'T'", {}),
-        ("JMSType = 'T'", {"type": "T"}),
-    ],
-    ids=["waiting", "expiring", "delayed", "rejected", "selected"],
-)
-def test_a_claim_takes_as_many_steps_however_many_messages_wait(
-    text: Text, selector: str, headers: dict[str, object]
-) -> None:
-    found = []
-    for number in (FEW, MANY):
-        connection = MemoryProvider(max_bytes=1 << 30).connect()
-        connection.send(ORDERS, [text("1", **headers) for _ in range(number)])
-        found.append(steps(take(connection, selector)))
-    assert found[0] == found[1]
+def end_the_dead(connection: LocalConnection) -> None:
+    for one in connection.leftovers(None, at_start=False):
+        one.forget()
+
+
+def test_a_claim_takes_as_many_steps_however_many_messages_wait(text: Text) -> None:
+    cases: dict[str, tuple[str, dict[str, object]]] = {
+        "waiting": ("", {}),
+        "expiring": ("", {"expiration": delivery_time_after(3_600_000)}),
+        "delayed": ("", {"delivery_time": delivery_time_after(3_600_000)}),
+        "rejected": ("JMSType = 'T'", {}),
+        "selected": ("JMSType = 'T'", {"type": "T"}),
+    }
+    with Table() as table:
+        for name, (selector, headers) in cases.items():
+            with table.row(name):
+                found = []
+                for number in (FEW, MANY):
+                    connection = MemoryProvider(max_bytes=1 << 30).connect()
+                    connection.send(ORDERS, [text("1", **headers) for _ in range(number)])
+                    found.append(steps(take(connection, selector)))
+                assert found[0] == found[1]
 
 
 def test_a_takeover_takes_as_many_steps_however_many_messages_wait(text: Text) -> None:
@@ -79,5 +81,5 @@ def test_a_takeover_takes_as_many_steps_however_many_messages_wait(text: Text) -
         other.send(ORDERS, [text("1") for _ in range(number)])
         take(dead)()
         dead.abandon()
-        found.append(steps(lambda by=other: [one.forget() for one in by.leftovers(None, at_start=False)]))
+        found.append(steps(partial(end_the_dead, other)))
     assert found[0] == found[1]

@@ -65,28 +65,6 @@ def test_providers_of_one_process_share_it_at_the_same_time(tmp_path: Path) -> N
     assert "one" in windows[1]
 
 
-def test_instances_hold_their_names_there(tmp_path: Path) -> None:
-    first, second = (MemoryProvider(state_directory=tmp_path) for _ in range(2))
-    held = first.state("suite").instance("a")
-    with pytest.raises(ProviderError, match="'a' runs already"):
-        second.state("suite").instance("a")
-    held.close()
-    second.state("suite").instance("a").close()
-    assert [one.name for one in first.state("suite").instances()] == ["a"]
-
-
-def test_journals_are_written_there(tmp_path: Path) -> None:
-    provider = MemoryProvider(state_directory=tmp_path)
-    connection = provider.connect("suite", "a")
-    journals = provider.state("suite").journals(connection.client_id, "a")
-    journals.make()
-    journal = journals.file(1, 0, 1).open()
-    journal.begin(0)
-    journal.close()
-    assert any(path.is_file() and b"B 0" in path.read_bytes() for path in tmp_path.rglob("*"))
-    assert journals.read()[1].begun == {0: 1}
-
-
 KILLED = """\
 import os, sys
 from connector.stores.memory.provider import MemoryProvider
@@ -104,6 +82,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.process
 def test_what_a_killed_process_had_in_flight_keeps_nobody(tmp_path: Path) -> None:
     """Its messages are gone, and so is everything that was about them."""
     with PipedProcess(tmp_path, script=KILLED) as process:
@@ -119,14 +98,6 @@ def test_what_a_killed_process_had_in_flight_keeps_nobody(tmp_path: Path) -> Non
     assert later.state("suite").window("later", 100).reserve(["one"]) == set()
     assert not journals.exists()
     later.state("suite").instance("a").close()
-
-
-def test_it_stays_when_the_provider_is_closed(tmp_path: Path) -> None:
-    provider = MemoryProvider(state_directory=tmp_path / "state")
-    publish(provider, "one")
-    provider.close()
-    provider.close()
-    assert (tmp_path / "state").is_dir()
 
 
 def test_a_directory_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -151,7 +122,7 @@ def test_an_adapter_eliminates_what_another_process_has_published(
     with deployment.running() as adapter:
         adapter.drain()
         total = adapter.summary.total
-        assert (total.published, total.duplicates) == (0, 1)
+        assert (total.published, total.as_dict()["duplicates"]) == (0, 1)
         assert [one.name for one in deployment.provider.state("suite").instances() if one.runs]
     (copy,) = deployment.messages("archive")
     assert copy.properties["connector_outcome"] == "duplicate"

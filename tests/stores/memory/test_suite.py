@@ -1,4 +1,4 @@
-"""The memory provider passes the shipped suite, as it comes and with persistent messages accepted."""
+"""The memory provider passes the shipped suite. ``tests/stores/test_model.py`` tries its settings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from connector.stores.memory.provider import MemoryProvider
 from connector.testing.provider import ProviderSuite
 
 
-class MemorySuite(ProviderSuite):
+class TestMemory(ProviderSuite):
     able = MemoryProvider.capabilities
+
+    @pytest.fixture
+    def provider(self) -> MemoryProvider:
+        return MemoryProvider()
 
     @pytest.fixture
     def unwritable(self, provider: MemoryProvider) -> Destination:
@@ -21,17 +25,3 @@ class MemorySuite(ProviderSuite):
     @pytest.fixture
     def limited(self) -> MemoryProvider:
         return MemoryProvider(accept_persistent=True, redelivery_limit=2)
-
-
-class TestMemory(MemorySuite):
-    @pytest.fixture
-    def provider(self) -> MemoryProvider:
-        return MemoryProvider()
-
-
-class TestMemoryThatAcceptsPersistentMessages(MemorySuite):
-    accepts_persistent = True
-
-    @pytest.fixture
-    def provider(self) -> MemoryProvider:
-        return MemoryProvider(accept_persistent=True)

@@ -20,6 +20,7 @@ from connector.messaging import connect
 from connector.service.assembly import make_provider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
+from connector.stores.sql.section import SqlSection
 
 ADAPTER = """\
 provider:
@@ -114,7 +115,9 @@ def test_a_password_is_shown_by_nothing(
     text = as_yaml(as_document(load("adapter.yaml")))
     assert "url: postgresql+psycopg://********@127.0.0.1:5432/messages" in text
     assert run(["config"]) == run(["check"]) == run(["schema"]) == 0
-    settings = Settings(load("adapter.yaml").provider.url)
+    provider = load("adapter.yaml").provider
+    assert isinstance(provider, SqlSection)
+    settings = Settings(provider.url)
     shown = "".join((*capsys.readouterr(), text, repr(settings), settings.title))
     assert "s3" not in shown
     assert "/cret" not in shown

@@ -16,14 +16,6 @@ from tests.database_page import PAGE, STATEMENTS, move
 ORDERS, ERROR = parse_destination("orders"), parse_destination("error")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "postgresql":
-        found: str = request.getfixturevalue("database")
-        return found
-    return f"sqlite:///{request.getfixturevalue('root')}/messages.db"
-
-
 def test_another_program_sends_and_reads(url: str) -> None:
     kind = "sqlite" if url.startswith("sqlite") else "postgresql"
     connection = SqlProvider(Settings(url)).connect("suite", "one")

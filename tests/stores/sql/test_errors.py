@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,9 @@ from connector.messaging.settlement import Settlement
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.postgres import PostgresServer
-from tests.stores.conftest import Children
+from tests.privileges import without_privileges
+from tests.stores.dropbox.steps import closed, files_limited_to
+from tests.tables import rows
 
 ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
 
@@ -212,46 +213,26 @@ def test_several_threads_of_one_provider_share_its_connections(database: str) ->
 
 # -- rights --------------------------------------------------------------------------------------------
 
-CONNECT = """
-from connector.stores.sql.database import Settings
-from connector.stores.sql.provider import SqlProvider
-SqlProvider(Settings(sys.argv[2])).connect().close()  # imports all that an ordinary user may not be able to
-if os.geteuid() == 0:
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-try:
-    connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
-    connection.send(parse_destination("orders"), [Message(b"1")])
-except ProviderError as error:
-    print(error)
-"""
-
 
 def test_a_sqlite_file_without_write_permission_is_an_error_that_says_so(
-    sqlite: SqlProvider, file: Path, children: Children, tmp_path: Path
+    sqlite: SqlProvider, file: Path
 ) -> None:
     connection = sqlite.connect("suite", "one")
     connection.send(ORDERS, [Message(b"kept")])
     connection.close()
     file.chmod(0o444)
-    Path(f"{file}.clients").chmod(0o777)
-    _, said, errors = children.run(CONNECT, f"sqlite:///{file}", f"sqlite:///{tmp_path}/other.db")
-    assert re.search(rf"{file}: .*: give this user the right to write the file and its directory\n", said), (
-        said + errors
-    )
+    said = rf"{file}: .*: give this user the right to write the file and its directory$"
+    with without_privileges(), pytest.raises(ProviderError, match=said):
+        SqlProvider(Settings(f"sqlite:///{file}")).connect().send(ORDERS, [Message(b"1")])
     file.chmod(0o644)
     assert [message.body for message in sqlite.connect().browse(ORDERS)] == [b"kept"]
 
 
-@pytest.mark.parametrize("place", ["messages.db", "data/messages.db"])
-def test_a_directory_without_write_permission_is_an_error_that_says_so(
-    root: Path, children: Children, tmp_path: Path, place: str
-) -> None:
-    root.chmod(0o555)
-    _, said, errors = children.run(CONNECT, f"sqlite:///{root}/{place}", f"sqlite:///{tmp_path}/other.db")
-    root.chmod(0o755)
-    assert re.search(rf"{root}.*: .*[;:] give this user the right to write", said), said + errors
+@rows("place", ["messages.db", "data/messages.db"])
+def test_a_directory_without_write_permission_is_an_error_that_says_so(root: Path, place: str) -> None:
+    said = rf"{root}.*: .*[;:] give this user the right to write"
+    with closed(root), pytest.raises(ProviderError, match=said):
+        SqlProvider(Settings(f"sqlite:///{root}/{place}")).connect()
     assert list(root.iterdir()) == []
 
 
@@ -296,29 +277,20 @@ def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
 
 
 def test_a_file_that_cannot_grow_is_an_error_that_says_so_and_costs_nothing(
-    sqlite: SqlProvider, children: Children, file: Path
+    sqlite: SqlProvider, file: Path
 ) -> None:
     """The kernel refuses to let the file grow, as it does on a full disk."""
-    code = """
-import resource
-from connector.messaging.settlement import Settlement
-from connector.stores.sql.database import Settings
-from connector.stores.sql.provider import SqlProvider
-orders, archive = parse_destination("orders"), parse_destination("archive")
-connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
-connection.send(orders, [Message(b"1")])
-claim = connection.poller(orders).take(1, 0)
-unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(sys.argv[2] + "-wal"), unlimited[1]))
-try:
-    connection.settle([Settlement(claim, copy_to=archive)])
-except ProviderError as error:
-    print(error)
-resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-connection.settle([Settlement(claim, copy_to=archive)])
-connection.close()
-"""
-    status, said, errors = children.run(code, f"sqlite:///{file}", file)
-    assert (status, errors) == (0, "")
-    assert re.search(r"messages\.db: .*: make room on the disk", said), said
-    assert [message.body for message in sqlite.connect().browse(ARCHIVE)] == [b"1"]
+    connection = sqlite.connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    settlement = Settlement(claim, copy_to=ARCHIVE)
+    size = Path(f"{file}-wal").stat().st_size
+    with (
+        files_limited_to(size),
+        pytest.raises(ProviderError, match=r"messages\.db: .*: make room on the disk"),
+    ):
+        connection.settle([settlement])
+    connection.settle([settlement])
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
+    connection.close()

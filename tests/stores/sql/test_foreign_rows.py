@@ -6,7 +6,8 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,21 +22,15 @@ from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
+from tests.stores.sql.emptied import EmptiedDatabase
+from tests.tables import Table, rows
 
 ORDERS, ERROR = parse_destination("orders"), parse_destination("error")
 IN_PROGRESS = parse_destination("in-progress")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "postgresql":
-        found: str = request.getfixturevalue("database")
-        return found
-    return f"sqlite:///{request.getfixturevalue('root')}/messages.db"
-
-
 @pytest.fixture
-def sqlite(root: Any) -> str:
+def sqlite(root: Path) -> str:
     return f"sqlite:///{root}/messages.db"
 
 
@@ -65,104 +60,83 @@ def insert(engine: Engine, message: dict[str, str], reference: dict[str, str] | 
         connection.exec_driver_sql(sent.replace("%", "%%"))
 
 
-# Values of columns, as SQL. All databases take these.
-BAD = {
-    "headers are a list": ({"headers": "'[]'"}, None, "the column headers is []"),
-    "headers are a number": ({"headers": "'5'"}, None, "the column headers"),
-    "headers are null": ({"headers": "'null'"}, None, "the column headers is None"),
-    "headers with half a surrogate": (
-        {"headers": r"""'{"JMSType": "\ud800"}'"""},
-        None,
-        "the column headers is no JSON",
-    ),
-    "a class that is none": ({"headers": """'{"MessageClass": "X"}'"""}, None, "the header MessageClass is"),
-    "a class that is a list": ({"headers": """'{"MessageClass": ["T"]}'"""}, None, "the header MessageClass"),
-    "an id that is a number": (
-        {"headers": """'{"JMSMessageID": 7}'"""},
-        None,
-        "the header JMSMessageID is 7",
-    ),
-    "a time that is a text": ({"headers": """'{"JMSTimestamp": "now"}'"""}, None, "the header JMSTimestamp"),
-    "a time that is a fraction": (
-        {"headers": """'{"JMSTimestamp": 1.5}'"""},
-        None,
-        "the header JMSTimestamp",
-    ),
-    "a time without end": ({"headers": """'{"JMSTimestamp": 1e400}'"""}, None, "header"),
-    "a type that is an object": ({"headers": """'{"JMSType": {}}'"""}, None, "the header JMSType"),
-    "a correlation that is true": ({"headers": """'{"JMSCorrelationID": true}'"""}, None, "JMSCorrelationID"),
-    "a reply that is a number": ({"headers": """'{"JMSReplyTo": 1}'"""}, None, "the header JMSReplyTo"),
-    "a mode that is none": ({"headers": """'{"JMSDeliveryMode": 3}'"""}, None, "the header JMSDeliveryMode"),
-    "properties are a list": ({"properties": "'[1]'"}, None, "the column properties is [1]"),
-    "properties are a text": ({"properties": """'"x"'"""}, None, "the column properties is 'x'"),
-    "a property is an object": ({"properties": """'{"a": {"b": 1}}'"""}, None, "the property 'a'"),
-    "a property is a list": ({"properties": """'{"a": []}'"""}, None, "the property 'a'"),
-    "a property is null": ({"properties": """'{"a": null}'"""}, None, "the property 'a'"),
-    "a property is beyond a long": ({"properties": """'{"a": 9223372036854775808}'"""}, None, "the property"),
-    "types are a list": ({"property_types": "'[]'"}, None, "the column property_types is []"),
-    "a type is none": (
-        {"properties": """'{"a": 1}'""", "property_types": """'{"a": "bigint"}'"""},
-        None,
-        "the property 'a'",
-    ),
-    "a type is a number": (
-        {"properties": """'{"a": 1}'""", "property_types": """'{"a": 5}'"""},
-        None,
-        "the property 'a'",
-    ),
-    "a type that does not fit": (
-        {"properties": """'{"a": "xyz"}'""", "property_types": """'{"a": "int"}'"""},
-        None,
-        "the property 'a'",
-    ),
-    "a double that is none": (
-        {"properties": """'{"a": "xyz"}'""", "property_types": """'{"a": "double"}'"""},
-        None,
-        "the property 'a'",
-    ),
-    "a double that is a list": (
-        {"properties": """'{"a": []}'""", "property_types": """'{"a": "double"}'"""},
-        None,
-        "the property 'a'",
-    ),
-    "the changes are a list": ({}, {"properties": "'[]'"}, "the column properties is []"),
-    "a change is an object": ({}, {"properties": """'{"a": {}}'"""}, "the property 'a'"),
-    "deliveries below zero": ({}, {"delivery_count": "-5"}, ""),
-}
+class Bad(NamedTuple):
+    """A message that another program has written badly.
+
+    Args:
+        reason: of its failure. Empty = it can be read all the same.
+        message, reference: the columns, as SQL.
+    """
+
+    reason: str
+    message: dict[str, str]
+    reference: dict[str, str]
+
+
+def bad(reason: str, **columns: str) -> Bad:
+    """The columns of the reference begin with ``r_``."""
+    of_reference = {name.removeprefix("r_"): text for name, text in columns.items() if name.startswith("r_")}
+    of_message = {name: text for name, text in columns.items() if not name.startswith("r_")}
+    return Bad(reason, of_message, of_reference)
+
+
+# All databases take these.
+BAD = [
+    bad("the column headers is []", headers="'[]'"),
+    bad("the column headers", headers="'5'"),
+    bad("the column headers is None", headers="'null'"),
+    bad("the column headers is no JSON", headers=r"""'{"JMSType": "\ud800"}'"""),
+    bad("the header MessageClass is", headers="""'{"MessageClass": "X"}'"""),
+    bad("the header MessageClass", headers="""'{"MessageClass": ["T"]}'"""),
+    bad("the header JMSMessageID is 7", headers="""'{"JMSMessageID": 7}'"""),
+    bad("the header JMSTimestamp", headers="""'{"JMSTimestamp": "now"}'"""),
+    bad("the header JMSTimestamp", headers="""'{"JMSTimestamp": 1.5}'"""),
+    bad("header", headers="""'{"JMSTimestamp": 1e400}'"""),
+    bad("the header JMSType", headers="""'{"JMSType": {}}'"""),
+    bad("JMSCorrelationID", headers="""'{"JMSCorrelationID": true}'"""),
+    bad("the header JMSReplyTo", headers="""'{"JMSReplyTo": 1}'"""),
+    bad("the header JMSDeliveryMode", headers="""'{"JMSDeliveryMode": 3}'"""),
+    bad("the column properties is [1]", properties="'[1]'"),
+    bad("the column properties is 'x'", properties="""'"x"'"""),
+    bad("the property 'a'", properties="""'{"a": {"b": 1}}'"""),
+    bad("the property 'a'", properties="""'{"a": []}'"""),
+    bad("the property 'a'", properties="""'{"a": null}'"""),
+    bad("the property", properties="""'{"a": 9223372036854775808}'"""),
+    bad("the column property_types is []", property_types="'[]'"),
+    bad("the property 'a'", properties="""'{"a": 1}'""", property_types="""'{"a": "bigint"}'"""),
+    bad("the property 'a'", properties="""'{"a": 1}'""", property_types="""'{"a": 5}'"""),
+    bad("the property 'a'", properties="""'{"a": "xyz"}'""", property_types="""'{"a": "int"}'"""),
+    bad("the property 'a'", properties="""'{"a": "xyz"}'""", property_types="""'{"a": "double"}'"""),
+    bad("the property 'a'", properties="""'{"a": []}'""", property_types="""'{"a": "double"}'"""),
+    bad("the column properties is []", r_properties="'[]'"),
+    bad("the property 'a'", r_properties="""'{"a": {}}'"""),
+    bad("", r_delivery_count="-5"),
+]
 # SQLite keeps any value in any column.
+BAD_IN_SQLITE = [
+    bad("the column headers is no JSON", headers="'{broken'"),
+    bad("the column headers is no JSON", headers="''"),
+    bad("the column headers is no JSON", headers="x'fffe'"),
+    bad("the column headers is no JSON", headers="CAST(x'ff7b7d' AS TEXT)"),
+    bad("the column properties is no JSON", properties="'{broken'"),
+    bad("the column properties is no JSON", properties="''"),
+    bad("the column properties is no JSON", properties="x'fffe'"),
+    bad("the column property_types is no JSON", property_types="'{'"),
+    bad("the column body is 5", body="5"),
+    bad("the column priority is 'high'", r_priority="'high'"),
+    bad("the column priority is 9.5", r_priority="9.5"),
+    bad("the column priority is 4294967296", r_priority="4294967296"),
+    bad("the column priority", r_priority="x'00'"),
+    bad("the column expiration is 'never'", r_expiration="'never'"),
+    bad("the column expiration", r_expiration="1.5"),
+    bad("the column delivery_count is 'often'", r_delivery_count="'often'"),
+    bad("the column delivery_count", r_delivery_count="4294967296"),
+    bad("the column properties is no JSON", r_properties="'{'"),
+    bad("the column properties", r_properties="CAST(x'ff' AS TEXT)"),
+]
 if sqlite3.sqlite_version_info >= (3, 42):  # which knows JSON5
-    NO_JSON = {"single quotes": "{'a': 1}", "no quotes": "{a: 1}", "no number": '{"a": NaN}'}
-else:
-    NO_JSON = {}
-BAD_IN_SQLITE = {
-    **{
-        f"properties with {what}": (
-            {"properties": "'" + text.replace("'", "''") + "'"},
-            None,
-            "the column properties is no JSON",
-        )
-        for what, text in NO_JSON.items()
-    },
-    "headers are no JSON": ({"headers": "'{broken'"}, None, "the column headers is no JSON"),
-    "headers are empty": ({"headers": "''"}, None, "the column headers is no JSON"),
-    "headers are bytes": ({"headers": "x'fffe'"}, None, "the column headers is no JSON"),
-    "headers are no UTF-8": ({"headers": "CAST(x'ff7b7d' AS TEXT)"}, None, "the column headers is no JSON"),
-    "properties are broken": ({"properties": "'{broken'"}, None, "the column properties is no JSON"),
-    "properties are empty": ({"properties": "''"}, None, "the column properties is no JSON"),
-    "properties are bytes": ({"properties": "x'fffe'"}, None, "the column properties is no JSON"),
-    "types are no JSON": ({"property_types": "'{'"}, None, "the column property_types is no JSON"),
-    "a body that is a number": ({"body": "5"}, None, "the column body is 5"),
-    "a priority that is a text": ({}, {"priority": "'high'"}, "the column priority is 'high'"),
-    "a priority that is a fraction": ({}, {"priority": "9.5"}, "the column priority is 9.5"),
-    "a priority of 64 bits": ({}, {"priority": "4294967296"}, "the column priority is 4294967296"),
-    "a priority that is bytes": ({}, {"priority": "x'00'"}, "the column priority"),
-    "an expiration that is a text": ({}, {"expiration": "'never'"}, "the column expiration is 'never'"),
-    "an expiration that is a fraction": ({}, {"expiration": "1.5"}, "the column expiration"),
-    "deliveries that are a text": ({}, {"delivery_count": "'often'"}, "the column delivery_count is 'often'"),
-    "deliveries without end": ({}, {"delivery_count": "4294967296"}, "the column delivery_count"),
-    "changes that are no JSON": ({}, {"properties": "'{'"}, "the column properties is no JSON"),
-    "changes that are no UTF-8": ({}, {"properties": "CAST(x'ff' AS TEXT)"}, "the column properties"),
-}
+    for json5 in ("{''a'': 1}", "{a: 1}", '{"a": NaN}'):
+        BAD_IN_SQLITE.append(bad("the column properties is no JSON", properties=f"'{json5}'"))
 
 
 def reasons_of(connection: LocalConnection, destination: Destination) -> list[str]:
@@ -199,31 +173,28 @@ def check_that_only_this_message_fails(connection: LocalConnection, reason: str)
     connection.prune([Retention(ERROR, 1000.0)])
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_only_a_message_that_another_program_has_written_badly_fails(
-    url: str, engine: Engine, case: str
-) -> None:
+def test_only_a_message_that_another_program_has_written_badly_fails(url: str) -> None:
+    """SQLite keeps any value in any column, so it has more of such messages."""
+    cases = [*BAD, *(BAD_IN_SQLITE if "sqlite" in url else ())]
+    connect(url).close()
+    database = EmptiedDatabase(url)
+    with Table() as table:
+        for reason, message, reference in cases:
+            with table.row(message, reference):
+                database.empty()
+                connection = connect(url)
+                insert(database.engine, message, reference)
+                check_that_only_this_message_fails(connection, reason)
+                connection.close()
+    database.close()
+
+
+@rows("selector", ["JMSType = 'T'", "region = 'EU'", "JMSPriority > 5 OR region IS NULL"])
+def test_a_selector_is_evaluated_beside_bad_messages(root: Path, selector: str) -> None:
+    url = f"sqlite:///{root}/messages.db"
     connection = connect(url)
-    insert(engine, *BAD[case][:2])
-    check_that_only_this_message_fails(connection, BAD[case][2])
-    connection.close()
-
-
-@pytest.mark.parametrize("case", BAD_IN_SQLITE)
-def test_sqlite_keeps_any_value_and_only_its_message_fails(sqlite: str, case: str) -> None:
-    connection = connect(sqlite)
-    engine = create_engine(sqlite)
-    insert(engine, *BAD_IN_SQLITE[case][:2])
-    check_that_only_this_message_fails(connection, BAD_IN_SQLITE[case][2])
-    connection.close()
-    engine.dispose()
-
-
-@pytest.mark.parametrize("selector", ["JMSType = 'T'", "region = 'EU'", "JMSPriority > 5 OR region IS NULL"])
-def test_a_selector_is_evaluated_beside_bad_messages(sqlite: str, selector: str) -> None:
-    connection = connect(sqlite)
-    engine = create_engine(sqlite)
-    for message, reference, _ in (*BAD.values(), *BAD_IN_SQLITE.values()):
+    engine = create_engine(url)
+    for _, message, reference in (*BAD, *BAD_IN_SQLITE):
         insert(engine, message, reference)
     sent = Message(b"good", type="T", priority=9)
     sent.set_property("region", "EU")
@@ -247,16 +218,23 @@ def test_the_database_leaves_messages_with_half_a_surrogate_to_the_engine(url: s
     connection.close()
 
 
-@pytest.mark.parametrize("body", ["'bad'", "CAST(x'626164' AS TEXT)", "'snow ☃'", "CAST(x'ff' AS TEXT)"])
-def test_a_body_that_is_a_text_counts_as_its_bytes(sqlite: str, body: str) -> None:
+def test_a_body_that_is_a_text_counts_as_its_bytes(sqlite: str) -> None:
     connection = connect(sqlite)
     engine = create_engine(sqlite)
-    insert(engine, {"body": body})
-    expected = {"CAST(x'ff' AS TEXT)": b"\xff", "'snow ☃'": "snow ☃".encode()}.get(body, b"bad")
+    bodies = {
+        "'bad'": b"bad",
+        "CAST(x'626164' AS TEXT)": b"bad",
+        "'snow ☃'": "snow ☃".encode(),
+        "CAST(x'ff' AS TEXT)": b"\xff",
+    }
+    for body in bodies:
+        insert(engine, {"body": body})
+    expected = [*bodies.values()]
     poller = connection.poller(ORDERS)
-    assert [message.body for message in connection.browse(ORDERS)] == [expected]
-    (claim,) = poller.claim(1, range(9))
-    assert connection.access().open().load(claim.reference, 1000).body == expected
+    assert [message.body for message in connection.browse(ORDERS)] == expected
+    load = connection.access().open().load
+    claims = poller.claim(1, range(9))
+    assert [load(claim.reference, 1000).body for claim in claims] == expected
     connection.close()
     engine.dispose()
 
@@ -264,7 +242,7 @@ def test_a_body_that_is_a_text_counts_as_its_bytes(sqlite: str, body: str) -> No
 def test_bad_messages_are_taken_over_and_put_in_progress(sqlite: str) -> None:
     first, second = connect(sqlite), connect(sqlite, "two")
     engine = create_engine(sqlite)
-    for message, reference, _ in (*BAD.values(), *BAD_IN_SQLITE.values()):
+    for _, message, reference in (*BAD, *BAD_IN_SQLITE):
         insert(engine, message, reference)
     number = len(BAD) + len(BAD_IN_SQLITE)
     claims = first.poller(ORDERS, IN_PROGRESS).claim(1, range(99))

@@ -15,7 +15,6 @@ from connector.messaging.settlement import Settlement
 from connector.stores.sql import schema
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.stores.conftest import Children
 
 ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
 
@@ -94,15 +93,6 @@ def test_a_migration_that_fails_leaves_everything_as_it_was(
     connection.close()
 
 
-def test_who_only_looks_migrates_nothing_and_says_who_does(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, TO_NEXT)
-    with pytest.raises(
-        ProviderError, match=rf"schema version {VERSION}, and this program needs {VERSION + 1}: .*run or send"
-    ):
-        SqlProvider(Settings(url)).existing()
-    assert read(url, "SELECT version FROM schema_version") == [(VERSION,)]
-
-
 def test_newer_tables_are_refused_by_name(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, TO_NEXT)
     SqlProvider(Settings(url)).connect().close()
@@ -113,22 +103,3 @@ def test_newer_tables_are_refused_by_name(url: str, monkeypatch: pytest.MonkeyPa
             ProviderError, match=f"{title} have the schema version {VERSION + 1}, .* knows {VERSION}: .*newer"
         ):
             look()
-
-
-def test_processes_that_start_at_once_migrate_once(url: str, children: Children) -> None:
-    code = f"""
-from connector.stores.sql import schema
-from connector.stores.sql.database import Settings
-from connector.stores.sql.provider import SqlProvider
-schema.MIGRATIONS += tuple(dict.fromkeys(("sqlite", "postgresql"), one) for one in ({TO_NEXT!r}, {TO_LAST!r}))
-print("ready", flush=True)
-sys.stdin.readline()
-SqlProvider(Settings(sys.argv[1])).connect("suite", "child").close()
-"""
-    started = [children.start(code, url) for _ in range(3)]
-    for child in started:
-        assert child.stdout.readline() == "ready\n"
-    ended = [(child.communicate("go\n", timeout=60)[1], child.returncode) for child in started]
-    assert ended == [("", 0)] * 3
-    assert read(url, "SELECT version FROM schema_version") == [(VERSION + 2,)]
-    assert read(url, "SELECT id FROM step") == [(5,)]

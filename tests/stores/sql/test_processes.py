@@ -18,7 +18,7 @@ from connector.stores.sql.provider import SqlProvider
 from tests.forked_command import PipedProcess
 from tests.stores.conftest import Children
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 ORDERS = parse_destination("orders")
 ARCHIVE = parse_destination("archive")
@@ -31,14 +31,6 @@ from connector.stores.sql.provider import SqlProvider
 orders, archive = parse_destination("orders"), parse_destination("archive")
 connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
 """
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "postgresql":
-        found: str = request.getfixturevalue("database")
-        return found
-    return f"sqlite:///{request.getfixturevalue('root')}/messages.db"
 
 
 @pytest.fixture
@@ -71,7 +63,7 @@ connection.settle([Settlement(claims[0], copy_to=archive)])
 prices = parse_destination("topic://prices")
 subscription = connection.poller(TopicSubscription(prices, "shared", shared=True))
 print("ready", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """,
         url,
     )
@@ -138,7 +130,7 @@ def test_who_takes_over_and_is_killed_is_taken_over_from_too(
 claims = connection.poller(orders).claim(1, range(1))
 held = list(connection.leftovers(None, at_start=True))
 print("ready", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
     for _ in range(2):
         kill(children.start(PRELUDE + work, url))

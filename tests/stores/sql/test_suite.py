@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import text
 
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
@@ -15,29 +14,11 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.state_store import StateStore
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from connector.stores.sql.schema import metadata
 from connector.testing.provider import ProviderSuite
 from connector.testing.state import StateStoreSuite
 from tests.postgres import PostgresServer
 from tests.stores.conftest import new_root
-
-SQLITE = """
-CREATE TRIGGER refused BEFORE INSERT ON channel WHEN NEW.name = 'queue://blocked'
-BEGIN SELECT RAISE(ABORT, 'refused by a test'); END
-"""
-POSTGRESQL = """
-ALTER TABLE channel ADD CONSTRAINT refused_by_a_test CHECK (name <> 'queue://blocked')
-"""
-
-
-SQLITE_AGAIN = "DROP TRIGGER IF EXISTS refused"
-POSTGRESQL_AGAIN = "ALTER TABLE channel DROP CONSTRAINT IF EXISTS refused_by_a_test"
-
-_TABLES = (
-    *("channel", "message", "message_reference", "client", "subscription", "record", "published"),
-    *("in_flight", "process"),
-)
-_STATE_TABLES = "instance", "task_list", "task", "task_outcome"
+from tests.stores.sql.emptied import EmptiedDatabase
 
 
 class _Suite(ProviderSuite):
@@ -48,10 +29,12 @@ class _Suite(ProviderSuite):
     message_groups = True
 
     @pytest.fixture(params=["""'{"bad": []}'""", "'[]'"])
-    def spoil(self, engine: Engine, request: pytest.FixtureRequest) -> Callable[[Destination, str], None]:
+    def spoil(
+        self, emptied: EmptiedDatabase, request: pytest.FixtureRequest
+    ) -> Callable[[Destination, str], None]:
         def write(destination: Destination, identity: str) -> None:
             change = f"UPDATE message SET properties = {request.param} WHERE headers ->> 'JMSMessageID' = :id"
-            with engine.begin() as connection:
+            with emptied.engine.begin() as connection:
                 assert connection.execute(text(change), {"id": identity}).rowcount == 1
 
         return write
@@ -66,38 +49,27 @@ class _Suite(ProviderSuite):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def engine(cls, url: str) -> Iterator[Engine]:
-        engine = create_engine(url)
-        yield engine
-        engine.dispose()
+    def database(cls, url: str) -> Iterator[EmptiedDatabase]:
+        database = EmptiedDatabase(url)
+        yield database
+        database.close()
 
     @pytest.fixture
-    def empty(self, made: object, engine: Engine) -> None:
-        """Removes what the test before has left."""
-        is_sqlite = engine.dialect.name == "sqlite"
-        with engine.begin() as connection:
-            connection.execute(text(SQLITE_AGAIN if is_sqlite else POSTGRESQL_AGAIN))
-            if is_sqlite:
-                for table in reversed(metadata.sorted_tables):
-                    if table.name in _TABLES:
-                        connection.execute(table.delete())
-            else:
-                connection.execute(text(f"TRUNCATE {', '.join((*_TABLES, *_STATE_TABLES))}"))
-        if is_sqlite:
-            shutil.rmtree(f"{engine.url.database}.state", ignore_errors=True)
+    def emptied(self, made: object, database: EmptiedDatabase) -> EmptiedDatabase:
+        database.empty()
+        return database
 
     @pytest.fixture
-    def provider(self, made: tuple[SqlProvider, SqlProvider], empty: None) -> SqlProvider:
+    def provider(self, made: tuple[SqlProvider, SqlProvider], emptied: EmptiedDatabase) -> SqlProvider:
         return made[0]
 
     @pytest.fixture
-    def limited(self, made: tuple[SqlProvider, SqlProvider], empty: None) -> SqlProvider:
+    def limited(self, made: tuple[SqlProvider, SqlProvider], emptied: EmptiedDatabase) -> SqlProvider:
         return made[1]
 
     @pytest.fixture
-    def unwritable(self, provider: SqlProvider, engine: Engine) -> Destination:
-        with engine.begin() as connection:
-            connection.execute(text(SQLITE if engine.dialect.name == "sqlite" else POSTGRESQL))
+    def unwritable(self, provider: SqlProvider, emptied: EmptiedDatabase) -> Destination:
+        emptied.refuse()
         return parse_destination("queue://blocked")
 
 

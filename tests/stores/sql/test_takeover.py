@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import pickle
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +24,7 @@ from tests.forked_command import PipedProcess
 from tests.postgres import PostgresServer
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 LEASE = 1.0
 LONG_LEASE = 60.0
@@ -121,7 +123,7 @@ def test_a_process_that_a_task_forks_neither_holds_nor_disturbs_its_journal(
     journals = open_on(database).journals("c1", "a")
     journals.make()
     code = """
-import base64, gc, os, pickle, sys, time
+import base64, gc, os, pickle, signal, sys
 journal = pickle.loads(base64.b64decode(sys.argv[1])).open()
 journal.begin(0)
 child = os.fork()
@@ -136,15 +138,12 @@ if child == 0:
     if os.fork():
         sys.exit(0)  # with all that Python does at its end
     os.close(1)
-    time.sleep(600)
+    signal.pause()
 os.waitpid(child, 0)
 journal.done(0, b"[0]", 1)
 print(os.getpid(), flush=True)
 sys.stdin.read()
 """
-    import base64
-    import pickle
-
     pickled = base64.b64encode(pickle.dumps(journals.file(1, 0, 0))).decode()
     task = PipedProcess(pickled, script=code)
     try:

@@ -6,7 +6,6 @@ import fcntl
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ with Turns(sys.argv[1], sys.argv[2], 30.0).turn():
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Path]:
+def gate(tmp_path: Path) -> Path:
     (tmp_path / "gate").mkdir()
     return tmp_path / "gate"
 
@@ -71,6 +70,7 @@ def test_the_last_writer_lets_each_other_that_waits_write_first(gate: Path) -> N
     assert written == ["loop", "other", "loop again"] * 20
 
 
+@pytest.mark.process
 def test_only_one_process_has_the_turn(gate: Path, children: Any) -> None:
     child = children.start(HOLD, gate, gate.with_name("turn"))
     assert child.stdout.readline() == "holds\n"
@@ -111,6 +111,7 @@ def test_a_turn_within_a_turn_of_the_thread_is_the_same(gate: Path) -> None:
     assert not is_locked(gate.with_name("turn"))
 
 
+@pytest.mark.process
 def test_a_forked_process_waits_for_its_own_turn(gate: Path, children: Any) -> None:
     code = """
 from connector.stores.sql.turns import Turns
