@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.harness import CrashDeployment, deployments, quick_folder
+from tests.crash.harness import CrashDeployment, deployments
+from tests.quick_folder import quick_folder
 
 Deploy = Callable[..., CrashDeployment]
 
@@ -25,7 +26,7 @@ def provider_type() -> str:
 
 @pytest.fixture
 def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder for databases, see :func:`~tests.crash.harness.quick_folder`."""
+    """A folder for databases, see :func:`~tests.quick_folder.quick_folder`."""
     with quick_folder(tmp_path) as path:
         yield path
 
