@@ -5,6 +5,7 @@
 Each death is the end of a forked process at a named place, or at any place. The next process takes over.
 After some deaths all is drained and counted. Prints the number of crashes and messages, and the seed. Status
 1 = a promise is broken: then the seed, the world, the places of its deaths and its directory are printed.
+With ``--plant`` the product has a fault, and status 0 = the fault was found.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
+from tests.crashing.planted import PLANTS, Plant
 from tests.crashing.scenario import STORES, Scenario
 from tests.crashing.world import Broken, World, hooks, warm_up
 from tests.postgres import PostgresServer, new_server
@@ -26,6 +29,77 @@ from tests.quick_folder import quick_folder
 
 DEATHS = 12
 """Of one world."""
+DEATHS_WITH_A_FAULT = 4
+
+
+@dataclass
+class Worlds:
+    """Makes worlds, one after the other.
+
+    Args:
+        base: the directory of all.
+        seed: of all choices.
+        stores: take turns.
+        server: for PostgreSQL. None = not needed.
+        hook: URL of the server for webhooks.
+        plant: the fault that the product has. None = none.
+    """
+
+    base: Path
+    seed: int
+    stores: list[str]
+    server: PostgresServer | None
+    hook: str
+    plant: Plant | None
+    crashes: int = 0
+    lives: int = 0
+    messages: int = 0
+    repeated: int = 0
+    worlds: int = 0
+
+    def run(self, number: int, crashes: int) -> None:
+        """Runs one world.
+
+        Args:
+            number: of the world.
+            crashes: the wanted number.
+
+        Raises:
+            Broken: a promise is broken. The text says how to repeat that.
+        """
+        choices = random.Random(f"{self.seed}/{number}")
+        directory = self.base / f"world{number}"
+        store = self.stores[number % len(self.stores)] if self.plant is None else self.plant.scenario.store
+        scenario = Scenario.draw(store, choices) if self.plant is None else self.plant.scenario
+        database, url, shop = "", "", f"sqlite:///{directory}/shop.db"
+        if store == "sqlite":
+            url = f"sqlite:///{directory}/messages.db"
+        elif store == "postgresql":
+            assert self.server is not None
+            database = self.server.make_database()
+            url = self.server.url(database)
+        if url:
+            shop = choices.choice((url, shop))
+        hook = f"{self.hook}/{directory.name}/{{CustomerId}}"
+        world = World(directory, scenario, choices, url, shop, hook)
+        try:
+            world.run(crashes)
+        except Broken as broken:
+            kept = Path(tempfile.mkdtemp(prefix="connector-crashing-")) / directory.name
+            if self.plant is None:
+                shutil.copytree(directory, kept, ignore=shutil.ignore_patterns("socket"))
+            again = f"again: python -m tests.crashing --seed {self.seed} --world {number}"
+            again += "".join(f" --store {one}" for one in self.stores)
+            raise Broken(f"{broken}\nlook at {kept}\n{again}") from None
+        finally:
+            self.crashes += world.deaths
+            self.lives += len(world.history)
+            self.messages += len(world.sent)
+            self.repeated += world.repeated
+            self.worlds += 1
+            shutil.rmtree(directory)
+            if self.server is not None and database:
+                self.server.drop_database(database)
 
 
 def main() -> int:
@@ -35,69 +109,50 @@ def main() -> int:
     parser.add_argument("--store", choices=STORES, action="append", help="default: each in turn")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--world", type=int, default=None, help="only this one")
-    parser.add_argument("--plant", default="", help="a fault of tests.crashing.planted that is to be found")
+    parser.add_argument("--plant", choices=PLANTS, default=None, help="a fault that is to be found")
     options = parser.parse_args()
     seed = random.randrange(1 << 30) if options.seed is None else options.seed
     stores = options.store or list(STORES)
+    plant = PLANTS[options.plant] if options.plant else None
     print(f"seed {seed}", flush=True)
     warm_up()
+    if plant is not None:
+        plant.plant()
+        stores = [plant.scenario.store]
     with ExitStack() as stack:
         base = stack.enter_context(quick_folder(Path(tempfile.gettempdir())))
         server = stack.enter_context(new_server()) if "postgresql" in stores else None
-        hook = stack.enter_context(hooks(base))
-        return _run(base, seed, stores, options.crashes, options.world, server, hook)
-
-
-def _run(
-    base: Path,
-    seed: int,
-    stores: list[str],
-    crashes: int,
-    only: int | None,
-    server: PostgresServer | None,
-    hook: str,
-) -> int:
-    began, deaths, messages, repeated, lives = time.monotonic(), 0, 0, 0, 0
-    number = 0 if only is None else only
-    while deaths < crashes and (only is None or number == only):
-        choices = random.Random(f"{seed}/{number}")
-        store = stores[number % len(stores)]
-        directory = base / f"world{number}"
-        database = server.make_database() if server is not None and store == "postgresql" else ""
-        url = f"sqlite:///{directory}/messages.db"
-        if server is not None and database:
-            url = server.url(database)
-        scenario = Scenario.draw(store, choices)
-        shop = choices.choice((url, f"sqlite:///{directory}/shop.db"))
-        if store in ("dropbox", "broker"):
-            url, shop = "", f"sqlite:///{directory}/shop.db"
-        world = World(directory, scenario, choices, url, shop, f"{hook}/{directory.name}/{{CustomerId}}")
+        worlds = Worlds(base, seed, stores, server, stack.enter_context(hooks(base)), plant)
         try:
-            world.run(min(DEATHS, crashes - deaths))
+            _run(worlds, options.crashes, options.world)
         except Broken as broken:
-            kept = Path(tempfile.mkdtemp(prefix="connector-crashing-")) / directory.name
-            shutil.copytree(directory, kept, ignore=shutil.ignore_patterns("socket"))
-            print(f"BROKEN in world {number}, seed {seed}\n{broken}\nlook at {kept}", flush=True)
-            print(f"again: python -m tests.crashing --seed {seed} --world {number}", flush=True)
-            return 1
-        finally:
-            if server is not None and database:
-                server.drop_database(database)
-        shutil.rmtree(directory)
-        deaths, messages, number = deaths + world.deaths, messages + len(world.sent), number + 1
-        repeated, lives = repeated + world.repeated, lives + len(world.history)
-        if number % 10 == 0:
-            print(f"{deaths} crashes, {messages} messages", flush=True)
-    processor = sum(
-        sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+            if plant is None:
+                print(f"BROKEN: {broken}", flush=True)
+                return 1
+            first = str(broken).strip().splitlines()
+            print(f"{options.plant} is found after {worlds.crashes} crashes: {first[0]} ... {first[-5]}")
+            return 0
+    return 0 if plant is None else 1
+
+
+def _run(worlds: Worlds, crashes: int, only: int | None) -> None:
+    began = time.monotonic()
+    deaths = DEATHS if worlds.plant is None else DEATHS_WITH_A_FAULT
+    if only is not None:
+        worlds.run(only, deaths)
+    while only is None and worlds.crashes < crashes:
+        worlds.run(worlds.worlds, min(deaths, crashes - worlds.crashes))
+        if worlds.worlds % 10 == 0:
+            print(f"{worlds.crashes} crashes, {worlds.messages} messages", flush=True)
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(
-        f"{deaths} crashes in {lives} lives of {number} worlds, {messages} messages, lost 0, doubled 0, "
-        f"{repeated} calls repeated as promised, {processor:.1f} s of processor time, "
-        f"{time.monotonic() - began:.0f} s, seed {seed}",
+        f"{worlds.crashes} crashes in {worlds.lives} lives of {worlds.worlds} worlds, "
+        f"{worlds.messages} messages, "
+        f"lost 0, doubled 0, {worlds.repeated} calls repeated as promised, "
+        f"{sum(one.ru_utime + one.ru_stime for one in used):.1f} s of processor time, "
+        f"{time.monotonic() - began:.0f} s, seed {worlds.seed}",
         flush=True,
     )
-    return 0
 
 
 if __name__ == "__main__":

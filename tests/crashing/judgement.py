@@ -45,33 +45,37 @@ class Deliveries:
 
     def read(self, lines: Sequence[str]) -> None:
         """Reads the whole log."""
-        at_work: int | None = None
-        open_calls: set[tuple[str, str, int]] = set()
+        living = ""
+        at_work: dict[str, int] = {}
+        open_calls: dict[str, set[tuple[str, str, int]]] = {}
         may_repeat: set[tuple[str, str, int]] = set()
         known: dict[tuple[str, str, int], int] = {}
         newest: dict[str, int] = {}
         for text in lines:
-            word, *rest = text.split(" ")
-            if word == "death":
-                if at_work is not None:
-                    self.interrupted[at_work] += 1
+            process, word, *rest = text.split(" ")
+            if word == "life":
+                living = process
+            elif word == "death":
+                number = at_work.pop(process, 0)
+                if number:
+                    self.interrupted[number] += 1
                 elif rest[0] in _AT_WORK:
                     self.unseen += 1
-                may_repeat |= open_calls
-                open_calls.clear()
-                at_work = None
+                may_repeat |= open_calls.pop(process, set())
             elif word == "done":
-                open_calls.clear()
-                at_work = None
+                open_calls.pop(process, None)
+                at_work.pop(process, None)
             elif word == "end":
                 self.ended[rest[0], rest[1]] += 1
             elif word in ("begin", "post"):
                 subscription, key = rest[:2]
                 count, retries = (int(rest[2]), int(rest[3])) if word == "begin" else (0, 0)
+                if word == "post":
+                    process = living  # there is no neighbour where there are hooks
                 number = int(key.partition("-")[0])
-                if at_work != number:
-                    open_calls.clear()  # of an event without a journal
-                at_work = number
+                if at_work.get(process) != number:
+                    open_calls.pop(process, None)  # of an event without a journal
+                at_work[process] = number
                 call = (subscription, key, retries)
                 if call in known:
                     self.repeated += 1
@@ -81,7 +85,7 @@ class Deliveries:
                         self.faults.append(f"{key} repeated with delivery_count {count}")
                 may_repeat.discard(call)
                 known[call] = count
-                open_calls.add(call)
+                open_calls.setdefault(process, set()).add(call)
                 self.begun[subscription, key] += 1
                 if count <= self.interrupted[number] and word == "begin":
                     self.faults.append(

@@ -103,6 +103,7 @@ class Life:
 
     def run(self, sent: Sequence[Sent], place: str, nth: int) -> None:
         """Sends messages, takes over from the life before, and processes until it dies or all is done."""
+        note("life")
         self.send(sent)
         faults.point = Fate(place, nth)
         self._adapter_run()
@@ -117,6 +118,7 @@ class Life:
 
     def drain(self) -> dict[str, Any]:
         """Processes until nothing waits, and returns what is where."""
+        note("life")
         faults.point = Fate("none", 0)
 
         def is_done() -> bool:
@@ -238,7 +240,7 @@ class Life:
             return
         ids: dict[str, str] = {}
         if self._scenario.store == "broker":
-            ids = dict(line.split()[::-1] for line in Path("ids").read_text().splitlines())
+            ids = dict(line.split()[:0:-1] for line in Path("ids").read_text().splitlines())
         for message in messages:
             if queue == "replies":
                 request = str(message.correlation_id)

@@ -13,9 +13,10 @@ from connector.sinks.contract import Event
 
 
 def note(*words: object, directory: str = ".", file: str = "log") -> None:
-    """Adds a line to a file, with one write."""
+    """Adds a line to a file, with one write. The line begins with the process id."""
+    line = " ".join(map(str, (os.getpid(), *words)))
     log = os.open(os.path.join(directory, file), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
-    os.write(log, " ".join(map(str, words)).encode() + b"\n")
+    os.write(log, line.encode() + b"\n")
     os.close(log)
 
 

@@ -56,6 +56,7 @@ class Scenario:
         quantity: PollQuantity.
         parallelism: most tasks of a batch.
         attempts: max_attempts.
+        neighbour: whether a second instance works beside each one that dies.
     """
 
     store: str
@@ -70,6 +71,7 @@ class Scenario:
     quantity: int = 10
     parallelism: int = 1
     attempts: int = MANY
+    neighbour: bool = False
 
     @classmethod
     def draw(cls, store: str, choices: random.Random) -> Scenario:
@@ -82,6 +84,7 @@ class Scenario:
         drawn = [name for name in SINKS if happens(0.1 if name == "hook" else 0.3)]
         sinks = tuple(name for name in drawn if not (is_broker and name == "news")) or ("store",)
         order = choices.choice(("destination", "group", "none"))
+        neighbour = order == "none" and not is_broker and "hook" not in sinks and happens(0.5)
         topic = happens(0.25) and not is_broker
         records = choices.choice((1, 1, 1, 3))
         return cls(
@@ -97,6 +100,7 @@ class Scenario:
             quantity=choices.choice((3, 10, 20)),
             parallelism=choices.choice((1, 2)),
             attempts=choices.choice((MANY, MANY, MANY, 3)),
+            neighbour=neighbour,
         )
 
     @property
@@ -140,7 +144,6 @@ class Scenario:
         in_progress = {"InProgressDestination": "queue://busy", "InDoubtEvents": "Reprocess"}
         return {
             "ApplicationName": APPLICATION,
-            "instance": "one",
             "InputDestination": [*(f"queue://{name}" for name in self.inputs), *topic],
             "PollQuantity": self.quantity,
             "order": self.order,

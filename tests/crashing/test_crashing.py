@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.crashing.planted import PLANTS
+
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
 REPOSITORY = Path(__file__).parents[2]
 
@@ -35,3 +37,10 @@ def test_whatever_dies_where_each_message_is_in_one_place_and_its_effects_are_as
     done = crash("--store", store, "--crashes", crashes, "--seed", 48)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{crashes} crashes in " in done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name, plant in PLANTS.items() if not plant.power])
+def test_a_planted_fault_is_found(name: str) -> None:
+    done = crash("--plant", name, "--crashes", 60, "--seed", 1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{name} is found after " in done.stdout

@@ -122,7 +122,7 @@ class World:
                 raise Broken("no life dies any more")
             place = places[lives % len(places)] if self.choices.random() < 0.6 else ANYWHERE
             self._live(configuration, place)
-        counts = json.loads(self._in_child(configuration, Life.drain) or "")
+        counts = json.loads(self._in_child(configuration, Life.drain))
         lines = (self.directory / "log").read_text().splitlines()
         broken, self.repeated = judge(self.scenario, self.sent, lines, counts)
         if broken:
@@ -160,42 +160,55 @@ class World:
         ]
         self.sent += new
         nth = self.choices.randint(1, self._most[place])
-        died = self._in_child(configuration, lambda life: life.run(new, place, nth)) is None
+        pid = self._fork(configuration, lambda life: life.run(new, place, nth))
+        try:
+            if self.scenario.neighbour:
+                neighbour = self._fork(configuration, lambda life: life.run([], "none", 1), "neighbour")
+                self._wait(neighbour, "neighbour")
+        finally:
+            died = self._wait(pid) is None
         self.deaths += died
         self.history.append(f"{place or '*'}:{nth}" if died else "-")
 
-    def _in_child(self, configuration: Configuration, work: Callable[[Life], object]) -> str | None:
-        """Does work in a forked child. Returns what the work returned, as JSON. None = the child died."""
-        answer = self.directory / "answer"
+    def _in_child(self, configuration: Configuration, work: Callable[[Life], object]) -> str:
+        """Does work in a forked child. Returns what the work returned, as JSON."""
+        answer = self._wait(self._fork(configuration, work))
+        assert answer is not None
+        return answer
+
+    def _fork(self, configuration: Configuration, work: Callable[[Life], object], name: str = "one") -> int:
         pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                os.chdir(self.directory)
-                with open("errors", "a") as errors:
-                    os.dup2(errors.fileno(), 1)
-                    os.dup2(errors.fileno(), 2)
-                set_up_logging(LogSettings())
-                faulthandler.dump_traceback_later(_LONGEST_LIFE, exit=True)
-                found = work(
-                    Life(self.scenario, configuration, self.url or str(self.directory / "root"), self.shop)
-                )
-                answer.write_text(json.dumps(found))
-                status = 0
-            except BaseException:
-                Path("failure").write_text(traceback.format_exc())
-            finally:
-                os._exit(status)
+        if pid:
+            return pid
+        status = 1
+        try:
+            os.chdir(self.directory)
+            with open("errors", "a") as errors:
+                os.dup2(errors.fileno(), 1)
+                os.dup2(errors.fileno(), 2)
+            set_up_logging(LogSettings())
+            faulthandler.dump_traceback_later(_LONGEST_LIFE, exit=True)
+            place = self.url or str(self.directory / "root")
+            found = work(Life(self.scenario, configuration, place, self.shop))
+            Path(f"answer.{name}").write_text(json.dumps(found))
+            status = 0
+        except BaseException:
+            Path(f"failure.{name}").write_text(traceback.format_exc())
+        finally:
+            os._exit(status)
+
+    def _wait(self, pid: int, name: str = "one") -> str | None:
+        """Waits for a child. Returns what its work returned, as JSON. None = the child died."""
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status == DIED:
             return None
         if status != 0:
             with contextlib.suppress(FileNotFoundError):
-                raise Broken((self.directory / "failure").read_text())
-            raise Broken(
-                f"a life ended with status {status}: {(self.directory / 'errors').read_text()[-3000:]}"
-            )
-        return answer.read_text()
+                failure = (self.directory / f"failure.{name}").read_text()
+                raise Broken(f"a life failed: {failure.splitlines()[-1]}\n{failure}")
+            errors = (self.directory / "errors").read_text()[-3000:]
+            raise Broken(f"a life ended with status {status}: {errors}")
+        return (self.directory / f"answer.{name}").read_text()
 
 
 @contextlib.contextmanager
