@@ -32,7 +32,7 @@ from tests.spark.standalone import StandaloneCluster, executor_options
 from tests.waiting import wait_for
 
 _PROCESSES = """
-import ctypes, os, signal, sys, time
+import ctypes, os, signal, sys, threading, time
 from connector import NotActive, TemporaryFailure, Unsubscribed
 
 HERE = {here!r}
@@ -54,7 +54,7 @@ def _gate(name):
     with open(os.path.join(HERE, f"reached.{{name}}.{{os.getpid()}}"), "w"):
         pass
     while not os.path.exists(os.path.join(HERE, f"open.{{name}}")):
-        time.sleep(0.01)
+        time.sleep(0.01)  # a worker of Spark does not have the helpers of the tests
 
 def _behave(what):
     word, _, value = what.partition(":")
@@ -80,8 +80,7 @@ def _behave(what):
     elif word == "segv":
         ctypes.string_at(0)
     elif word == "hang":
-        while True:
-            time.sleep(1)
+        threading.Event().wait()
     elif word == "sleep":
         time.sleep(float(value))
     elif word == "gate":

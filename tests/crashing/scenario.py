@@ -15,6 +15,8 @@ STORES: Final = ("dropbox", "sqlite", "postgresql", "broker")
 SINKS: Final = ("store", "copy", "news", "book", "rows", "answer", "ask", "hook")
 APPLICATION: Final = "crashing"
 MANY: Final = 100_000
+_MORE_THAN_DEATHS: Final = 15
+"""A failed event that is managed is rolled back so often."""
 OBJECTS: Final = """\
 business_object: Customer
 verbs: {Create: , Delete: }
@@ -57,6 +59,7 @@ class Scenario:
         parallelism: most tasks of a batch.
         attempts: max_attempts.
         neighbour: whether a second instance works beside each one that dies.
+        managed: ContainerManagedEvents. Then all sinks are destinations.
     """
 
     store: str
@@ -72,6 +75,7 @@ class Scenario:
     parallelism: int = 1
     attempts: int = MANY
     neighbour: bool = False
+    managed: bool = False
 
     @classmethod
     def draw(cls, store: str, choices: random.Random) -> Scenario:
@@ -83,9 +87,12 @@ class Scenario:
         is_broker = store == "broker"  # has no topics, and makes the ids itself
         drawn = [name for name in SINKS if happens(0.1 if name == "hook" else 0.3)]
         sinks = tuple(name for name in drawn if not (is_broker and name == "news")) or ("store",)
+        managed = not is_broker and happens(0.1)
+        if managed:
+            sinks = choices.choice((("copy",), ("news",), ("copy", "news")))
         order = choices.choice(("destination", "group", "none"))
         neighbour = order == "none" and not is_broker and "hook" not in sinks and happens(0.5)
-        topic = happens(0.25) and not is_broker
+        topic = happens(0.25) and not is_broker and not managed
         records = choices.choice((1, 1, 1, 3))
         return cls(
             store,
@@ -93,14 +100,15 @@ class Scenario:
             inputs=choices.choice((("a",), ("a", "b"))),
             topic=topic,
             window=happens(0.3),
-            in_progress=not topic and happens(0.25),
-            later=happens(0.3),
+            in_progress=not topic and not managed and happens(0.25),
+            later=not managed and happens(0.3),
             records=records,
             sinks=sinks,
             quantity=choices.choice((3, 10, 20)),
             parallelism=choices.choice((1, 2)),
-            attempts=choices.choice((MANY, MANY, MANY, 3)),
+            attempts=_MORE_THAN_DEATHS if managed else choices.choice((MANY, MANY, MANY, 3)),
             neighbour=neighbour,
+            managed=managed,
         )
 
     @property
@@ -155,6 +163,7 @@ class Scenario:
             "DuplicateEventElimination": self.window,
             "max_attempts": self.attempts,
             "stop_timeout": "5s",
+            **({"ContainerManagedEvents": "JMS"} if self.managed else {}),
             **(in_progress if self.in_progress else {}),
         }
 
