@@ -149,8 +149,8 @@ class Torture:
             give_back = ("--give-back", chance.choice([0, 0.2]), "--patience", 0.3)
             copy = chance.choice([(), ("--copy-to", f"archive-{source}")])
             options = (*self._options(0), *give_back, *copy)
-            places = (*CONSUMING, *DISTRIBUTING) if source in SUBSCRIPTIONS else CONSUMING
-            running.append(self.consumer(source, *options, fault=self._fault(places)))
+            of_source = (*CONSUMING, *DISTRIBUTING) if source in SUBSCRIPTIONS else CONSUMING
+            running.append(self.consumer(source, *options, fault=self._fault(of_source)))
         if chance.random() < 0.5:
             time.sleep(chance.uniform(0, 0.1))
             victim = chance.choice(running)

@@ -9,8 +9,7 @@ from tests.contention.crew import Crew
 QUEUE = "queue://orders"
 
 
-@pytest.mark.parametrize("batch", [1, 16])
-@pytest.mark.parametrize("processes", [2, 8])
+@pytest.mark.parametrize(("processes", "batch"), [(2, 16), (8, 1)])
 def test_processes_that_compete_take_each_message_once(workers: Crew, processes: int, batch: int) -> None:
     workers.run("send", QUEUE, "--count", 3000, "--batch", 500)
     consumers = [workers.start("consume", QUEUE, "--batch", batch, "--log") for _ in range(processes)]

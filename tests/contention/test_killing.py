@@ -1,4 +1,7 @@
-"""SIGKILL at every step, and at any moment: nothing is lost, nothing comes again without saying so."""
+"""SIGKILL at every step: nothing is lost, nothing comes again without saying so.
+
+Kills at any moment are those of test_topics, with this queue.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,3 @@ def test_senders_killed_at_every_step_send_a_batch_whole_or_not_at_all(
     ]
     arrived = [len(batch & ledger.delivered.keys()) for batch in batches]
     assert set(arrived) == {0, 20}, arrived
-
-
-def test_kills_at_random_steps_and_moments_lose_nothing_and_repeat_nothing_silently(workers: Crew) -> None:
-    torture = Torture(workers, random.Random(20), topics=False)
-    assert torture.run(kills=6), str(torture)

@@ -58,6 +58,6 @@ def test_consumers_of_subscriptions_share_what_competing_senders_publish(workers
     assert [len(torture.ledgers[name].delivered) for name in SUBSCRIPTIONS] == [600, 600]
 
 
-def test_kills_at_random_steps_and_moments_lose_nothing_of_a_topic_either(workers: Crew) -> None:
+def test_kills_at_random_steps_and_moments_lose_nothing_of_a_queue_and_a_topic(workers: Crew) -> None:
     torture = Torture(workers, random.Random(21))
     assert torture.run(kills=8), str(torture)

@@ -63,7 +63,7 @@ def test_a_subscription_made_anew_meanwhile_gets_nothing_that_was_for_the_one_be
     with closing(provider.connect()) as sender, closing(provider.connect()) as other:
         for name in names:
             other.poller(TopicSubscription(PRICES, name, durable=True, shared=True)).close()
-        replaced = []
+        replaced: list[str] = []
 
         def point(place: str) -> None:
             if place in ("settle.move", "settle.committing") and not replaced:

@@ -47,7 +47,7 @@ def send(connection: Connection, destination: Destination, options: argparse.Nam
             write(*(f"attempt {key}" for key in keys))
         connection.send(destination, [Message(key.encode().ljust(options.size)) for key in keys])
         write(*(f"sent {key}" for key in keys))
-    return options.count
+    return int(options.count)
 
 
 def consume(connection: Connection, poller: Poller, options: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def consume(connection: Connection, poller: Poller, options: argparse.Namespace)
         claims = _take(poller, cycle, options.batch)
         if not claims:
             connection.check()
-            time.sleep(0.005)
+            time.sleep(0.005)  # a consumer that polls, as a foreign one does
             continue
         lines = []
         for claim in claims:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from tests.crash.harness import CrashDeployment, deployments, quick_folder
+from tests.crash.harness import CrashDeployment, deployments
+from tests.quick_folder import quick_folder
 
+_HERE: Final = Path(__file__).parent
 Deploy = Callable[..., CrashDeployment]
 
 
@@ -25,7 +28,7 @@ def provider_type() -> str:
 
 @pytest.fixture
 def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder for databases, see :func:`~tests.crash.harness.quick_folder`."""
+    """A folder for databases, see :func:`~tests.quick_folder.quick_folder`."""
     with quick_folder(tmp_path) as path:
         yield path
 
@@ -44,3 +47,10 @@ def deploy(tmp_path: Path, request: pytest.FixtureRequest, provider_type: str) -
         database = "sqlite:///{root}/messages.db" if is_sqlite else request.getfixturevalue("database")
     with deployments(tmp_path) as make:
         yield functools.partial(make, java=java, database=database)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of this folder: what they show is how processes end."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.process)

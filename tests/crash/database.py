@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
-from typing import Final
 
 from sqlalchemy import NullPool, create_engine
 
@@ -16,16 +14,8 @@ from connector.stores.sql.database import Settings
 from connector.stores.sql.messages import add_messages
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.schema import reference as references
+from tests.crash.leftovers import database_leftovers
 from tests.database_page import move
-
-_EMPTY: Final = (
-    "message_reference WHERE state = 'NOT_COMMITTED'",
-    "message_reference WHERE state = 'DELIVERED' AND settled IS NULL",
-    "message WHERE id NOT IN (SELECT message FROM message_reference)",
-    *("client", "record", "in_flight"),
-)
-"""What is empty where every client has settled its claims and has ended."""
-_EMPTY_OF_POSTGRESQL: Final = ("task_list", "task", "task_outcome")
 
 
 class DatabaseQueues:
@@ -38,7 +28,6 @@ class DatabaseQueues:
     def __init__(self, url: str) -> None:
         self.url = url
         self.provider = SqlProvider(Settings(url))
-        self._file = Settings(url).file
 
     def send(self, queue: str, sent: Sequence[Message]) -> list[str]:
         """Sends messages, and returns their ids."""
@@ -76,15 +65,4 @@ class DatabaseQueues:
     def leftovers(self, queues: Sequence[str]) -> list[str]:
         """What is left in queues, in tables, and in the files beside SQLite."""
         found = [f"{queue}: {message.message_id}" for queue in queues for message in self.messages(queue)]
-        tables = _EMPTY if self._file else (*_EMPTY, *_EMPTY_OF_POSTGRESQL)
-        engine = create_engine(Settings(self.url).parsed, poolclass=NullPool)
-        with engine.connect() as connection:
-            for table in tables:
-                where = " WHERE kind <> 'control'" if table == "record" else ""
-                number = connection.exec_driver_sql(f"SELECT count(*) FROM {table}{where}").scalar_one()
-                found += [f"{number} rows: {table}"] if number else []
-        if self._file:
-            found += [str(path) for path in Path(f"{self._file}.clients").glob("*")]
-            for lock in Path(f"{self._file}.state").glob("*/*/lock"):
-                found += [str(path) for path in lock.parent.iterdir() if path != lock]
-        return found
+        return found + database_leftovers(self.url)

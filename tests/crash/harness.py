@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,12 +25,14 @@ from connector.messaging.message import Message
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.sql.provider import SqlProvider
 from tests.crash.database import DatabaseQueues
+from tests.crash.leftovers import file_leftovers
+from tests.quick_folder import quick_folder
 from tests.runs import Run, ServiceDeployment, customer
 from tests.spark.standalone import StandaloneCluster, executor_options
 from tests.waiting import wait_for
 
 _PROCESSES = """
-import ctypes, os, signal, sys, time
+import ctypes, os, signal, sys, threading, time
 from connector import NotActive, TemporaryFailure, Unsubscribed
 
 HERE = {here!r}
@@ -54,7 +54,7 @@ def _gate(name):
     with open(os.path.join(HERE, f"reached.{{name}}.{{os.getpid()}}"), "w"):
         pass
     while not os.path.exists(os.path.join(HERE, f"open.{{name}}")):
-        time.sleep(0.01)
+        time.sleep(0.01)  # a worker of Spark does not have the helpers of the tests
 
 def _behave(what):
     word, _, value = what.partition(":")
@@ -80,8 +80,7 @@ def _behave(what):
     elif word == "segv":
         ctypes.string_at(0)
     elif word == "hang":
-        while True:
-            time.sleep(1)
+        threading.Event().wait()
     elif word == "sleep":
         time.sleep(float(value))
     elif word == "gate":
@@ -132,18 +131,6 @@ attributes: {DeliveryCount: Integer, Redelivered: Boolean, Destination: String}
 static_metaobject: MO_Config
 rules:
 """
-
-
-@contextmanager
-def quick_folder(directory: Path) -> Iterator[Path]:
-    """A folder in memory where there is such a place, so that the tests wait for no disk."""
-    shared = Path("/dev/shm")
-    in_memory = shared.is_dir() and os.access(shared, os.W_OK | os.X_OK)
-    base = Path(tempfile.mkdtemp(prefix="connector-crash-", dir=shared if in_memory else directory))
-    try:
-        yield base
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
 
 
 @contextmanager
@@ -388,28 +375,7 @@ class CrashDeployment(ServiceDeployment):
         """What an adapter that has settled everything leaves nowhere: paths relative to the root, or rows."""
         if self.queues is not None:
             return self.queues.leftovers([*self.inputs, "in-progress"])
-        found: list[str] = []
-        queues = [*self.inputs, "archive", "error", "unsubscribed", "in-progress"]
-        for queue in queues:
-            folders = ["processing", "working"]
-            if queue in self.inputs or queue == "in-progress":
-                folders.append("target")
-            for folder in folders:
-                found += [f"{queue}/{folder}/{name}" for name in self.names(queue, folder)]
-        for folder in ("processing", "working", "target"):
-            of_topics = self.root.glob(f"topic-root/**/{folder}/*")
-            found += [str(path.relative_to(self.root)) for path in of_topics]
-        own = self.root / "dropboxmq"
-        for place in (
-            "clients",
-            "transaction/associated",
-            "transaction/committing",
-            "adapter/crash/in-flight",
-        ):
-            if (own / place).is_dir():
-                found += [f"{place}/{name}" for name in os.listdir(own / place)]
-        for lock in (own / "adapter" / "crash").glob("*/lock"):
-            found += [str(path.relative_to(own)) for path in lock.parent.iterdir() if path != lock]
+        found = file_leftovers(self.root, "crash", self.inputs, "in-progress")
         return [path for path in found if not path.startswith(tuple(but) or ("\0",))]
 
     # -- processes ---------------------------------------------------------------------------------

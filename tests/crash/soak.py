@@ -19,10 +19,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from tests.crash.harness import CrashDeployment, assert_settled_once, deployments, on
 from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
+from tests.waiting import wait_for
 
 PLACES = {
     "claim": 100,
@@ -60,7 +62,11 @@ def main() -> int:
             cluster.start()
             spark = on(cluster)
         make = stack.enter_context(deployments(directory))
-        connector = {"PollQuantity": 50, "DuplicateEventElimination": True, "max_attempts": 1000}
+        connector: dict[str, Any] = {
+            "PollQuantity": 50,
+            "DuplicateEventElimination": True,
+            "max_attempts": 1000,
+        }
         if options.in_progress:
             connector["InProgressDestination"] = "queue://in-progress"
         try:
@@ -100,8 +106,9 @@ def _end(run: Run, choices: random.Random) -> int:
     """Kills it, the driver alone or all of it, where it waits or after a while; 0 if it was done before."""
     run.await_start()
     patience = time.monotonic() + choices.uniform(0.5, 6.0)
-    while time.monotonic() < patience and run.process.poll() is None and not any(run.faults.iterdir()):
-        time.sleep(0.02)
+    wait_for(
+        lambda: time.monotonic() > patience or run.process.poll() is not None or any(run.faults.iterdir())
+    )
     if run.process.poll() is not None:
         assert run.process.returncode in (0, 1, -signal.SIGKILL), run.errors
         run.kill_everything()

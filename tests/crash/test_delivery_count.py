@@ -9,7 +9,6 @@ import pytest
 
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment
-from tests.waiting import wait_for
 
 JAVA = False
 
@@ -31,17 +30,4 @@ def test_it_counts_on_when_a_worker_dies_and_when_a_repaired_message_is_moved_ba
     deployment.folder("error").joinpath(name).rename(deployment.folder("in") / name)
     deployment.drain()
     assert _counts(deployment) == [1, 2, 3, 4]
-    assert deployment.leftovers() == []
-
-
-@pytest.mark.parametrize("in_progress", [None, "queue://in-progress"])
-def test_it_counts_on_when_the_whole_group_is_killed(deploy: Deploy, in_progress: str | None) -> None:
-    deployment = deploy(connector={"InProgressDestination": in_progress})
-    deployment.fill("in", ["gate:1"])
-    run = deployment.start("--drain", "--json")
-    wait_for(lambda: deployment.reached("1"))
-    run.kill_everything()
-    deployment.open("1")
-    deployment.drain()
-    assert _counts(deployment) == [1, 2]
     assert deployment.leftovers() == []

@@ -83,7 +83,7 @@ def test_two_adapters_publish_no_copy_that_the_other_has_in_flight(deploy: Deplo
     assert deployment.leftovers() == []
 
 
-@every_provider
+@pytest.mark.parametrize("provider_type", ["dropbox", "postgresql"])
 def test_two_draining_adapters_share_many_copies_and_both_end_well(deploy: Deploy) -> None:
     """A cycle in which all wait for the neighbour settles nothing, and is no failure."""
     deployment = deploy(connector={"DuplicateEventElimination": True, "PollQuantity": 20})

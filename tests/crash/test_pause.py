@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-import time
+import subprocess
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,9 +20,9 @@ JAVA = False
 PLACES = ("control.seen:1", "control.seen:2", "claim:2", "settle.record:1", "settle.committing:1", "done:1")
 
 
-def call(deployment: CrashDeployment, *arguments: str, **environment: str) -> tuple[int, str]:
+def call(deployment: CrashDeployment, *arguments: str, fault: str = "") -> tuple[int, str]:
     """Runs a command. Returns its exit status and its output."""
-    with PipedProcess(*arguments, cwd=deployment.directory, **environment) as process:
+    with PipedProcess(*arguments, cwd=deployment.directory, CONNECTOR_FAULT=fault) as process:
         output, _ = process.communicate()
         return process.wait(), output
 
@@ -35,9 +36,8 @@ def paused(deployment: CrashDeployment) -> list[str]:
 
 def kill_or_go_on(run: Run) -> None:
     """Waits for the end of a run that a fault kills, or kills it."""
-    deadline = time.monotonic() + 3
-    while run.process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    with suppress(subprocess.TimeoutExpired):
+        run.process.wait(3)
     run.kill_everything()
 
 
@@ -45,23 +45,22 @@ def kill_or_go_on(run: Run) -> None:
 def test_a_command_that_is_killed_has_done_nothing(deploy: Deploy, provider_type: str) -> None:
     deployment = deploy()
     deployment.drain()
-    killed, _ = call(deployment, "pause", "in", "store", CONNECTOR_FAULT="control.write:1=kill")
+    killed, _ = call(deployment, "pause", "in", "store", fault="control.write:1=kill")
     assert killed == -signal.SIGKILL
     assert paused(deployment) == []
     assert call(deployment, "pause", "in", "store")[0] == 0
     assert paused(deployment) == ["queue://in", "store"]
-    killed, _ = call(deployment, "resume", "--all", CONNECTOR_FAULT="control.write:1=kill")
+    killed, _ = call(deployment, "resume", "--all", fault="control.write:1=kill")
     assert killed == -signal.SIGKILL
     assert paused(deployment) == ["queue://in", "store"]
     assert call(deployment, "resume", "--all")[0] == 0
     assert paused(deployment) == []
 
 
-@pytest.mark.parametrize("what", ["in", "store"])
-@pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
-def test_an_instance_that_is_killed_leaves_all_events_of_what_is_paused(
-    deploy: Deploy, provider_type: str, what: str
-) -> None:
+@pytest.mark.parametrize(
+    ("provider_type", "what"), [("dropbox", "in"), ("sqlite", "in"), ("postgresql", "store")]
+)
+def test_an_instance_that_is_killed_leaves_all_events_of_what_is_paused(deploy: Deploy, what: str) -> None:
     second = {"object": "Customer", "name": "second", "process": "processes:second"}
     deployment = deploy(
         connector={"order": "none", "DuplicateEventElimination": True}, subscriptions=[second]

@@ -214,6 +214,7 @@ def test_java_that_dies_under_a_service_is_started_anew(deploy: Deploy) -> None:
     run = deployment.start()
     runner = wait_for(lambda: deployment.reached("1"))[0]
     java = run.java()
+    assert java is not None
     run.signal_one(java, signal.SIGKILL)
     deployment.open("1")
     wait_for(lambda: len(deployment.names("archive")) == 2, 120, what=run.errors)

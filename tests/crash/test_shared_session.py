@@ -19,6 +19,7 @@ PROGRAM = """
 import json, pathlib, sys, threading, time
 from pyspark.sql import SparkSession
 from connector import Adapter
+from tests.waiting import wait_for
 
 session = SparkSession.builder.master("local[3]").config("spark.ui.enabled", "false").getOrCreate()
 context = session.sparkContext
@@ -26,21 +27,16 @@ here = pathlib.Path.cwd()
 said = {}
 
 def slow(number):
-    time.sleep(0.2)
+    time.sleep(0.2)  # the job goes on beside the jobs of the adapter
     return number
 
 def own_job():
     said["own"] = context.parallelize(range(20), 1).map(slow).sum()
 
 def cancel():
-    while not list(here.glob("reached.1.*")):
-        time.sleep(0.02)
+    wait_for(lambda: list(here.glob("reached.1.*")))
     context.cancelAllJobs()
     said["cancelled"] = True
-
-def wait(name):
-    while not (here / name).exists():
-        time.sleep(0.02)
 
 with Adapter.from_file("adapter.yaml", spark=session) as adapter:
     cancelling = threading.Thread(target=cancel, daemon=True)
@@ -50,7 +46,7 @@ with Adapter.from_file("adapter.yaml", spark=session) as adapter:
     own = threading.Thread(target=own_job)
     own.start()
     pathlib.Path("half").touch()
-    wait("more")
+    wait_for((here / "more").exists)
     said["beside"] = adapter.drain().code.name
 own.join()
 said["alive"] = context.parallelize([1, 2, 3]).sum()

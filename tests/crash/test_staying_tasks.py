@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -179,7 +179,7 @@ def test_one_run_survives_all_that_happens_to_its_tasks(deploy: Deploy) -> None:
         for worker in _workers(run):  # while they are idle
             run.signal_one(worker, signal.SIGKILL)
         beside("daemon", lambda runners: run.signal_one(_daemon(run), signal.SIGKILL))
-        beside("workers", lambda runners: [run.signal_parent_of(pid) for pid in runners])
+        beside("workers", lambda runners: _end_workers(run, runners))
         beside("last", lambda runners: None, kill=False)
     for stranger in strangers:
         stranger.close()
@@ -201,6 +201,11 @@ def test_a_runner_is_replaced_after_worker_events_between_two_events(deploy: Dep
     assert run.errors.count("a worker is replaced after many events") == 9
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert_settled_once(deployment, ids, kills=0)
+
+
+def _end_workers(run: Run, runners: Sequence[int]) -> None:
+    for runner in runners:
+        run.signal_parent_of(runner)
 
 
 def _stop_while_it_ends(deployment: CrashDeployment, runner: int, name: str) -> None:
@@ -238,6 +243,7 @@ def _going_on(run: Run) -> Iterator[None]:
 PROGRAM = """
 import json, pathlib, threading, time, urllib.request
 from connector import Adapter
+from tests.waiting import wait_for
 
 here = pathlib.Path.cwd()
 said = {}
@@ -251,8 +257,7 @@ def own_jobs(context):
     said["python"] = context.parallelize(range(20), 4).map(lambda number: number + 1).sum()
 
 def beside():
-    while len(list(here.glob("reached.1.*"))) < 2:  # all tasks are busy
-        time.sleep(0.02)
+    wait_for(lambda: len(list(here.glob("reached.1.*"))) >= 2)  # all tasks are busy
     from pyspark import SparkContext
 
     context = SparkContext.getOrCreate()
@@ -303,13 +308,13 @@ import pathlib, sys, threading, time
 from pyspark.sql import SparkSession
 from connector import Adapter
 from connector.errors import ConnectorError
+from tests.waiting import wait_for
 
 session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 here = pathlib.Path.cwd()
 
 def cancel():
-    while not (here / "cancel").exists():
-        time.sleep(0.02)
+    wait_for((here / "cancel").exists)
     session.sparkContext.cancelAllJobs()
 
 threading.Thread(target=cancel, daemon=True).start()
@@ -318,7 +323,7 @@ while True:
         with Adapter.from_file("adapter.yaml", spark=session) as adapter:
             while True:
                 adapter.drain()
-                time.sleep(0.05)
+                adapter.wait(0.05, listens=True)
     except ConnectorError as error:
         print(error, file=sys.stderr, flush=True)
 """

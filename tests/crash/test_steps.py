@@ -5,14 +5,12 @@ step; only the last runs to its end. So what is proved of a step holds also for 
 
 A driver that is killed while a task runs leaves tasks of Spark that live on. At its own steps it leaves
 workers that have nothing to do, and a whole group leaves nothing: these runs have no Spark. A database has
-steps of its own. Each database has one of the two tests, to save time: test_managed kills both with both.
+steps of its own. Each database has one of the two tests, to save time. Kills by chance: see tests/crashing.
 """
 
 from __future__ import annotations
 
-import random
 import signal
-import time
 
 import pytest
 
@@ -75,27 +73,6 @@ def test_a_worker_killed_after_a_delivery_has_written_what_the_event_sends(deplo
     events = [message.properties["connector_event_id"] for message in deployment.messages("copies")]
     assert sorted(map(str, events)) == sorted(ids)
     assert_settled_once(deployment, ids, kills=0)
-
-
-def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy: Deploy) -> None:
-    """Now the driver alone, now the whole group; every message takes some milliseconds."""
-    moments = random.Random(20)
-    deployment = deploy(inputs=("a", "b"), connector={"PollQuantity": 40, "DuplicateEventElimination": True})
-    ids = [i for queue in ("a", "b") for i in deployment.fill(queue, ["sleep:0.01"] * 150)]
-    for number in range(3):
-        whole_group = number % 2 == 1
-        deployment.java = not whole_group
-        run = deployment.start("--drain")
-        deployment.await_delivery()
-        time.sleep(moments.uniform(0.0, 0.6))
-        if whole_group:
-            run.kill_everything()
-        else:
-            run.signal_driver()
-            run.await_gone()
-    deployment.java = False
-    deployment.drain()
-    assert_settled_once(deployment, ids, kills=3)
 
 
 def _in_the_driver(provider_type: str) -> dict[str, int]:

@@ -6,8 +6,6 @@ it: to its own subscription, and to one of somebody else, which has to get the s
 
 from __future__ import annotations
 
-import random
-import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -78,27 +76,6 @@ def test_a_kill_at_every_step_loses_nothing_of_a_subscription_or_of_a_part_of_a_
         sent.send(deployment, 10)
     deployment.drain()
     sent.assert_settled(deployment, kills=len(kills))
-
-
-def test_kills_at_random_moments_lose_nothing_of_a_subscription_or_of_a_part_of_a_queue(
-    deploy: Deploy,
-) -> None:
-    """Now the driver alone, and the next one starts while tasks of it may still live; now the whole group."""
-    moments = random.Random(4)
-    deployment, sent = _deployed(deploy, DuplicateEventElimination=True, PollQuantity=30), Sent()
-    sent.send(deployment, 120, "sleep:0.01")
-    for number in range(3):
-        run = deployment.start("--drain")
-        deployment.await_delivery()
-        time.sleep(moments.uniform(0.0, 0.5))
-        if number % 2:
-            run.kill_everything()
-        else:
-            run.signal_driver()
-    deployment.drain()
-    for run in deployment.runs:
-        run.await_gone()
-    sent.assert_settled(deployment, kills=3)
 
 
 def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_restart(deploy: Deploy) -> None:

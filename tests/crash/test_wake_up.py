@@ -101,7 +101,7 @@ def test_a_service_that_waits_does_nothing(deploy: Deploy) -> None:
 
     def is_at_rest() -> bool:
         before = cpu_seconds(run.pid)
-        time.sleep(2)
+        time.sleep(2)  # the processor time of a service is a matter of seconds, and no state
         return cpu_seconds(run.pid) - before < 0.1
 
     wait_for(is_at_rest)  # once its poll and its start are over

@@ -261,7 +261,9 @@ class Changes:
             return
         source = self._layout.absolute(working)
         base, (due, name) = os.path.basename(source), due_and_name(target)
-        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True, due=due)
+        # Until the commit point the file has the name that a journal knows. A recovery sends it then.
+        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=False, due=due)
+        moves += self._fan_out.removal(source, name)
 
     def is_there(self, path: str) -> bool:
         """Whether a file of the root exists."""

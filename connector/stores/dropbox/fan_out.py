@@ -2,8 +2,9 @@
 
 The message is written once, in the topic's ``.incoming/working``. Hard links put the file into the hidden
 ``working/`` of the subscriptions (copies, if the file system has no links). One commit record moves all of
-them to ``target/``. The last subscription gets the file itself. Nothing is visible before the commit point.
-Files that are not committed are removed like any unsent message of a dead client.
+them to ``target/``. The last subscription gets the file itself, unless a journal may name the file. Then the
+record removes the file. Nothing is visible before the commit point. Files that are not committed are removed
+like any unsent message of a dead client.
 """
 
 from __future__ import annotations

@@ -1,0 +1,189 @@
+"""What holds at the end of a world, whatever has died where.
+
+* Each message is in exactly one place, and once.
+* A process is called again only if a death came between its begin and the ``done`` of its event, or because
+  its event comes again later. The count of the delivery then says that this may be a repetition.
+* A message that an event sends, a row that it writes and its reply are there exactly once.
+* The order of the destination or of the group is kept.
+* A copy of a published message is not published again.
+* Nothing is left behind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.crashing.scenario import MANY, Scenario, Sent
+
+_AT_WORK: Final = ("begin", "prepare.uncommitted", "prepare", "transaction.returned", "transaction.committed")
+"""Places at which a message may be at work before any process has written a line."""
+_PLACES: Final = ("archive", "error", "unsubscribed")
+
+
+@dataclass
+class Deliveries:
+    """The log of a world, read line by line. Breaks of a promise are in ``faults``.
+
+    Args:
+        scenario: of the world.
+        sent: all messages by number.
+    """
+
+    scenario: Scenario
+    sent: Mapping[int, Sent]
+    faults: list[str] = field(default_factory=list)
+    begun: Counter[tuple[str, str]] = field(default_factory=Counter)
+    ended: Counter[tuple[str, str]] = field(default_factory=Counter)
+    repeated: int = 0
+    interrupted: Counter[int] = field(default_factory=Counter)
+    """How often a death came while a message was at work."""
+    unseen: int = 0
+    """How often a death came while a message was at work that no call has told of."""
+
+    def read(self, lines: Sequence[str]) -> None:
+        """Reads the whole log."""
+        living = ""
+        at_work: dict[str, int] = {}
+        open_calls: dict[str, set[tuple[str, str, int]]] = {}
+        may_repeat: set[tuple[str, str, int]] = set()
+        known: dict[tuple[str, str, int], int] = {}
+        newest: dict[str, int] = {}
+        for text in lines:
+            process, word, *rest = text.split(" ")
+            if word == "life":
+                living = process
+            elif word == "death":
+                number = at_work.pop(process, 0)
+                if number:
+                    self.interrupted[number] += 1
+                elif rest[0] in _AT_WORK:
+                    self.unseen += 1
+                may_repeat |= open_calls.pop(process, set())
+            elif word == "done":
+                open_calls.pop(process, None)
+                at_work.pop(process, None)
+            elif word == "end":
+                self.ended[rest[0], rest[1]] += 1
+            elif word in ("begin", "post"):
+                subscription, key = rest[:2]
+                count, retries = (int(rest[2]), int(rest[3])) if word == "begin" else (0, 0)
+                if word == "post":
+                    process = living  # there is no neighbour where there are hooks
+                number = int(key.partition("-")[0])
+                if at_work.get(process) != number:
+                    open_calls.pop(process, None)  # of an event without a journal
+                at_work[process] = number
+                call = (subscription, key, retries)
+                if call in known:
+                    self.repeated += 1
+                    if call not in may_repeat:
+                        self.faults.append(f"{subscription} was called again for {key} without need")
+                    elif count <= known[call] and word == "begin":
+                        self.faults.append(f"{key} repeated with delivery_count {count}")
+                may_repeat.discard(call)
+                known[call] = count
+                open_calls.setdefault(process, set()).add(call)
+                self.begun[subscription, key] += 1
+                if count <= self.interrupted[number] and word == "begin":
+                    self.faults.append(
+                        f"{key} has delivery_count {count} after {self.interrupted[number]} interruptions"
+                    )
+                self._check_order(number, newest)
+
+    def _check_order(self, number: int, newest: dict[str, int]) -> None:
+        message = self.sent[number]
+        order = self.scenario.order
+        if order == "none" or (self.scenario.store == "broker" and self.scenario.in_progress):
+            return  # a broker puts what is moved back behind what waits
+        line = message.destination if order == "destination" else f"{message.destination} {message.group}"
+        if newest.get(line, 0) > number:
+            self.faults.append(f"{number} was delivered after {newest[line]} of the same {order}")
+        newest[line] = max(newest.get(line, 0), number)
+
+
+def judge(
+    scenario: Scenario, sent: Sequence[Sent], lines: Sequence[str], counts: Mapping[str, Any]
+) -> tuple[list[str], int]:
+    """Returns what does not hold, and how many calls were repeated.
+
+    Args:
+        scenario: of the world.
+        sent: all messages.
+        lines: of the log of deliveries.
+        counts: the keys of the objects by place, after everything was drained.
+    """
+    deliveries = Deliveries(scenario, {one.number: one for one in sent})
+    deliveries.read(lines)
+    faults = deliveries.faults
+    known = {one.number for one in sent}
+    for place in _PLACES:
+        strangers = {key for key in counts[place] if int(key.partition("-")[0]) not in known}
+        faults += [f"{place} has what nobody sent: {key}" for key in strangers]
+    for one in sent:
+        faults += _judge_message(scenario, one, deliveries, counts)
+    faults += [f"left behind: {left}" for left in counts["left"]]
+    return faults, deliveries.repeated
+
+
+def _judge_message(
+    scenario: Scenario, one: Sent, deliveries: Deliveries, counts: Mapping[str, Any]
+) -> Iterator[str]:
+    first = f"{one.number}-1"
+    found = {place: counts[place].get(first, 0) for place in _PLACES if counts[place].get(first)}
+    expected = _place_of(scenario, one)
+    interrupted = deliveries.interrupted[one.number] + deliveries.unseen
+    is_exhausted = scenario.attempts != MANY and interrupted >= scenario.attempts
+    place = "error" if is_exhausted and found == {"error": one.copies} else expected
+    if found != {place: one.copies}:
+        yield f"message {one.number} {one.name!r} x {one.copies} is in {found}, not in {place}"
+        return
+    for key in one.keys(scenario):
+        yield from _judge_effects(scenario, one, key, place, deliveries, counts)
+    if "answer" in scenario.sinks and one.destination.startswith("queue:"):
+        replies = counts["replies"].get(str(one.number), 0)
+        keys = one.keys(scenario)  # each is answered, and a message that reaches no process is refused
+        wanted = range(1, len(keys) + 2) if is_exhausted else (len(keys) or 1,)
+        if replies not in wanted:
+            yield f"message {one.number} {one.name!r} in {place} has {replies} replies"
+    if one.destination.startswith("topic:"):
+        for key in one.keys(scenario) or [first]:
+            if counts["audit"].get(key, 0) != 1:
+                yield f"the other subscription has {key} {counts['audit'].get(key, 0)} times"
+
+
+def _place_of(scenario: Scenario, one: Sent) -> str:
+    if one.name == "broken":
+        return "error"
+    if one.name == "unwanted":
+        return "unsubscribed"
+    return "error" if one.name == "fail" and "store" in scenario.sinks else "archive"
+
+
+def _judge_effects(
+    scenario: Scenario,
+    one: Sent,
+    key: str,
+    place: str,
+    deliveries: Deliveries,
+    counts: Mapping[str, Any],
+) -> Iterator[str]:
+    is_published = place == "archive"
+    for sink, where in (("copy", "out"), ("news", "news")):
+        if sink in scenario.sinks and counts[where].get(key, 0) != is_published:
+            yield f"{where} has {key} {counts[where].get(key, 0)} times, and it is in {place}"
+    for sink, where in (("book", "booking"), ("rows", "line")):
+        if sink in scenario.sinks:
+            number = counts[where].get(key, 0)
+            if number > 1 or (is_published and number != 1):
+                yield f"{where} has {number} rows of {key}, which is in {place}"
+    for sink in ("store", "answer", "ask", "hook"):
+        if sink in scenario.sinks and is_published and not deliveries.begun[sink, key]:
+            yield f"{key} is in {place}, and {sink} was never called"
+    if "ask" in scenario.sinks:
+        asked, begun = counts["asked"].get(key, 0), deliveries.begun["ask", key]
+        ended = deliveries.ended["ask", key]
+        if not ended <= asked <= begun:
+            yield f"{asked} requests for {key} after {begun} calls, of which {ended} ended"
