@@ -19,7 +19,10 @@ from connector.brokers.jms.provider import JmsProvider
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.status import ReturnCode
+from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine.steps import leftovers
+from tests.cli.in_process import call
 from tests.forked_command import run
 from tests.runs import ServiceDeployment, customer
 from tests.servers.broker import PASSWORD, USER
@@ -51,6 +54,9 @@ def store(customer, event):
         while not os.path.exists(os.path.join(HERE, f"open.{value}")):
             time.sleep(0.01)
 """
+
+_CLIENT_LOCK = cache_directory().parent / "tests" / "client" / LOCK
+"""Of the jars that the Java of this process has."""
 
 _METAOBJECTS = """
 business_object: Customer
@@ -96,7 +102,7 @@ class BrokerDeployment(ServiceDeployment):
         self.name = name
         self._ends = ends
         self._broker = broker
-        self.write(LOCK, (cache_directory().parent / "tests" / "client" / LOCK).read_text())
+        self.write(LOCK, _CLIENT_LOCK.read_text())
         section = {
             "type": "jms",
             "factory": "org.apache.qpid.jms.JmsConnectionFactory",
@@ -129,7 +135,7 @@ class BrokerDeployment(ServiceDeployment):
             },
             "subscriptions": [
                 {"object": "Customer", "process": "processes:store", **(store or {})},
-                {"object": "Customer", "destination": f"queue://{self.sink}", "name": "crm"},
+                self.to_sink,
             ],
             "metaobjects": "./metaobjects",
             "spark": {"master": "local[2]", "max_jobs": 2},
@@ -148,16 +154,56 @@ class BrokerDeployment(ServiceDeployment):
     def sink(self) -> str:
         return f"{self.name}.crm"
 
+    @property
+    def to_sink(self) -> dict[str, Any]:
+        """The subscription of the sink."""
+        return {"object": "Customer", "destination": f"queue://{self.sink}", "name": "crm"}
+
+    def subscribe(self, *subscriptions: dict[str, Any]) -> None:
+        """Replaces the subscriptions."""
+        document = yaml.safe_load((self.directory / "adapter.yaml").read_text())
+        self.write("adapter.yaml", yaml.safe_dump({**document, "subscriptions": list(subscriptions)}))
+
     # -- commands ----------------------------------------------------------------------------------
+
+    @property
+    def _shares_java(self) -> bool:
+        """Whether this process may connect as the adapter does. It has one Java, with one set of jars."""
+        return (self.directory / LOCK).read_text() == _CLIENT_LOCK.read_text()
 
     def run(
         self, *arguments: str, body: str = "", status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command to its end. ``run`` needs no Spark."""
-        answer = run(arguments, cwd=self.directory, text=body, timeout=120)
+        """Runs a command to its end, in this process if that has the same client library."""
+        if self._shares_java:
+            answer = call(self.directory, *arguments, data=body)
+        else:
+            answer = run(arguments, cwd=self.directory, text=body, timeout=120)
         if status is not None:
             assert answer.returncode == status, answer.stderr[-3000:]
         return answer
+
+    def work(self, code: ReturnCode = ReturnCode.SUCCEED) -> str:
+        """Lets an adapter without Spark empty the inputs. Returns the reason of a failure.
+
+        Args:
+            code: of the last poll.
+        """
+        if not self._shares_java:
+            assert code is ReturnCode.SUCCEED
+            self.drain()
+            return ""
+        with InProcessAdapter(self.configuration, parallelism=2) as adapter:
+            report = adapter.drain()
+        assert report.code is code, report.reason
+        return report.reason
+
+    def change(self, section: str, **values: Any) -> None:
+        """Changes keys of a section of adapter.yaml. None removes a key."""
+        document = yaml.safe_load((self.directory / "adapter.yaml").read_text())
+        changed = {**document.get(section, {}), **values}
+        document[section] = {key: value for key, value in changed.items() if value is not None}
+        self.write("adapter.yaml", yaml.safe_dump(document))
 
     def lines(self, *arguments: str, body: str = "") -> list[Any]:
         """Runs a command, and returns its JSON lines."""
@@ -217,7 +263,7 @@ class BrokerDeployment(ServiceDeployment):
         archive: str = "",
         error: str = "",
     ) -> None:
-        """Drains the input. Checks that nothing is lost or left, and that each event was settled once.
+        """Empties the input. Checks that nothing is lost or left, and that each event was settled once.
 
         Args:
             count: of sent messages.
@@ -226,7 +272,7 @@ class BrokerDeployment(ServiceDeployment):
             inactive: customers for which the process was not active. Such calls do not count.
             archive, error: queues with other names.
         """
-        self.drain()
+        self.work()
         assert self.leftovers() == []
         good = sorted(str(number) for number in range(count) if number not in failed)
         assert sorted(self.customers(archive or f"{self.name}.archive")) == good
@@ -257,7 +303,7 @@ class BrokerDeployment(ServiceDeployment):
             return []
         return [line.split() for line in lines]
 
-    def wait_for_calls(self, count: int, seconds: float = 60.0) -> None:
+    def wait_for_calls(self, count: int, seconds: float = 120.0) -> None:
         """Waits until the process was called for so many customers."""
         self.wait_for(
             lambda: len({customer for customer, _ in self.calls()}) >= count, f"{count} calls", seconds
@@ -272,7 +318,7 @@ class BrokerDeployment(ServiceDeployment):
         """Waits until the log has a text so often."""
         self.wait_for(lambda: self.log().count(text) >= count, repr(text))
 
-    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
         """Waits until a condition is true. A failure shows the log."""
         try:
             wait_for(condition, seconds, what)

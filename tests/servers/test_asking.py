@@ -7,13 +7,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 
 import connector
 from tests.servers.asking import ask_by_message, asking, calls, is_named, serving
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
+
+pytestmark = pytest.mark.process
 
 TOKEN = "secret-token-of-the-tests"
 
@@ -35,6 +39,7 @@ def request(deployment: BrokerDeployment, verb: str, number: object) -> dict[str
     return found
 
 
+@AT_ARTEMIS
 def test_every_edge_asks_and_one_deployment_serves(broker: Broker, deploy: Deploy) -> None:
     server = serving(broker, deploy)
     asker = asking(broker, deploy, server.input, http=True)
@@ -69,6 +74,7 @@ def test_every_edge_asks_and_one_deployment_serves(broker: Broker, deploy: Deplo
     assert calls(server) == dict.fromkeys(expected, 1)
 
 
+@AT_BROKER_J
 def test_instances_and_commands_that_share_a_reply_destination_get_their_own_replies(
     broker: Broker, deploy: Deploy
 ) -> None:
@@ -91,6 +97,7 @@ def test_instances_and_commands_that_share_a_reply_destination_get_their_own_rep
     assert "a reply came for which no request waits" not in asker.log()
 
 
+@AT_ARTEMIS
 def test_a_reply_and_the_end_of_its_event_are_one_transaction(broker: Broker, deploy: Deploy) -> None:
     server = serving(broker, deploy)
     replies = f"{server.name}.replies"
@@ -98,7 +105,7 @@ def test_a_reply_and_the_end_of_its_event_are_one_transaction(broker: Broker, de
     server.start("--drain", fault="settle.committing=killgroup").wait(60)
     assert calls(server) == {"7": 1}
     assert server.messages(replies) == server.messages(f"{server.name}.archive") == []
-    server.drain()
+    server.work()
     (reply,) = server.messages(replies)
     assert (reply.correlation_id, json.loads(reply.body)["Name"]) == (identity, "name of 7")
     assert server.customers(f"{server.name}.archive") == ["7"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import yaml
 
 from tests.forked_command import PipedProcess
-from tests.servers.test_clients import CLIENTS, at_broker
+from tests.servers.test_clients import CLIENTS, AtBroker, at_broker
 
 __all__ = ["at_broker"]
 
@@ -67,12 +66,9 @@ rules:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_program_has_sessions_and_makes_requests(at_broker: Any, name: str) -> None:
+def test_a_program_has_sessions_and_makes_requests(at_broker: AtBroker, name: str) -> None:
     deployment = at_broker(CLIENTS[name], connector={"ConfigurationMetaObject": "MO_Config"})
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["subscriptions"] = [{"object": "Customer", "process": "processes:store", "reply": True}]
-    path.write_text(yaml.safe_dump(document))
+    deployment.subscribe({"object": "Customer", "process": "processes:store", "reply": True})
     (deployment.directory / "processes.py").write_text(_SERVING)
     objects = deployment.directory / "metaobjects" / "objects.yaml"
     objects.write_text(objects.read_text() + _RULES.replace("INPUT", deployment.input))

@@ -1,4 +1,4 @@
-"""The commands on real brokers."""
+"""The commands on real brokers. Those that another command shows run at one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from connector.brokers.jars.locked import LOCK
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from tests.runs import customer
 from tests.servers.broker import TOPIC
-from tests.servers.conftest import resolved
+from tests.servers.conftest import AT_BROKER_J, resolved
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -46,13 +45,16 @@ def test_what_was_sent_is_browsed_and_received_with_all_headers(broker: Broker, 
     assert deployment.lines("browse", "notes" + deployment.name) == []
 
 
-@pytest.mark.parametrize(("ack", "left"), [("auto", 0), ("client", 0), ("none", 2), ("rollback", 2)])
-def test_receive_acknowledges_as_asked(broker: Broker, deploy: Deploy, ack: str, left: int) -> None:
+def test_receive_acknowledges_as_asked(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(2)
-    got = deployment.lines("receive", deployment.input, "--ack", ack, "--count", "5", "--wait", "2000")
-    assert [json.loads(one["body"])["CustomerId"] for one in got] == ["0", "1"]
-    assert len(deployment.customers(deployment.input)) == left
+    for ack, left in (("none", 2), ("rollback", 2), ("auto", 0)):
+        got = deployment.lines("receive", deployment.input, "--ack", ack, "--count", "5", "--wait", "2000")
+        assert [json.loads(one["body"])["CustomerId"] for one in got] == ["0", "1"], ack
+        assert len(deployment.customers(deployment.input)) == left, ack
+    deployment.fill(2)
+    assert len(deployment.lines("receive", deployment.input, "--ack", "client", "--count", "2")) == 2
+    assert deployment.customers(deployment.input) == []
 
 
 def test_a_selector_is_the_brokers_and_so_is_its_error(broker: Broker, deploy: Deploy) -> None:
@@ -111,14 +113,12 @@ def test_check_connect_sends_as_the_adapter_does(artemis: Broker, deploy: Deploy
     ]
     lock = resolved("classic", classic).file
     (deployment.directory / LOCK).write_text(lock.read_text())
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["provider"] |= {
-        "factory": "org.apache.activemq.ActiveMQConnectionFactory",
-        "url": "vm://classic?broker.persistent=false&broker.useJmx=false",
-        "packages": classic,
-    }
-    path.write_text(yaml.safe_dump(document))
+    deployment.change(
+        "provider",
+        factory="org.apache.activemq.ActiveMQConnectionFactory",
+        url="vm://classic?broker.persistent=false&broker.useJmx=false",
+        packages=classic,
+    )
     answer = deployment.run("check", "--connect")
     lines = answer.stdout.splitlines()
     (line,) = (one for one in lines if " transactions" in one)
@@ -126,15 +126,11 @@ def test_check_connect_sends_as_the_adapter_does(artemis: Broker, deploy: Deploy
     assert [line for line in lines if line.startswith("-   shared subscriptions: ")], answer.stdout
 
 
-def test_queues_says_that_a_broker_does_not_tell(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    deployment.fill(1)
-    answer = deployment.run("queues")
-    assert deployment.input in answer.stdout
-
-
 def test_check_connect_says_what_the_broker_can_do(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
+    lines = deployment.run("check", "--connect").stdout.splitlines()
+    assert not [line for line in lines if line.startswith("no ")], "no normal limit is shown as a fault"
+    assert any(line.startswith("-   taking over from dead clients: ") for line in lines), lines
     found = {one["ability"]: one for one in deployment.lines("check", "--connect")}
     assert "QpidJMS" in found["connection"]["text"]
     for name in ("transactions", "message selectors", "temporary queues", "browsing", "shared subscriptions"):
@@ -148,10 +144,7 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
     (deployment.directory / "processes.py").write_text(
         "def store(customer, event):\n    return {**customer.as_dict(), 'Name': 'Ada'}\n"
     )
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["subscriptions"][0]["reply"] = True
-    path.write_text(yaml.safe_dump(document))
+    deployment.subscribe({"object": "Customer", "process": "processes:store", "reply": True})
     with deployment.connected() as client:
         temporary = client.temporary("queue")
     asked = Message(json.dumps(customer(1)).encode(), "T", correlation_id="c-1")
@@ -160,7 +153,7 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
         answers = client.temporary("queue")
         asked.reply_to = str(answers)
         client.send(parse_destination(deployment.input), [asked, gone])
-        deployment.drain()
+        deployment.work()
         poller = client.poller(answers)
         claim = wait_for(lambda: poller.take(1, 0), 120, "the reply")
         reply = client.access().open().load(claim.reference, 1 << 20)
@@ -169,23 +162,17 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["1", "2"], deployment.log()[-3000:]
 
 
-def test_check_connect_shows_no_normal_limit_as_a_fault(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    answer = deployment.run("check", "--connect")
-    lines = answer.stdout.splitlines()
-    assert not [line for line in lines if line.startswith("no ")], answer.stdout
-    assert any(line.startswith("-   taking over from dead clients: ") for line in lines), answer.stdout
-
-
+@AT_BROKER_J
+@pytest.mark.process
 def test_the_refusal_of_another_state_names_the_command_that_ends_it(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(1)
-    deployment.drain()
+    deployment.work()
     shutil.rmtree(deployment.directory / ".connector")  # made anew, without the state
     deployment.fill(1, first=1)
     assert deployment.start("--drain").wait() == 1
     assert "another instance uses another state directory" in deployment.log()
     (command,) = set(re.findall(r"remove its mark: connector (receive .*)", deployment.log()))
     deployment.run(*shlex.split(command.strip().strip("\"'") if command.endswith('"') else command))
-    deployment.drain()
+    deployment.work()
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1"]

@@ -7,16 +7,20 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
+from connector.status import ReturnCode
 from tests.runs import parent_of
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, in_turn
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
 
+pytestmark = pytest.mark.process
+
 _WORKERS = 2
 
 
+@AT_BROKER_J
 def test_a_service_takes_what_comes(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     service = deployment.start(java=True)
@@ -26,7 +30,7 @@ def test_a_service_takes_what_comes(broker: Broker, deploy: Deploy) -> None:
     deployment.finish(25)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@in_turn("number", signal.SIGTERM, signal.SIGINT)
 def test_a_signal_stops_the_service_in_order(broker: Broker, deploy: Deploy, number: signal.Signals) -> None:
     deployment = deploy(broker)
     deployment.fill(12, name="sleep:0.3")
@@ -38,7 +42,7 @@ def test_a_signal_stops_the_service_in_order(broker: Broker, deploy: Deploy, num
     deployment.finish(12)
 
 
-@pytest.mark.parametrize("order", ["destination", "none"])
+@in_turn("order", "destination", "none")
 def test_the_adapter_is_killed_with_all_its_processes(broker: Broker, deploy: Deploy, order: str) -> None:
     deployment = deploy(broker, connector={"order": order})
     deployment.fill(60, name="sleep:0.05")
@@ -69,12 +73,11 @@ def test_one_drain_takes_also_what_was_fetched_for_a_second_transaction(
     deployment = deploy(broker, connector={"order": "none", "PollQuantity": 20})
     for count in (395, 120):
         deployment.fill(count)
-        deployment.drain()
+        deployment.work()
         assert deployment.leftovers() == []
 
 
-@pytest.mark.parametrize("in_progress", [False, True])
-@pytest.mark.parametrize("order", ["none", "destination"])
+@in_turn("order, in_progress", ("none", False), ("destination", True))
 def test_events_outlast_an_application_that_is_away_and_kills_of_everything(
     broker: Broker, deploy: Deploy, order: str, *, in_progress: bool
 ) -> None:
@@ -106,7 +109,7 @@ def test_events_outlast_an_application_that_is_away_and_kills_of_everything(
     deployment.finish(12, twice=2)
 
 
-@pytest.mark.parametrize("killed", ["process", "worker"])
+@in_turn("killed", "process", "worker")
 def test_a_killed_worker_is_replaced(broker: Broker, deploy: Deploy, killed: str) -> None:
     deployment = deploy(broker)
     deployment.fill(12, name="sleep:0.3")
@@ -131,6 +134,7 @@ def test_the_broker_is_killed_and_started_again(broker: Broker, deploy: Deploy) 
     deployment.finish(40, twice=_WORKERS)
 
 
+@AT_ARTEMIS
 def test_two_instances_share_the_work_and_one_dies(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(60, name="sleep:0.1")
@@ -142,28 +146,27 @@ def test_two_instances_share_the_work_and_one_dies(broker: Broker, deploy: Deplo
     deployment.finish(60, twice=_WORKERS)
 
 
+@AT_BROKER_J
 def test_not_active_gives_a_transaction_back(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     (deployment.directory / "flag").touch()
     deployment.fill(4)
     deployment.fill(1, first=4, name="inactive:flag")
-    assert deployment.start("--once").wait(120) == 1, deployment.log()[-3000:]
+    deployment.work(ReturnCode.APPRESPONSETIMEOUT)
     (deployment.directory / "flag").unlink()
     deployment.finish(5, twice=1, inactive=[4])
 
 
+@AT_ARTEMIS
 def test_killed_instances_whose_events_call_nobody_leave_nothing_behind(
     broker: Broker, deploy: Deploy
 ) -> None:
     deployment = deploy(broker, connector={"ContainerManagedEvents": "JMS"})
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["subscriptions"] = document["subscriptions"][1:]  # only a queue gets them
-    path.write_text(yaml.safe_dump(document))
+    deployment.subscribe(deployment.to_sink)
     deployment.fill(12)
     for step in ("settle.committing", "settle.record", "settle.finished:2", "claim.noted"):
-        deployment.start("--drain", fault=f"{step}=killgroup").wait(60)
-    deployment.drain()
+        deployment.start("--drain", fault=f"{step}=killgroup").wait()
+    deployment.work()
     assert deployment.leftovers() == []
     good = sorted(map(str, range(12)))
     assert sorted(deployment.customers(f"{deployment.name}.archive")) == good

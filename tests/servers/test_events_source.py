@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.servers.conftest import AT_ARTEMIS, in_turn
 from tests.spark.events_query import run
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
+
+
+pytestmark = pytest.mark.process
 
 
 def task(deployment: BrokerDeployment, directory: Path, *steps: str) -> dict[str, Any]:
@@ -29,7 +33,7 @@ def task(deployment: BrokerDeployment, directory: Path, *steps: str) -> dict[str
     }
 
 
-@pytest.mark.parametrize("fault", ["lot.row:5", "settle.committing:2"])
+@in_turn("fault", "lot.row:5", "settle.committing:2")
 def test_a_queue_of_a_broker_becomes_a_table(
     broker: Broker, deploy: Deploy, tmp_path: Path, fault: str
 ) -> None:
@@ -43,6 +47,7 @@ def test_a_queue_of_a_broker_becomes_a_table(
     assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(25))
 
 
+@AT_ARTEMIS
 def test_all_that_waits_is_read_in_lots_of_a_transaction(
     broker: Broker, deploy: Deploy, tmp_path: Path
 ) -> None:

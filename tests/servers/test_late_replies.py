@@ -1,4 +1,4 @@
-"""Late replies on a ReplyToDestination at real brokers: a copy for a while, then the queue keeps them."""
+"""Late replies on a ReplyToDestination at a real broker: a copy for a while, then the queue keeps them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.status import ReturnCode
 from tests.requests.world import LATE, REPLIES, World, body_of, customer, is_greeted
+from tests.servers.conftest import AT_ARTEMIS
 from tests.waiting import wait_for
+
+pytestmark = AT_ARTEMIS
 
 
 def time_out(client: RequestClient, world: World) -> Message:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
+
+from tests.servers.conftest import AT_BROKER_J
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
-pytestmark = pytest.mark.timeout(900)  # seven starts of Java, on a busy machine
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900), AT_BROKER_J]  # seven starts of Java
 
 EACH = 15
 STEPS = ("load.claimed", "load.saved:2", "load.written", "lot.settled", "settle.committing:2")
@@ -29,11 +30,8 @@ def rows(lake: Path) -> Counter[str]:
 
 def load_only(deployment: BrokerDeployment) -> Path:
     """Replaces the subscriptions by one with a load. Returns the directory of its table."""
-    file = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(file.read_text())
     table = {"format": "parquet", "path": "./lake"}
-    document["subscriptions"] = [{"object": "Customer", "name": "lake", "dataframe": table, "size": 10}]
-    deployment.write("adapter.yaml", yaml.safe_dump(document))
+    deployment.subscribe({"object": "Customer", "name": "lake", "dataframe": table, "size": 10})
     return deployment.directory / "lake"
 
 

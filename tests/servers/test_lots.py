@@ -23,7 +23,7 @@ from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.settlement import GroupSettlement, Settlement
 from tests.servers.broker import REFUSED
 from tests.servers.commit_proxy import CommitProxy
-from tests.servers.conftest import REPOSITORY
+from tests.servers.conftest import AT_ARTEMIS, REPOSITORY, in_turn
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -77,7 +77,8 @@ def run_owner(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, li
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
-@pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.process
+@in_turn("place", *_PLACES)
 def test_a_killed_owner_leaves_the_same_lot(broker: Broker, deploy: Deploy, place: str) -> None:
     deployment = deploy(broker, provider={"batch": 4})
     deployment.fill(_COUNT)
@@ -100,6 +101,7 @@ def test_a_killed_owner_leaves_the_same_lot(broker: Broker, deploy: Deploy, plac
     assert deployment.leftovers() == []
 
 
+@AT_ARTEMIS
 def test_the_commands_show_a_lot_and_give_it_back(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, provider={"batch": 4})
     deployment.fill(_COUNT)
@@ -175,14 +177,15 @@ def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
                     other.claim_lot(ORDERS, _NAME, 3)
             proxy.deliver() if when == "late" else proxy.drop()
         commits = when in ("after", "late")
-        again = claimed(other, 3)
+        again: RemoteLot | None = claimed(other, 3)
+        assert again is not None
         if step == "make":
             assert (again.number, taken(again)) == (1 if commits else 2, sent[:3])
         else:
             assert (again.number, taken(again)) == ((2, sent[3:]) if commits else (1, sent[:3]))
         while again is not None:
             again.settle([GroupSettlement(again.claims, ARCHIVE)])
-            again = other.claim_lot(ORDERS, _NAME, 3)  # type: ignore[assignment]
+            again = other.claim_lot(ORDERS, _NAME, 3)
         assert ids(other, "archive") == sent
         assert ids(other, "orders") == []
 

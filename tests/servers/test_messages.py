@@ -32,13 +32,15 @@ from connector.errors import (
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from tests.servers.broker import PASSWORD, SMALL, TOPIC, USER
-from tests.servers.conftest import CLIENT, Broker, resolved
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, CLIENT, Broker, resolved
 from tests.servers.rhea import receive_by_rhea, send_by_rhea
+from tests.tables import Table
+from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
 ARCHIVE = parse_destination("queue://archive")
@@ -81,10 +83,7 @@ def connect(make: Callable[..., JmsProvider]) -> Iterator[Connect]:
 
 
 def take(poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
-    deadline = time.monotonic() + 10
-    while (claim := poller.take(cycle, sequence)) is None:
-        assert time.monotonic() < deadline
-    return claim
+    return wait_for(lambda: poller.take(cycle, sequence), what="a message")
 
 
 def load(connection: RemoteConnection, claim: Claim) -> Message:
@@ -162,8 +161,16 @@ def test_a_body_beyond_the_limit_stays_in_java(connect: Connect) -> None:
 def test_headers_and_properties_of_every_type_arrive(connect: Connect) -> None:
     connection = connect()
     sent = Message(b"x", "T", type="T1", correlation_id="c", priority=8, reply_to="topic://prices")
-    values = {"boolean": True, "byte": -1, "short": 2, "int": 3, "long": 4, "float": 0.5, "double": 0.25,
-              "string": "é"}  # fmt: skip
+    values: dict[str, PropertyValue] = {
+        "boolean": True,
+        "byte": -1,
+        "short": 2,
+        "int": 3,
+        "long": 4,
+        "float": 0.5,
+        "double": 0.25,
+        "string": "é",
+    }
     for kind, value in values.items():
         sent.set_property(f"p_{kind}", value, kind)
     sent.set_property("JMSXGroupID", "g")
@@ -226,13 +233,16 @@ def test_consumers_of_a_shared_subscription_share_its_messages(connect: Connect)
     pollers = [(one, one.poller(wanted)), (other, other.poller(wanted))]
     one.send(PRICES, [Message(str(number).encode(), "T") for number in range(20)])
     found: list[bytes] = []
-    deadline = time.monotonic() + 20
-    while len(found) < 20 and time.monotonic() < deadline:
+
+    def have_all() -> bool:
         for connection, poller in pollers:
             claims = poller.claim(len(found), range(5))
-            found += [load(connection, claim).body for claim in claims]
+            found.extend(load(connection, claim).body for claim in claims)
             if claims:
                 connection.settle([Settlement(claim) for claim in claims])
+        return len(found) >= 20
+
+    wait_for(have_all, what="all messages")
     assert sorted(map(int, found)) == list(range(20))
 
 
@@ -267,7 +277,7 @@ def test_a_missing_class_names_its_artifact(connect: Connect) -> None:
         connect(class_name="java.lang.String", url="x")
 
 
-@pytest.mark.parametrize("broker", ["broker_j"], indirect=True)  # Artemis takes every login here
+@AT_BROKER_J  # Artemis takes every login here
 def test_a_refused_login_says_so_without_the_password(make: Callable[..., JmsProvider]) -> None:
     with pytest.raises(ProviderError, match="refuses the login of user 'guest'") as caught:
         make(login=(USER, "hush-hush")).connect()
@@ -280,7 +290,7 @@ def test_a_broker_out_of_reach_says_why(connect: Connect) -> None:
         connect(url="amqp://127.0.0.1:1?jms.password=hush")
 
 
-@pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+@AT_ARTEMIS
 def test_an_unknown_certificate_names_the_options_of_the_client(connect: Connect, tmp_path: Path) -> None:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1",
@@ -301,7 +311,7 @@ def test_an_unknown_certificate_names_the_options_of_the_client(connect: Connect
     assert "transport.trustStoreLocation" in str(caught.value)
 
 
-@pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+@AT_ARTEMIS
 def test_a_full_queue_refuses(broker: Broker, connect: Connect) -> None:
     connection = connect(url=f"amqp://127.0.0.1:{broker.port}?jms.sendTimeout=1000")
     full = parse_destination("queue://full")
@@ -363,19 +373,21 @@ _STRANGE = {
 }
 
 
-@pytest.mark.parametrize("name", _STRANGE)
-def test_a_strange_message_of_another_client_is_kept(broker: Broker, connect: Connect, name: str) -> None:
+def test_a_strange_message_of_another_client_is_kept(broker: Broker, connect: Connect) -> None:
     connection = connect()
-    send_by_rhea(broker, "orders", f"[{_STRANGE[name]}, {{body: 'after'}}]")
-    poller = connection.poller(ORDERS)
-    bodies = []
-    for number in range(2):
-        claim = take(poller, sequence=number, cycle=number)
-        bodies.append(load(connection, claim).body)
-        connection.settle([Settlement(claim, ARCHIVE)])
-    assert b"after" in bodies
-    archive = connection.poller(ARCHIVE)
-    assert {load(connection, take(archive, sequence=number)).body for number in range(2)} == set(bodies)
+    with Table() as table:
+        for row, (name, fields) in enumerate(_STRANGE.items()):
+            with table.row(name):
+                orders, archive = (parse_destination(f"queue://{one}{row}") for one in ("orders", "archive"))
+                send_by_rhea(broker, orders.name, f"[{fields}, {{body: 'after'}}]")
+                poller = connection.poller(orders)
+                bodies = []
+                for number in range(2):
+                    claim = take(poller, sequence=number, cycle=number)
+                    bodies.append(load(connection, claim).body)
+                    connection.settle([Settlement(claim, archive)])
+                assert b"after" in bodies
+                assert {one.body for one in connection.browse(archive)} == set(bodies)
 
 
 _UNDECODED = {
@@ -385,17 +397,19 @@ _UNDECODED = {
 }
 
 
-@pytest.mark.parametrize("name", _UNDECODED)
 def test_a_message_that_the_client_library_refuses_stays_with_the_broker(
-    broker: Broker, connect: Connect, name: str
+    broker: Broker, connect: Connect
 ) -> None:
-    connection = connect()
-    send_by_rhea(broker, "orders", f"[{_UNDECODED[name]}, {{body: 'after'}}]")
-    claim = take(connection.poller(ORDERS))
-    assert load(connection, claim).body == b"after"
-    connection.settle([Settlement(claim, ARCHIVE)])
-    connection.close()
-    assert receive_by_rhea(broker, "orders")
+    with Table() as table:
+        for number, (name, fields) in enumerate(_UNDECODED.items()):
+            with table.row(name):
+                connection, queue = connect(), f"orders{number}"
+                send_by_rhea(broker, queue, f"[{fields}, {{body: 'after'}}]")
+                claim = take(connection.poller(parse_destination(f"queue://{queue}")))
+                assert load(connection, claim).body == b"after"
+                connection.settle([Settlement(claim, ARCHIVE)])
+                connection.close()
+                assert receive_by_rhea(broker, queue)
 
 
 def test_a_text_that_the_client_library_cannot_decode_is_named(broker: Broker, connect: Connect) -> None:

@@ -10,32 +10,26 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import httpx
 import pytest
-import yaml
 
 from tests.crash.test_correct import CORRECT
-from tests.servers.conftest import REPOSITORY
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, REPOSITORY, in_turn
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from connector.messaging.message import Message
     from tests.runs import Run
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
+pytestmark = pytest.mark.process
+
 PLACES: Final = ("control.seen", "claim:5", "settle.committing", "done")
 _URL: Final = re.compile(r"the HTTP server accepts requests .*url=(http://[0-9.:]+)")
-
-
-def change(directory: Path, **sections: Any) -> None:
-    """Sets sections of adapter.yaml."""
-    file = directory / "adapter.yaml"
-    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | sections))
 
 
 def health(run: Run, page: str) -> tuple[int, list[str]]:
@@ -52,11 +46,12 @@ def archived(deployment: BrokerDeployment) -> list[str]:
 # -- history -------------------------------------------------------------------------------------------------
 
 
+@AT_ARTEMIS
 def test_the_life_of_an_event_leads_to_what_was_sent_for_it(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(2)
     deployment.fill(1, name="raise:no account", first=2)
-    deployment.drain()
+    deployment.work()
     for key, what, places in (
         ("1", "published", {f"queue://{deployment.name}.archive", f"queue://{deployment.sink}"}),
         ("2", "failed", {f"queue://{deployment.name}.error"}),
@@ -69,7 +64,7 @@ def test_the_life_of_an_event_leads_to_what_was_sent_for_it(broker: Broker, depl
         assert again == life
 
 
-@pytest.mark.parametrize("place", ["settle.committing", "history", "settle.finished"])
+@in_turn("place", "settle.committing", "history", "settle.finished")
 def test_a_kill_around_the_row_of_a_batch_tells_nothing_wrong(
     broker: Broker, deploy: Deploy, place: str
 ) -> None:
@@ -87,33 +82,34 @@ def test_a_kill_around_the_row_of_a_batch_tells_nothing_wrong(
 # -- health --------------------------------------------------------------------------------------------------
 
 
+@AT_ARTEMIS
 def test_a_storm_is_seen_and_a_broker_that_is_away(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(
         broker, connector={"RestartRetryCount": 1000, "RestartRetryInterval": 0.01, "retry_pause": None}
     )
-    change(deployment.directory, http={"listen": "127.0.0.1:0"})
+    deployment.change("http", listen="127.0.0.1:0")
     run = deployment.start()
     deployment.wait_for(lambda: bool(_URL.search(run.errors)), "the server")
     deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the adapter is ready")
     assert health(run, "well") == (200, [])
     assert deployment.run("status", "--check").returncode == 0
     deployment.fill(20, name="raise:no account")
-    deployment.wait_for(lambda: health(run, "well")[0] == 503, "the storm is seen", 10)
+    deployment.wait_for(lambda: health(run, "well")[0] == 503, "the storm is seen")
     assert re.search(r"20 of 20 events failed", health(run, "well")[1][0])
     assert health(run, "ready") == (200, [])
     assert deployment.run("status", "--check", status=1).returncode == 1
     (group,) = deployment.lines("errors")
     assert (group["kind"], group["count"]) == ("refused", 20)
     deployment.fill(30, first=20)
-    deployment.wait_for(lambda: health(run, "well") == (200, []), "it is well again", 10)
+    deployment.wait_for(lambda: health(run, "well") == (200, []), "it is well again")
     broker.kill()
     try:
-        deployment.wait_for(lambda: health(run, "ready")[0] == 503, "the broker is missed", 30)
+        deployment.wait_for(lambda: health(run, "ready")[0] == 503, "the broker is missed")
         assert health(run, "live")[0] == 200
-        deployment.wait_for(lambda: health(run, "well")[0] == 503, "it is not well", 10)
+        deployment.wait_for(lambda: health(run, "well")[0] == 503, "it is not well")
     finally:
         broker.start()
-    deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the broker is back", 60)
+    deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the broker is back")
     deployment.fill(1, first=50)
     deployment.wait_for(lambda: "50" in archived(deployment), "an event")
     run.stop()
@@ -122,6 +118,7 @@ def test_a_storm_is_seen_and_a_broker_that_is_away(broker: Broker, deploy: Deplo
 # -- pause ---------------------------------------------------------------------------------------------------
 
 
+@AT_BROKER_J
 def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(5)
@@ -135,11 +132,12 @@ def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: De
     (taken,) = deployment.lines("receive", deployment.input)
     assert json.loads(taken["body"])["CustomerId"] == "5", "no consumer has fetched it ahead"
     deployment.run("resume", "--all")
-    deployment.wait_for(lambda: len(archived(deployment)) == 10, "the other events", 10)
+    deployment.wait_for(lambda: len(archived(deployment)) == 10, "the other events")
     run.stop()
     assert "5" not in archived(deployment)
 
 
+@AT_ARTEMIS
 def test_events_of_a_paused_subscription_come_again(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, connector={"order": "none"}, store={"name": "store"})
     deployment.run("pause", "store")
@@ -150,13 +148,13 @@ def test_events_of_a_paused_subscription_come_again(broker: Broker, deploy: Depl
     )
     assert deployment.calls() == []
     deployment.run("resume", "store")
-    deployment.wait_for(lambda: len(archived(deployment)) == 5, "the events come again", 30)
+    deployment.wait_for(lambda: len(archived(deployment)) == 5, "the events come again")
     run.stop()
     assert {count for _, count in deployment.calls()} == {1}, "a pause is no delivery"
     deployment.finish(5)
 
 
-@pytest.mark.parametrize("what", ["input", "store"])
+@in_turn("what", "input", "store")
 def test_kills_lose_no_event_of_what_is_paused(broker: Broker, deploy: Deploy, what: str) -> None:
     deployment = deploy(broker, connector={"order": "none"}, store={"name": "store"})
     target = deployment.input if what == "input" else what
@@ -173,17 +171,22 @@ def test_kills_lose_no_event_of_what_is_paused(broker: Broker, deploy: Deploy, w
         before = len(deployment.calls())
         deployment.fill(2, first=sent + 3)
         sent += 5
-        deployment.drain()
+        deployment.work()
         assert len(deployment.calls()) == before, "it stays paused"
         run = deployment.start(fault=f"{place}=kill")
         deployment.run("resume", target)
         _kill(run)
-    wait_for(lambda: deployment.drain() and len(archived(deployment)) == sent, 60, "all events")
+
+    def has_worked() -> bool:
+        deployment.work()
+        return len(archived(deployment)) == sent
+
+    wait_for(has_worked, what="all events")
     deployment.finish(sent, twice=4 * len(PLACES))
 
 
 def _kill(run: Run) -> None:
-    """Waits for the end of a run that a fault kills, or kills it."""
+    """Waits for the end of a run that a fault kills. A paused run may not come to the fault: it is killed."""
     with contextlib.suppress(AssertionError):
         wait_for(lambda: run.process.poll() is not None, 3)
     run.kill_everything()
@@ -192,9 +195,10 @@ def _kill(run: Run) -> None:
 # -- console -------------------------------------------------------------------------------------------------
 
 
+@AT_BROKER_J
 def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    change(deployment.directory, http={"listen": "127.0.0.1:0", "console": True})
+    deployment.change("http", listen="127.0.0.1:0", console=True)
     deployment.fill(3, name="raise:no account")
     run = deployment.start()
     deployment.wait_for(lambda: bool(_URL.search(run.errors)), "the server")
@@ -222,23 +226,28 @@ def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy
     run.stop()
 
 
+@AT_ARTEMIS
 def test_a_correction_that_is_killed_is_made_once_or_not_at_all(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     error, archive = f"{deployment.name}.error", f"{deployment.name}.archive"
     deployment.fill(2, name="raise:no account")
-    deployment.drain()
+    deployment.work()
+
+    def has(count: int) -> bool:
+        return len(deployment.messages(error)) == count
+
     for place in ("claim", "settle.committing", "settle.finished"):
         (message, *_) = deployment.messages(error)
         done = correct(deployment, message, fault=f"{place}=kill")
         assert done.returncode == -signal.SIGKILL, done.stderr
         count = 1 if place == "settle.finished" else 2
-        deployment.wait_for(lambda count=count: len(deployment.messages(error)) == count, "the rollback")
+        deployment.wait_for(partial(has, count), "the rollback")
     (message,) = deployment.messages(error)
     assert correct(deployment, message).returncode == 0
     again = correct(deployment, message)
     assert again.returncode != 0
     assert "any more" in again.stderr
-    deployment.drain()
+    deployment.work()
     assert deployment.messages(error) == []
     kept = [one.properties["connector_outcome"] for one in deployment.messages(archive)]
     assert Counter(kept) == {"discarded": 2, "published": 2}

@@ -5,24 +5,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-import yaml
-
 from tests.events.test_rates import assert_rate
+from tests.servers.conftest import in_turn
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
 
 
-@pytest.mark.parametrize("in_progress", [False, True])
-@pytest.mark.parametrize("order", ["destination", "none"])
+@in_turn("order, in_progress", ("destination", False), ("none", True))
 def test_a_rate_holds_over_seconds(broker: Broker, deploy: Deploy, order: str, in_progress: bool) -> None:
     connector = {"PollQuantity": 25, "PollFrequency": 60_000, "order": order}
     deployment = deploy(broker, in_progress=in_progress, connector=connector)
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["connector"]["InputDestination"] = [{"destination": deployment.input, "rate": "50/s"}]
-    path.write_text(yaml.safe_dump(document))
+    deployment.change("connector", InputDestination=[{"destination": deployment.input, "rate": "50/s"}])
     deployment.fill(600)
     began = time.monotonic()
     service = deployment.start()

@@ -7,17 +7,20 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.servers.conftest import REPOSITORY
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, REPOSITORY, in_turn
 from tests.servers.test_topics import publish, subscribed, unsubscribes
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
+
+pytestmark = pytest.mark.process
 
 _COUNT: Final = 130
 """Messages, for three commits."""
@@ -36,12 +39,12 @@ def replay(deployment: BrokerDeployment, *arguments: str) -> dict[str, Any]:
     return document  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("what", ["replay", "move", "discard"])
+@in_turn("what", "replay", "move", "discard")
 def test_a_killed_command_goes_on(broker: Broker, deploy: Deploy, what: str) -> None:
     deployment = deploy(broker)
     error, archive = f"{deployment.name}.error", f"{deployment.name}.archive"
     deployment.fill(_COUNT, name="raise:no account")
-    deployment.drain()
+    deployment.work()
     (group,) = deployment.lines("errors")
     assert (group["kind"], group["count"]) == ("refused", _COUNT)
     aside = f"{deployment.name}.aside"
@@ -52,8 +55,7 @@ def test_a_killed_command_goes_on(broker: Broker, deploy: Deploy, what: str) -> 
         assert command(deployment, *arguments, fault=f"{place}=kill") == -signal.SIGKILL
         wait_for(
             lambda: len(deployment.customers(error) + deployment.customers(target)) == _COUNT,
-            60,
-            "the broker has rolled back",
+            what="the broker has rolled back",
         )
     left = len(deployment.customers(error))
     assert left == _COUNT - 100
@@ -63,39 +65,41 @@ def test_a_killed_command_goes_on(broker: Broker, deploy: Deploy, what: str) -> 
     assert Counter(deployment.customers(target)) == {str(number): 1 for number in range(_COUNT)}
 
 
+@AT_BROKER_J
 def test_an_event_is_replayed_from_the_queue_to_the_subscription_that_failed(
     broker: Broker, deploy: Deploy
 ) -> None:
     deployment = deploy(broker, store={"retry_later": {"attempts": 2, "first": "10ms", "on": "any"}})
     (deployment.directory / "broken").touch()
     deployment.fill(3, name="away:broken")
-    deployment.drain()
-    wait_for(lambda: _drained(deployment, 3), 60, "the last tries")
+    deployment.work()
+    wait_for(lambda: _drained(deployment, 3), what="the last tries")
     (deployment.directory / "broken").unlink()
     assert replay(deployment)["moved"] == 0
     first = str(deployment.messages(f"{deployment.name}.error")[0].message_id)
     assert replay(deployment, "--id", first, "--yes")["moved"] == 1
     assert replay(deployment, "--yes", "--expect", "2")["moved"] == 2
     before = len(deployment.calls())
-    deployment.drain()
+    deployment.work()
     assert sorted(deployment.calls()[before:]) == [("0", 1), ("1", 1), ("2", 1)]
     assert len(deployment.customers(f"{deployment.name}.archive")) == 3
     assert deployment.leftovers() == []
 
 
 def _drained(deployment: BrokerDeployment, count: int) -> bool:
-    deployment.drain()
+    deployment.work()
     return len(deployment.customers(f"{deployment.name}.error")) == count
 
 
+@AT_ARTEMIS
 def test_a_message_of_a_topic_goes_back_to_its_own_subscription(broker: Broker, deploy: Deploy) -> None:
     first, second = subscribed(broker, deploy), subscribed(broker, deploy)
     for one in (first, second):
-        one.drain()  # makes the subscription
+        one.work()  # makes the subscription
     (first.directory / "broken").touch()
     publish(first, range(4), "away:broken")
     for one in (first, second):
-        one.drain()
+        one.work()
     assert len(first.customers(f"{first.name}.error")) == 4
     assert len(second.customers(f"{second.name}.archive")) == 4
     done = replay(first, "--yes")
@@ -104,9 +108,9 @@ def test_a_message_of_a_topic_goes_back_to_its_own_subscription(broker: Broker, 
     (first.directory / "broken").unlink()
     before = len(second.calls())
     for one in (first, second):
-        one.drain()
+        one.work()
     assert sorted(first.customers(f"{first.name}.archive")) == ["0", "1", "2", "3"]
     assert first.leftovers() == []
     assert len(second.calls()) == before == 4
     for one in (first, second):
-        wait_for(lambda one=one: unsubscribes(one), what="the subscription is removed")
+        wait_for(partial(unsubscribes, one), what="the subscription is removed")
