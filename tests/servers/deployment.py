@@ -32,6 +32,7 @@ from tests.waiting import wait_for
 _PROCESSES = """
 import os, sys, time
 from connector import NotActive
+from tests.waiting import wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -51,8 +52,7 @@ def store(customer, event):
         raise ConnectionError("the flag is up")
     elif word == "gate":
         open(os.path.join(HERE, f"reached.{value}"), "w").close()
-        while not os.path.exists(os.path.join(HERE, f"open.{value}")):
-            time.sleep(0.01)
+        wait_for(lambda: os.path.exists(os.path.join(HERE, f"open.{value}")))
 """
 
 _CLIENT_LOCK = cache_directory().parent / "tests" / "client" / LOCK

@@ -16,7 +16,7 @@ import fcntl
 import json
 import os
 import sys
-import time
+import threading
 from pathlib import Path
 
 from connector.errors import PipelineError
@@ -50,7 +50,7 @@ def die(plan, deployment, payload):
 def sleep(plan, deployment, payload):
     print('{"event": "an event was not published", "reason": "of another event"}', flush=True)
     Path(payload.decode()).write_text(str(os.getpid()))
-    time.sleep(60)
+    threading.Event().wait()
     return b""
 
 
@@ -68,10 +68,11 @@ def installed(plan, deployment, payload):
 
 def hold(plan, deployment, payload):
     # waits for a file, whose path is the payload
+    from tests.waiting import wait_for
+
     gate = Path(payload.decode())
     gate.with_name(f"{gate.name}.{os.getpid()}").touch()
-    while not gate.exists():
-        time.sleep(0.01)
+    wait_for(gate.exists)
     return str(os.getpid()).encode()
 
 

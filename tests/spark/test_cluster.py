@@ -17,16 +17,21 @@ import pytest
 from tests.spark.conftest import deployment
 from tests.spark.standalone import StandaloneCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # ten starts of Java, on a busy machine
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.process,
+    pytest.mark.timeout(900),
+]  # ten starts of Java, on a busy machine
 
 DRIVER = """
-import json, sys, time
+import json, sys
 from pathlib import Path
 from connector.errors import PipelineError
 from connector.events import probe
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings
 from tests.spark.standalone import executor_options
+from tests.waiting import wait_for
 
 url, place = sys.argv[1], Path(sys.argv[2])
 executors = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": executor_options()}
@@ -54,10 +59,9 @@ dynamic = {
 pipeline = SparkPipeline(Settings(url, conf=dynamic), place, "test")
 pipeline.start()
 facts["dynamic"] = [list(map(str, answer)) for answer in pipeline.probe("functions:upper", b"ok")]
-deadline = time.monotonic() + 60
-while pipeline._context._jsc.sc().getExecutorMemoryStatus().size() > 1 and time.monotonic() < deadline:
-    time.sleep(0.1)
-facts["left"] = pipeline._context._jsc.sc().getExecutorMemoryStatus().size() - 1
+status = pipeline._context._jsc.sc().getExecutorMemoryStatus
+wait_for(lambda: status().size() == 1, what="no executor is left")
+facts["left"] = status().size() - 1
 facts["again"] = [answer.decode() for answer in pipeline.run("functions:upper", b"", [b"a", b"b", b"c"], "x")]
 pipeline.stop()
 print(json.dumps(facts))
@@ -87,10 +91,8 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         cluster.stop()
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
-    return json.loads(process.stdout) | {
-        "deployment": str(place),
-        "work": str(directory / "cluster"),
-    }
+    found: dict[str, Any] = json.loads(process.stdout)
+    return {**found, "work": str(directory / "cluster")}
 
 
 def test_executors_that_spark_gives_back_when_idle_come_again(facts: dict[str, Any]) -> None:

@@ -15,9 +15,9 @@ from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
-from connector.testing.deployment import Deployment, InProcessAdapter
+from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import ProviderForRequests
-from tests.brokers.engine.world import OBJECTS, deploy, ids, send
+from tests.brokers.engine.world import OBJECTS, deploy, ids, running, send
 from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
@@ -131,10 +131,6 @@ def with_rule(directory: Path) -> Deployment:
     (metaobjects,) = (directory / "metaobjects").iterdir()
     metaobjects.write_text(rule)
     return deployment
-
-
-def running(deployment: Deployment, provider: ProviderForRequests) -> InProcessAdapter:
-    return InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2)
 
 
 def no_step(provider: ProviderForRequests) -> None:

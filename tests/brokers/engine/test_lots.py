@@ -26,10 +26,9 @@ from connector.errors import (
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.settlement import GroupSettlement, Settlement
-from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.server import serving
-from tests.brokers.engine.world import deploy, ids, seen, send
+from tests.brokers.engine.world import deploy, ids, running, seen, send
 from tests.stores.conftest import Children
 
 ORDERS = parse_destination("queue://orders")
@@ -196,7 +195,7 @@ def test_a_living_owner_is_named_and_a_killed_owner_is_not(
 ) -> None:
     put(owner, "a")
     hold = OWNER.partition("while")[0] + (
-        "lot = connection.claim_lot(orders, 'to-lake', 4)\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
+        "lot = connection.claim_lot(orders, 'to-lake', 4)\nprint(os.getpid(), flush=True)\nsys.stdin.read()\n"
     )
     with serving(provider.broker, root / "socket"):
         child = children.start(hold, root / "state", root / "socket", "")
@@ -454,15 +453,15 @@ def test_applications_and_programs_share_the_names(provider: LentProvider, owner
 def test_an_adapter_leaves_a_lot_of_its_input_alone(
     tmp_path: Path, provider: LentProvider, *, in_progress: bool
 ) -> None:
-    more = {"InProgressDestination": "queue://progress", "InDoubtEvents": "Reprocess"} if in_progress else {}
-    deployment = deploy(tmp_path, **more)
+    more = {"InProgressDestination": "queue://progress", "InDoubtEvents": "Reprocess"}
+    deployment = deploy(tmp_path, store={}, **(more if in_progress else {}))
     sent = send(provider, *[""] * 8)
     program = provider.connect("lent", "program")
     lot = program.claim_lot(parse_destination("queue://customers"), NAME, 3)
     assert lot is not None
     program.abandon()
     for _ in range(2):
-        with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        with running(deployment, provider) as adapter:
             adapter.drain()
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent[3:])
     heir = provider.connect("lent", "heir")
@@ -470,6 +469,6 @@ def test_an_adapter_leaves_a_lot_of_its_input_alone(
     assert again is not None
     assert (again.number, taken(again)) == (lot.number, sent[:3])
     heir.give_back_lot(NAME)
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(deployment, provider) as adapter:
         adapter.drain()
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)

@@ -17,8 +17,9 @@ QUEUE = "queue://orders"
 
 @pytest.fixture
 def connection(provider: LentProvider) -> Iterator[BrokerMessagingConnection]:
-    with BrokerMessagingConnection(provider) as connection:
-        yield connection
+    connection = BrokerMessagingConnection(provider)
+    yield connection
+    connection.close()
 
 
 def received(session: Session) -> list[str]:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(900)  # many starts of Java, on a busy machine
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(900)]  # many starts of Java
 
 FILES = ("parquet", "orc", "json", "csv")
 FUNCTION = """
@@ -136,7 +135,6 @@ def kill(deployment: CrashDeployment, fault: str) -> None:
     assert run.wait() == -signal.SIGKILL, f"{fault} was not reached\n{run.errors}"
 
 
-@pytest.mark.slow
 def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
     deploy: Deploy, tmp_path: Path
 ) -> None:
@@ -151,15 +149,17 @@ def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
     assert deployment.count("error") == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("provider_type", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(
+    ("provider_type", "steps"),
+    [("sqlite", ("load.claimed:2", "lot.settled")), ("postgresql", ("load.written:2", "lot.settled"))],
+)
 def test_a_driver_whose_messages_are_in_a_database_loses_and_doubles_nothing(
-    deploy: Deploy, tmp_path: Path, provider_type: str, request: pytest.FixtureRequest
+    deploy: Deploy, tmp_path: Path, provider_type: str, steps: list[str], request: pytest.FixtureRequest
 ) -> None:
     """The table is in a database of the same kind."""
     shop = request.getfixturevalue("database") if provider_type == "postgresql" else ""
     deployment = make(deploy, tmp_path, "parquet", "table", shop=shop, size=20)
-    for step in ("load.claimed:2", "load.written:2", "lot.settled"):
+    for step in steps:
         deployment.fill("in", [""] * 25)
         kill(deployment, step)
     deployment.drain()
@@ -167,7 +167,6 @@ def test_a_driver_whose_messages_are_in_a_database_loses_and_doubles_nothing(
     assert deployment.count("error") == 0
 
 
-@pytest.mark.slow
 def test_a_driver_that_is_killed_while_spark_writes_leaves_no_part(deploy: Deploy, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     table = {"format": "parquet", "path": str(lake), "partition_by": ["Name"]}
@@ -183,7 +182,6 @@ def test_a_driver_that_is_killed_while_spark_writes_leaves_no_part(deploy: Deplo
     assert len(list(lake.iterdir())) == 1, "a part of a dead process is left"
 
 
-@pytest.mark.slow
 @pytest.mark.cluster
 def test_executors_and_whole_trees_that_are_killed_lose_and_double_nothing(
     deploy: Deploy, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
@@ -217,14 +215,14 @@ def test_executors_and_whole_trees_that_are_killed_lose_and_double_nothing(
 
 def await_parts(run: Run, lake: Path) -> None:
     """Waits until Spark has begun to write a lot."""
-    deadline = time.monotonic() + 240
-    while not any(lake.glob(".lot=*.new/*/_temporary/0/*/*/*")):
-        assert time.monotonic() < deadline, run.state()
+
+    def has_begun() -> bool:
         assert run.process.poll() is None, run.errors
-        time.sleep(0.002)
+        return any(lake.glob(".lot=*.new/*/_temporary/0/*/*/*"))
+
+    wait_for(has_begun, 240, run.state)
 
 
-@pytest.mark.slow
 def test_a_service_loads_by_age_and_a_sequence_that_is_made_anew_replaces_nothing(
     deploy: Deploy, tmp_path: Path
 ) -> None:
@@ -244,13 +242,13 @@ def test_a_service_loads_by_age_and_a_sequence_that_is_made_anew_replaces_nothin
 
 def wait_until_equal(deployment: CrashDeployment, run: Run) -> None:
     expected = sent(deployment)
-    deadline = time.monotonic() + 240
-    while any(found != expected for found in tables(deployment).values()):
-        assert time.monotonic() < deadline, (tables(deployment), run.errors)
-        time.sleep(0.1)
+    wait_for(
+        lambda: all(found == expected for found in tables(deployment).values()),
+        240,
+        lambda: f"{tables(deployment)} {run.errors}",
+    )
 
 
-@pytest.mark.slow
 def test_a_load_that_has_stopped_shows_in_the_status_until_a_reload(deploy: Deploy) -> None:
     load = {"object": "Customer", "name": "broken", "load": "loads:broken", "every": "100ms"}
     deployment = deploy(only=[load])
@@ -282,7 +280,6 @@ def status(deployment: CrashDeployment) -> dict[str, Any]:
     return json.loads(run.output)  # type: ignore[no-any-return]
 
 
-@pytest.mark.slow
 def test_loads_go_on_in_a_new_spark(deploy: Deploy, tmp_path: Path) -> None:
     deployment = make(deploy, tmp_path, "parquet", "numbered", every="300ms", size=10)
     deployment.fill("in", [""] * 5)
