@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from connector.status import ReturnCode
 from tests.runs import parent_of
 from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, in_turn
 
@@ -132,29 +131,6 @@ def test_the_broker_is_killed_and_started_again(broker: Broker, deploy: Deploy) 
     deployment.wait_for_calls(40)
     service.stop()
     deployment.finish(40, twice=_WORKERS)
-
-
-@AT_ARTEMIS
-def test_two_instances_share_the_work_and_one_dies(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    deployment.fill(60, name="sleep:0.1")
-    first, second = deployment.start(), deployment.start()
-    deployment.wait_for_calls(15)
-    first.kill_everything()
-    deployment.wait_for_calls(60)
-    second.stop()
-    deployment.finish(60, twice=_WORKERS)
-
-
-@AT_BROKER_J
-def test_not_active_gives_a_transaction_back(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    (deployment.directory / "flag").touch()
-    deployment.fill(4)
-    deployment.fill(1, first=4, name="inactive:flag")
-    deployment.work(ReturnCode.APPRESPONSETIMEOUT)
-    (deployment.directory / "flag").unlink()
-    deployment.finish(5, twice=1, inactive=[4])
 
 
 @AT_ARTEMIS

@@ -1,4 +1,4 @@
-"""Requests at a real broker while connections, queues and the broker itself end."""
+"""Requests at real brokers while connections, queues and the broker itself end, and late replies."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Final
 import pytest
 
 from connector.errors import ConnectorError
+from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.proxy import proxy_to
-from tests.requests.world import REQUESTS, Application, World, customer, is_greeted
-from tests.servers.conftest import Broker
+from tests.requests.world import LATE, REPLIES, REQUESTS, Application, World, body_of, customer, is_greeted
+from tests.servers.conftest import AT_ARTEMIS, Broker
 from tests.waiting import wait_for
 
 _LONG: Final = 600_000
@@ -124,3 +125,39 @@ def test_requests_wait_for_no_broker_that_is_away(broker: Broker, world: World) 
     world.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
     assert world.browse(REQUESTS) == []
+
+
+def time_out(client: RequestClient, world: World) -> Message:
+    """Makes a request that nobody answers in time. Returns its message."""
+    result = client.request("Customer.Retrieve", customer(1, TimeToLive="600000"), timeout=50)
+    assert result.status is ReturnCode.APPRESPONSETIMEOUT
+    return world.request_on_queue()
+
+
+def names(world: World, late: bool) -> list[str]:
+    """The replies of the test that have a copy, or that stay."""
+    found = [body_of(one)["Name"] for one in world.browse(LATE if late else REPLIES)]
+    return [name for name in found if name.startswith("late")]
+
+
+@AT_ARTEMIS
+def test_a_reply_that_comes_after_late_replies_for_stays_in_its_queue(world: World) -> None:
+    client = world.client(late_replies_for=0.2)
+    request = time_out(client, world)
+    world.application()  # answers it, too, and the later requests
+    replying = world.replying()
+    sent = 0
+
+    def stays() -> bool:
+        """Sends one more late reply. What the client takes is taken when later calls are answered."""
+        nonlocal sent
+        sent += 1
+        replying.reply(request, {"CustomerId": "1", "Name": f"late {sent}"})
+        for number in range(3):
+            assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
+        return f"late {sent}" in names(world, False)
+
+    wait_for(stays, what="a late reply that stays")
+    client.stop()
+    assert names(world, False) == [f"late {sent}"]
+    assert sorted(names(world, True)) == sorted(f"late {number}" for number in range(1, sent))

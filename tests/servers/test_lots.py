@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,9 +18,10 @@ from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.settlement import GroupSettlement, Settlement
+from tests.forked_command import PipedProcess
 from tests.servers.broker import REFUSED
 from tests.servers.commit_proxy import CommitProxy
-from tests.servers.conftest import AT_ARTEMIS, REPOSITORY, in_turn
+from tests.servers.conftest import AT_ARTEMIS, in_turn
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -63,18 +61,12 @@ _PLACES: Final = (
 
 def run_owner(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, list[Any], str]:
     """Runs the program. Returns its status, the lots that it has read, and its errors."""
-    fault = {"CONNECTOR_FAULT": f"{place}=kill"} if place not in ("", "read") else {}
+    fault = "" if place in ("", "read") else f"{place}=kill"
     queues = f"queue://{deployment.input}", f"queue://{deployment.name}.archive"
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *queues, place],
-        cwd=deployment.directory,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **fault},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+    directory = deployment.directory
+    with PipedProcess(*queues, place, cwd=directory, script=_PROGRAM, CONNECTOR_FAULT=fault) as process:
+        output, errors = process.communicate(timeout=240)
+    return process.wait(), [json.loads(line) for line in output.splitlines()], errors
 
 
 @pytest.mark.process

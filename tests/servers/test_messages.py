@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,22 +20,17 @@ from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
 from connector.brokers.jms.urls import QPID
 from connector.errors import (
-    ClientIdError,
     ConnectorError,
     DestinationError,
     MalformedData,
     ProviderError,
-    SelectorError,
-    SettlementError,
-    SubscriptionError,
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import Message, PropertyValue
+from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
-from connector.messaging.subscription import TopicSubscription
-from tests.servers.broker import PASSWORD, SMALL, TOPIC, USER
+from tests.servers.broker import PASSWORD, TOPIC, USER
 from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, CLIENT, Broker, resolved
 from tests.servers.rhea import receive_by_rhea, send_by_rhea
 from tests.tables import Table
@@ -158,34 +152,6 @@ def test_a_body_beyond_the_limit_stays_in_java(connect: Connect) -> None:
     assert copies == [b"x" * 11, b"y" * 11, b"z" * 10]
 
 
-def test_headers_and_properties_of_every_type_arrive(connect: Connect) -> None:
-    connection = connect()
-    sent = Message(b"x", "T", type="T1", correlation_id="c", priority=8, reply_to="topic://prices")
-    values: dict[str, PropertyValue] = {
-        "boolean": True,
-        "byte": -1,
-        "short": 2,
-        "int": 3,
-        "long": 4,
-        "float": 0.5,
-        "double": 0.25,
-        "string": "é",
-    }
-    for kind, value in values.items():
-        sent.set_property(f"p_{kind}", value, kind)
-    sent.set_property("JMSXGroupID", "g")
-    sent.expiration = time.time_ns() // 1_000_000 + 60_000
-    connection.send(ORDERS, [sent])
-    got = load(connection, take(connection.poller(ORDERS)))
-    assert {kind: got.properties[f"p_{kind}"] for kind in values} == values
-    assert all(got.property_types[f"p_{kind}"] == kind for kind in values)
-    assert (got.type, got.correlation_id, got.priority, got.reply_to) == ("T1", "c", 8, "topic://prices")
-    assert got.properties["JMSXGroupID"] == "g"
-    assert abs(got.expiration - sent.expiration) < 5000
-    assert abs(got.timestamp - time.time() * 1000) < 60_000
-    assert got.message_id
-
-
 def test_a_copy_keeps_what_the_client_refuses_to_set(connect: Connect) -> None:
     connection = connect()
     message = Message(b"x", "T")
@@ -193,57 +159,6 @@ def test_a_copy_keeps_what_the_client_refuses_to_set(connect: Connect) -> None:
     connection.send(ORDERS, [message])
     got = load(connection, take(connection.poller(ORDERS)))
     assert [value for name, value in got.properties.items() if "strange" in name] == ["v"]
-
-
-def test_the_selector_is_the_brokers(connect: Connect) -> None:
-    connection = connect()
-    for number in (1, 2, 3):
-        message = Message(str(number).encode(), "T")
-        message.set_property("n", number)
-        connection.send(ORDERS, [message])
-    claim = take(connection.poller(ORDERS, selector="n BETWEEN 2 AND 2"))
-    assert load(connection, claim).body == b"2"
-    with pytest.raises(SelectorError) as caught:
-        connection.poller(ORDERS, selector="n = = 2")
-    assert "queue://orders" in str(caught.value)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_durable_subscription_keeps_messages_until_it_is_removed(connect: Connect, shared: bool) -> None:
-    client_id = "" if shared else "billing"
-    wanted = TopicSubscription(PRICES, "own", client_id, durable=True, shared=shared)
-    connection = connect(client_id)
-    connection.poller(wanted).close()
-    connection.send(PRICES, [Message(b"1", "T")])
-    connection.close()
-    again = connect(client_id)
-    poller = again.poller(wanted)
-    claim = take(poller)
-    assert load(again, claim).body == b"1"
-    again.settle([Settlement(claim)])
-    poller.close()
-    again.unsubscribe("own", client_id)
-    with pytest.raises(SubscriptionError):
-        again.unsubscribe("own", client_id)
-
-
-def test_consumers_of_a_shared_subscription_share_its_messages(connect: Connect) -> None:
-    wanted = TopicSubscription(PRICES, "own", durable=True, shared=True)
-    one, other = connect(), connect()
-    pollers = [(one, one.poller(wanted)), (other, other.poller(wanted))]
-    one.send(PRICES, [Message(str(number).encode(), "T") for number in range(20)])
-    found: list[bytes] = []
-
-    def have_all() -> bool:
-        for connection, poller in pollers:
-            claims = poller.claim(len(found), range(5))
-            found.extend(load(connection, claim).body for claim in claims)
-            if claims:
-                connection.settle([Settlement(claim) for claim in claims])
-        return len(found) >= 20
-
-    wait_for(have_all, what="all messages")
-    assert sorted(map(int, found)) == list(range(20))
 
 
 def test_a_consumer_leaves_its_neighbour_all_but_one_fetch(connect: Connect) -> None:
@@ -257,17 +172,6 @@ def test_a_consumer_leaves_its_neighbour_all_but_one_fetch(connect: Connect) -> 
     one.settle([Settlement(claim) for claim in held])
     found += [take(poller, sequence=number) for number in range(len(found), 100 - len(held))]
     assert len({claim.message_id for claim in [*held, *found]}) == 100
-
-
-def test_a_queue_has_no_subscription(connect: Connect) -> None:
-    with pytest.raises(DestinationError, match="queue://orders is no topic"):
-        connect().poller(TopicSubscription(ORDERS, "own", durable=True, shared=True))
-
-
-def test_a_client_id_is_held_once(connect: Connect) -> None:
-    connect("billing")
-    with pytest.raises(ClientIdError, match="billing"):
-        connect("billing")
 
 
 def test_a_missing_class_names_its_artifact(connect: Connect) -> None:
@@ -318,24 +222,6 @@ def test_a_full_queue_refuses(broker: Broker, connect: Connect) -> None:
     messages = [Message(b"x" * 1000, "T") for _ in range(50)]
     with pytest.raises(ConnectorError):
         connection.send(full, messages)
-
-
-def test_a_refused_message_rolls_its_transaction_back(connect: Connect) -> None:
-    connection = connect(url_options="jms.sendTimeout=500")
-    connection.send(ORDERS, [Message(b"1", "T"), Message(b"2", "T")])
-    small = parse_destination(f"queue://orders{SMALL}")
-    connection.send(small, [Message(b"in the way", "T")])
-    poller = connection.poller(ORDERS)
-    claims = [take(poller, sequence=number) for number in range(2)]
-    with pytest.raises(SettlementError, match=SMALL):
-        connection.settle([Settlement(claim, copy_to=small) for claim in claims])
-    claims = [take(poller, 2, number) for number in range(2)]
-    connection.settle([Settlement(claim, copy_to=parse_destination("queue://archive")) for claim in claims])
-    assert [message.body for message in connect().browse(parse_destination("queue://archive"))] == [
-        b"1",
-        b"2",
-    ]
-    assert [message.body for message in connect().browse(small)] == [b"in the way"]
 
 
 def test_messages_without_ids_or_with_equal_ids_are_different(broker: Broker, connect: Connect) -> None:
