@@ -102,7 +102,7 @@ def test_a_reply_and_the_end_of_its_event_are_one_transaction(broker: Broker, de
     server = serving(broker, deploy)
     replies = f"{server.name}.replies"
     identity = ask_by_message(server, 7, f"queue://{replies}")
-    server.start("--drain", fault="settle.committing=killgroup").wait(60)
+    server.start("--drain", fault="settle.committing=killgroup").wait()
     assert calls(server) == {"7": 1}
     assert server.messages(replies) == server.messages(f"{server.name}.archive") == []
     server.work()

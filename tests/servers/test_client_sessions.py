@@ -29,7 +29,7 @@ with connect("adapter.yaml") as connection:
             if session.transacted:
                 session.commit()
             consumer = session.consumer(queue)
-            messages = [consumer.receive(10) for _ in range(3)]
+            messages = [consumer.receive(60) for _ in range(3)]
             consumer.close()
             if mode is AcknowledgeMode.INDIVIDUAL:
                 messages[1].acknowledge()
@@ -43,9 +43,9 @@ with connect("adapter.yaml") as connection:
     with connection.session() as asking, connection.session() as answering:
         replies = asking.temporary_queue()
         asking.producer(queue).send("question", reply_to=replies)
-        question = answering.consumer(queue).receive(10)
+        question = answering.consumer(queue).receive(60)
         answering.producer(question.reply_to).send("answer", correlation_id=question.message_id)
-        found["reply"] = asking.consumer(replies).receive(10).value
+        found["reply"] = asking.consumer(replies).receive(60).value
 with Adapter.from_file("adapter.yaml") as adapter:
     for number in (1, 2):
         result = adapter.request("Customer.Create", {"CustomerId": str(number), "Name": "n"}, timeout=20000)

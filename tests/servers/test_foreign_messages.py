@@ -153,7 +153,7 @@ def test_a_failed_message_keeps_its_body_and_can_be_moved_back(broker: Broker, d
             error = session.createConsumer(session.createQueue(f"{deployment.name}.error"))
             producer = session.createProducer(session.createQueue(deployment.input))
             for expected in ("nan", "inf"):
-                copy = error.receive(10_000)
+                copy = error.receive(60_000)
                 assert str(float(copy.getObject("a"))) == expected
                 assert "cannot carry" in str(copy.getStringProperty("connector_reason"))
                 producer.send(copy)

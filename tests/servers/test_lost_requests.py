@@ -97,7 +97,7 @@ def test_thousands_of_requests_through_kills_of_the_broker_have_their_own_answer
 
     server = threading.Thread(target=serve)
     server.start()
-    assert serves.wait(60)
+    assert serves.wait(120)
     client = world.client(reply_to=None, pool_size=callers)
     asking = [threading.Thread(target=ask, args=(client,)) for _ in range(callers)]
     for thread in asking:

@@ -131,7 +131,7 @@ def test_an_object_message_is_never_deserialised(connect: Connect) -> None:
     error = parse_destination("queue://error")
     connection.settle([Settlement(claim, copy_to=error, properties={"connector_reason": "object"})])
     consumer = session.createConsumer(session.createQueue("error"))
-    copy = consumer.receive(5000)
+    copy = consumer.receive(60_000)
     assert str(copy.getObject().getClass().getName()) == "java.util.Date"
     assert str(copy.getStringProperty("connector_reason")) == "object"
 

@@ -44,7 +44,7 @@ _URL: Final = re.compile(r"the HTTP server accepts requests .*url=(http://[0-9.:
 def health(run: Run, page: str) -> tuple[int, list[str]]:
     found = _URL.search(run.errors)
     assert found is not None
-    answer = httpx.get(f"{found[1]}/health/{page}", timeout=30, trust_env=False)
+    answer = httpx.get(f"{found[1]}/health/{page}", timeout=120, trust_env=False)
     return answer.status_code, answer.json()["reasons"]
 
 

@@ -15,6 +15,7 @@ from connector import user
 from connector.brokers.jars.locked import cache_directory
 from tests.cli.in_process import call
 from tests.stores.conftest import new_root
+from tests.tables import rows
 
 _ANY_USER = 2_000_000_001
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -64,7 +65,7 @@ def no_account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connector.user.os.geteuid", lambda: _ANY_USER)
 
 
-@pytest.mark.parametrize("home", ["/nowhere", "relative", "", None])
+@rows("home", ["/nowhere", "relative", "", None])
 def test_java_gets_a_home_that_can_be_written_and_a_name(
     tmp_path: Path, no_account: None, monkeypatch: pytest.MonkeyPatch, home: str | None
 ) -> None:

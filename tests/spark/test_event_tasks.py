@@ -206,7 +206,7 @@ def test_what_is_closed_while_it_runs_is_an_error_and_leaves_no_task(make: Make,
         try:
             for one in running:
                 with pytest.raises(PipelineError, match=r"^poll 5: "):
-                    one.result(60)
+                    one.result(120)
         finally:
             gate.touch()
     closing.join()
@@ -226,5 +226,5 @@ def test_the_jobs_say_what_they_are(make: Make, local: SparkPipeline, tmp_path: 
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
         states = [job.status for job in jobs if job is not None]
         gate.touch()
-        running.result(60)
+        running.result(120)
     assert "RUNNING" in states

@@ -181,7 +181,7 @@ def test_jobs_carry_the_description_and_the_tags(session: SparkSession) -> None:
         assert set(tags) <= dict(jobs())[description]
         context.cancelJobsWithTag(tags[1])
         with pytest.raises(Exception, match="cancelled"):
-            running.result(60)
+            running.result(120)
     assert set(context.getJobTags()) == set()
     assert context.getLocalProperty("spark.job.description") is None
 

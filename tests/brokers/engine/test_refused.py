@@ -101,17 +101,3 @@ def test_a_message_that_cannot_even_fail_stays_and_the_connection_lives(
     assert stored(deployment) == ["0 1"]
     used = [one for one in provider.broker.connections[:connections] if not one.ended]
     assert used, "the connection was not restarted"
-
-
-def test_a_full_queue_keeps_the_messages_in_their_input(
-    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
-) -> None:
-    sent = send(provider, "", "", "")
-    provider.broker.refused.add("archive")
-    for _ in range(5):
-        assert adapter.drain().code is ReturnCode.APPRESPONSETIMEOUT
-    assert (ids(provider, "customers"), ids(provider, "error")) == (sent, [])
-    provider.broker.refused.clear()
-    adapter.drain()
-    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
-    assert stored(deployment) == ["0 1", "1 1", "2 1"]
