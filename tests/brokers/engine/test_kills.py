@@ -1,6 +1,7 @@
 """The whole tree of the adapter is killed with SIGKILL at each step. The broker is another process.
 
-More ways to die, in a process that forks, are in tests/crashing. No message is lost. No event runs twice unless its delivery had begun and nobody recorded its end.
+No message is lost. No event runs twice unless its delivery had begun and nobody recorded its end. More ways to
+die, without a signal, are in tests/crashing.
 """
 
 from __future__ import annotations

@@ -138,8 +138,8 @@ def test_a_killed_owner_leaves_the_same_lot(
         assert status == -signal.SIGKILL, errors
         status, after, errors = children.run(OWNER, *given, "")
         assert status == 0, errors
-    lots_seen = [[json.loads(line) for line in out.splitlines()] for out in (before, after)]
-    check_lots(place, *lots_seen, sent)
+    first, second = ([json.loads(line) for line in out.splitlines()] for out in (before, after))
+    check_lots(place, first, second, sent)
     assert Counter(ids(provider, "archive")) == dict.fromkeys(sent, 1)
     assert (ids(provider, "orders"), len(ids(provider, LOTS))) == ([], 1)
 
