@@ -1,7 +1,7 @@
 """The whole tree of the adapter is killed with SIGKILL at each step. The broker is another process.
 
-No message is lost. No event runs twice unless its delivery had begun and nobody recorded its end. More ways to
-die, without a signal, are in tests/crashing.
+No message is lost. No event runs twice unless its delivery had begun and nobody recorded its end. More ways
+to die, without a signal, are in tests/crashing.
 """
 
 from __future__ import annotations
