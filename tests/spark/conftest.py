@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from connector.spark.pipeline import SparkPipeline
+from tests.spark.standalone import StandaloneCluster
 
 PROCESSES = """
 import fcntl
@@ -131,6 +132,11 @@ def speak(plan, deployment, payload):
 """
 
 
+_PRINTED: list[str] = []
+_running: list[SparkPipeline] = []
+"""The pipeline of :func:`local`, which other folders use, too."""
+
+
 @dataclass
 class Settings:
     """The ``spark:`` section, as the configuration would hand it over."""
@@ -149,14 +155,31 @@ def deployment(directory: Path) -> Path:
 @pytest.fixture(scope="session")
 def printed() -> list[str]:
     """What the workers of ``local`` have printed."""
-    return []
+    return _PRINTED
 
 
 @pytest.fixture(scope="session")
-def local(tmp_path_factory: pytest.TempPathFactory, printed: list[str]) -> Iterator[SparkPipeline]:
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkPipeline]:
+    """The only Spark of this process. PySpark has one context a process, and its Java takes seconds to start."""
+    if _running:
+        yield _running[0]
+        return
     place = deployment(tmp_path_factory.mktemp("deployment"))
-    pipeline = SparkPipeline(Settings(), place, "test", output=printed.append)
+    pipeline = SparkPipeline(Settings(), place, "test", output=_PRINTED.append)
     pipeline.start()
     pipeline.probe("connector.spark.worker:echo", b"")
+    _running.append(pipeline)
     yield pipeline
+    _running.clear()
     pipeline.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A master with two workers, whose directory has a short name because sockets are made there."""
+    made = StandaloneCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()

@@ -69,30 +69,22 @@ print(json.dumps(facts))
 
 
 @pytest.fixture(scope="module")
-def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    directory = tmp_path_factory.mktemp("cluster")
-    place = directory / "deployment"
-    place.mkdir()
-    deployment(place)
+def facts(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    place = deployment(tmp_path_factory.mktemp("deployment"))
     root = Path(__file__).parents[2]
-    cluster = StandaloneCluster(directory / "cluster")
-    try:
-        cluster.start()
-        process = subprocess.run(
-            [sys.executable, "-c", DRIVER, cluster.url, str(place)],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            cwd=root,
-            env={**os.environ, "PYTHONPATH": str(root)},
-            check=False,
-        )
-    finally:
-        cluster.stop()
+    process = subprocess.run(
+        [sys.executable, "-c", DRIVER, cluster.url, str(place)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
     found: dict[str, Any] = json.loads(process.stdout)
-    return {**found, "work": str(directory / "cluster")}
+    return {**found, "work": str(cluster.directory)}
 
 
 def test_executors_that_spark_gives_back_when_idle_come_again(facts: dict[str, Any]) -> None:

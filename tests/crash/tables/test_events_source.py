@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.conftest import local, printed
 from tests.spark.events_query import ROOT, start
 from tests.spark.events_query import run as run_alone
 from tests.spark.standalone import StandaloneCluster, executor_options
 from tests.spark.test_events_source import Run, browse, count, fill, names, place, run, task
 from tests.waiting import wait_for
 
-__all__ = ["local", "place", "printed", "run"]
+__all__ = ["place", "run"]
 
 pytestmark = pytest.mark.timeout(900)  # some starts of Java, on a busy machine
 
@@ -69,27 +68,23 @@ def test_a_whole_program_that_is_killed_loses_and_doubles_nothing(place: Path, r
 
 @pytest.mark.cluster
 @pytest.mark.process
-def test_tasks_of_two_workers_read_a_lot_and_one_that_dies_loses_nothing(place: Path) -> None:
+def test_tasks_of_two_workers_read_a_lot_and_one_that_dies_loses_nothing(
+    place: Path, cluster: StandaloneCluster
+) -> None:
     """Each Python of the first query dies at its 25th message, so its last try fails, too."""
-    cluster = StandaloneCluster(place / "cluster")
-    executor = {
+    session = {
+        "spark.master": cluster.url,
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": executor_options(),
         "spark.executorEnv.PYTHONPATH": str(ROOT),
         "spark.cores.max": "2",
     }
     fill(place, 0, 400)
-    try:
-        cluster.start()
-        session = {**executor, "spark.master": cluster.url}
-        dies = {**session, "spark.executorEnv.CONNECTOR_FAULT": "lot.row:25=kill"}
-        status, _, _ = run_alone(place, {**task(place, ("query", {})), "session": dies})
-        assert status != 0
-        status, said, errors = run_alone(
-            place, {**task(place, ("query", {}), ("rows", {}), ("partitions", {})), "session": session}
-        )
-    finally:
-        cluster.stop()
+    dies = {**session, "spark.executorEnv.CONNECTOR_FAULT": "lot.row:25=kill"}
+    status, _, _ = run_alone(place, {**task(place, ("query", {})), "session": dies})
+    assert status != 0
+    reads = task(place, ("query", {}), ("rows", {}), ("partitions", {}))
+    status, said, errors = run_alone(place, {**reads, "session": session})
     assert status == 0, errors
     assert said["1 rows"] == names(0, 400)
     assert said["2 partitions"] == 4, "each slice of 100 is a partition"

@@ -184,32 +184,24 @@ def test_a_driver_that_is_killed_while_spark_writes_leaves_no_part(deploy: Deplo
 
 @pytest.mark.cluster
 def test_executors_and_whole_trees_that_are_killed_lose_and_double_nothing(
-    deploy: Deploy, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    deploy: Deploy, tmp_path: Path, cluster: StandaloneCluster
 ) -> None:
-    cluster = StandaloneCluster(tmp_path_factory.mktemp("cluster"))  # short, because sockets are made there
     lake = tmp_path / "lake"
     table = {"format": "parquet", "path": str(lake), "partition_by": ["Name"]}
-    try:
-        cluster.start()
-        deployment = deploy(
-            only=[{"object": "Customer", "name": "lake", "dataframe": table}], spark=on(cluster)
-        )
-        deployment.fill("in", [f"n{number}" for number in range(200)])
-        run = deployment.start("--drain")
-        await_parts(run, lake)
-        executors = cluster.executors()
-        for pid in executors:
-            os.kill(pid, signal.SIGKILL)
-        assert (len(executors), run.wait(180)) == (2, 0), run.errors
-        assert Counter(parquet_ids(lake)) == sent(deployment)
-        for place in ("load.claimed", "load.saved", "load.written"):
-            deployment.fill("in", ["n"] * 20)
-            run = deployment.start("--drain", fault=f"{place}=pause")
-            run.await_pause(place)
-            run.kill_everything()
-        deployment.drain(timeout=180)
-    finally:
-        cluster.stop()
+    deployment = deploy(only=[{"object": "Customer", "name": "lake", "dataframe": table}], spark=on(cluster))
+    deployment.fill("in", [f"n{number}" for number in range(200)])
+    run = deployment.start("--drain")
+    await_parts(run, lake)
+    executors = cluster.executors()
+    for pid in executors:
+        os.kill(pid, signal.SIGKILL)
+    assert (len(executors), run.wait(240)) == (2, 0), run.errors
+    assert Counter(parquet_ids(lake)) == sent(deployment)
+    deployment.fill("in", ["n"] * 20)
+    run = deployment.start("--drain", fault="load.saved=pause")
+    run.await_pause("load.saved")
+    run.kill_everything()
+    deployment.drain(timeout=240)
     assert Counter(parquet_ids(lake)) == sent(deployment)
 
 
