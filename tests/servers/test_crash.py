@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.runs import parent_of
-from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, in_turn
+from tests.servers.conftest import AT_BROKER_J, in_turn
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -131,19 +131,3 @@ def test_the_broker_is_killed_and_started_again(broker: Broker, deploy: Deploy) 
     deployment.wait_for_calls(40)
     service.stop()
     deployment.finish(40, twice=_WORKERS)
-
-
-@AT_ARTEMIS
-def test_killed_instances_whose_events_call_nobody_leave_nothing_behind(
-    broker: Broker, deploy: Deploy
-) -> None:
-    deployment = deploy(broker, connector={"ContainerManagedEvents": "JMS"})
-    deployment.subscribe(deployment.to_sink)
-    deployment.fill(12)
-    for step in ("settle.committing", "settle.record", "settle.finished:2", "claim.noted"):
-        deployment.start("--drain", fault=f"{step}=killgroup").wait()
-    deployment.work()
-    assert deployment.leftovers() == []
-    good = sorted(map(str, range(12)))
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == good
-    assert sorted(deployment.customers(deployment.sink)) == good

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from connector.testing.deployment import InProcessAdapter
 from tests.servers.broker import FEW
-from tests.servers.conftest import AT_ARTEMIS
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -45,38 +43,9 @@ def test_an_inactive_process_of_a_service_gets_every_event_when_it_is_active(
     assert [name for name in map(str, range(50)) if asked(deployment, int(name)) > 1] == ["20"]
 
 
-@AT_ARTEMIS
-def test_an_inactive_process_costs_no_event_at_a_stock_artemis(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    (deployment.directory / "flag").touch()
-    deployment.fill(2)
-    deployment.fill(1, first=2, name="inactive:flag")
-    for _ in range(12):
-        with InProcessAdapter(deployment.configuration, parallelism=2) as adapter:
-            adapter.poll()
-    (deployment.directory / "flag").unlink()
-    deployment.finish(3, twice=12, inactive=[2])
-
-
 def test_kills_cost_no_event(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, **_FEW)
     deployment.fill(4)
     for _ in range(7):
         deployment.start("--drain", fault="claim.noted=killgroup").wait()
     deployment.finish(4)
-
-
-def test_stops_cost_no_event(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(
-        broker, connector={"stop_timeout": "1s", "PollQuantity": 4, "max_attempts": 99}, **_FEW
-    )
-    deployment.fill(4, name="gate:a")
-    for _ in range(5):
-        service = deployment.start()
-        deployment.wait_for_more_calls(1)
-        service.stop()
-    (deployment.directory / "open.a").touch()
-    deployment.work()
-    assert deployment.leftovers() == [], deployment.log()[-6000:]
-    assert sorted(deployment.customers(f"{deployment.name}.error")) == []
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1", "2", "3"]

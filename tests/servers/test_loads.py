@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900), AT_BROKER_J]  # seven starts of Java
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900), AT_BROKER_J]  # five starts of Java
 
 EACH = 15
-STEPS = ("load.claimed", "load.saved:2", "load.written", "lot.settled", "settle.committing:2")
+STEPS = ("load.saved:2", "load.written", "settle.committing:2")
 
 
 def rows(lake: Path) -> Counter[str]:

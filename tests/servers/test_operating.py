@@ -1,8 +1,7 @@
-"""Operations at real brokers: history, health, pause. Their processes are killed, and so is the broker."""
+"""Operations at real brokers: health while the broker is away, a pause, the console, a correction."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import signal
@@ -14,8 +13,7 @@ import httpx
 import pytest
 
 from tests.forked_command import PipedProcess
-from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, in_turn
-from tests.waiting import wait_for
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
 
 if TYPE_CHECKING:
     from connector.messaging.message import Message
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.process
 
-PLACES: Final = ("control.seen", "settle.committing")
-"""More are in tests/crash/test_pause.py."""
 _CORRECT: Final = """
 import sys
 from connector.config.loading import load
@@ -50,27 +46,6 @@ def health(run: Run, page: str) -> tuple[int, list[str]]:
 
 def archived(deployment: BrokerDeployment) -> list[str]:
     return deployment.customers(f"{deployment.name}.archive")
-
-
-# -- history -------------------------------------------------------------------------------------------------
-
-
-@AT_ARTEMIS
-def test_the_life_of_an_event_leads_to_what_was_sent_for_it(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    deployment.fill(2)
-    deployment.fill(1, name="raise:no account", first=2)
-    deployment.work()
-    for key, what, places in (
-        ("1", "published", {f"queue://{deployment.name}.archive", f"queue://{deployment.sink}"}),
-        ("2", "failed", {f"queue://{deployment.name}.error"}),
-    ):
-        (life,) = deployment.lines("history", "--key", key)
-        assert [event["what"] for event in life["events"]] == [what]
-        assert {place["destination"] for place in life["now"]} == places
-        assert {place["state"] for place in life["now"]} == {"waiting"}
-        (again,) = deployment.lines("history", life["id"])
-        assert again == life
 
 
 # -- health --------------------------------------------------------------------------------------------------
@@ -129,61 +104,6 @@ def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: De
     deployment.wait_for(lambda: len(archived(deployment)) == 10, "the other events")
     run.stop()
     assert "5" not in archived(deployment)
-
-
-@AT_ARTEMIS
-def test_events_of_a_paused_subscription_come_again(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker, connector={"order": "none"}, store={"name": "store"})
-    deployment.run("pause", "store")
-    deployment.fill(5)
-    run = deployment.start()
-    deployment.wait_for(
-        lambda: len(deployment.customers(f"connector.{deployment.name}.later")) == 5, "all events wait"
-    )
-    assert deployment.calls() == []
-    deployment.run("resume", "store")
-    deployment.wait_for(lambda: len(archived(deployment)) == 5, "the events come again")
-    run.stop()
-    assert {count for _, count in deployment.calls()} == {1}, "a pause is no delivery"
-    deployment.finish(5)
-
-
-@in_turn("what", "input", "store")
-def test_kills_lose_no_event_of_what_is_paused(broker: Broker, deploy: Deploy, what: str) -> None:
-    deployment = deploy(broker, connector={"order": "none"}, store={"name": "store"})
-    target = deployment.input if what == "input" else what
-    killed = deployment.start("store", verb="pause", fault="control.write=kill")
-    assert killed.wait() == -signal.SIGKILL
-    assert deployment.lines("status")[0]["paused"] == []
-    sent = 0
-    for place in PLACES:
-        run = deployment.start(fault=f"{place}=kill")
-        deployment.fill(3, first=sent)
-        deployment.run("pause", target)
-        _kill(run)
-        deployment.run("pause", target)
-        before = len(deployment.calls())
-        deployment.fill(2, first=sent + 3)
-        sent += 5
-        deployment.work()
-        assert len(deployment.calls()) == before, "it stays paused"
-        run = deployment.start(fault=f"{place}=kill")
-        deployment.run("resume", target)
-        _kill(run)
-
-    def has_worked() -> bool:
-        deployment.work()
-        return len(archived(deployment)) == sent
-
-    wait_for(has_worked, what="all events")
-    deployment.finish(sent, twice=4 * len(PLACES))
-
-
-def _kill(run: Run) -> None:
-    """Waits for the end of a run that a fault kills. A paused run may not come to the fault: it is killed."""
-    with contextlib.suppress(AssertionError):
-        wait_for(lambda: run.process.poll() is not None, 3)
-    run.kill_everything()
 
 
 # -- console -------------------------------------------------------------------------------------------------

@@ -60,24 +60,6 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
 
 
 @pytest.mark.process
-def test_the_queue_of_copies_takes_them_again_while_the_service_runs(broker: Broker, deploy: Deploy) -> None:
-    restarts = {"RestartRetryCount": 5, "RestartRetryInterval": 0.02}
-    error = {"ErrorDestination": f"queue://NAME{SMALL}"}
-    deployment = deploy(broker, options=_OPTIONS, connector={**error, **restarts})
-    queue = f"{deployment.name}{SMALL}"
-    fill(deployment, queue)
-    deployment.fill(3)
-    deployment.fill(1, first=3, name="raise:no")
-    service = deployment.start()
-    deployment.wait_for_log("nothing was settled")
-    free(deployment, queue)
-    deployment.fill(2, first=4)
-    deployment.wait_for_calls(6)
-    service.stop()
-    deployment.finish(6, failed=[3], error=queue)
-
-
-@pytest.mark.process
 @in_turn("step", "begin:2", "settle.committing", "settle.finished")
 def test_messages_without_ids_and_with_equal_ids_are_processed_each(
     broker: Broker, deploy: Deploy, step: str

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.forked_command import PipedProcess
-from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
+from tests.servers.conftest import AT_ARTEMIS
 from tests.servers.test_topics import publish, subscribed, unsubscribes
 from tests.waiting import wait_for
 
@@ -58,32 +58,6 @@ def test_a_killed_command_goes_on(broker: Broker, deploy: Deploy) -> None:
     assert done == {"matched": left, "moved": left, "to": {f"queue://{target}": left}}
     assert deployment.customers(error) == []
     assert Counter(deployment.customers(target)) == {str(number): 1 for number in range(_COUNT)}
-
-
-@AT_BROKER_J
-def test_an_event_is_replayed_from_the_queue_to_the_subscription_that_failed(
-    broker: Broker, deploy: Deploy
-) -> None:
-    deployment = deploy(broker, store={"retry_later": {"attempts": 2, "first": "10ms", "on": "any"}})
-    (deployment.directory / "broken").touch()
-    deployment.fill(3, name="away:broken")
-    deployment.work()
-    wait_for(lambda: _drained(deployment, 3), what="the last tries")
-    (deployment.directory / "broken").unlink()
-    assert replay(deployment)["moved"] == 0
-    first = str(deployment.messages(f"{deployment.name}.error")[0].message_id)
-    assert replay(deployment, "--id", first, "--yes")["moved"] == 1
-    assert replay(deployment, "--yes", "--expect", "2")["moved"] == 2
-    before = len(deployment.calls())
-    deployment.work()
-    assert sorted(deployment.calls()[before:]) == [("0", 1), ("1", 1), ("2", 1)]
-    assert len(deployment.customers(f"{deployment.name}.archive")) == 3
-    assert deployment.leftovers() == []
-
-
-def _drained(deployment: BrokerDeployment, count: int) -> bool:
-    deployment.work()
-    return len(deployment.customers(f"{deployment.name}.error")) == count
 
 
 @AT_ARTEMIS

@@ -160,7 +160,7 @@ def printed() -> list[str]:
 
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkPipeline]:
-    """The only Spark of this process. PySpark has one context a process, and a Java takes seconds to start."""
+    """The only Spark of this process. PySpark has one context a process, and Java takes seconds to start."""
     if _running:
         yield _running[0]
         return

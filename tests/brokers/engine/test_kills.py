@@ -16,7 +16,7 @@ from connector.brokers.engine.state import RemoteState
 from connector.testing.deployment import Deployment
 from tests.brokers.engine.conftest import Run
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.steps import STEPS, STEPS_BEFORE_A_ROLLBACK, leftovers, runs_again
+from tests.brokers.engine.steps import STEPS, leftovers, runs_again
 from tests.brokers.engine.world import deploy, ids, send, stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
@@ -40,17 +40,6 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_need(
     kill(run, step)
     assert run()[0] == 0
     check(provider, deployment, sent, twice=runs_again(step))
-
-
-@pytest.mark.parametrize("step", STEPS_BEFORE_A_ROLLBACK)
-def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
-    deployment: Deployment, provider: LentProvider, run: Run, step: str
-) -> None:
-    sent = send(provider, "", "", "sleep", "")
-    kill(run, step)
-    deployment.write("awake", "")
-    assert run()[0] == 0
-    check(provider, deployment, sent)
 
 
 @pytest.mark.parametrize("step", ["claim.noted", "settle.record", "settle.committing", "settle.finished"])
@@ -91,18 +80,6 @@ def test_an_event_that_comes_again_later_is_neither_lost_nor_published_twice(
     assert run()[0] == 0
     assert ids(provider, "connector.lent.later") == []
     check(provider, deployment, sent, twice=2 * runs_again(step))
-
-
-@pytest.mark.parametrize("step", ["claim", "done:2", "settle.committing:3", "settle.finished:3"])
-def test_messages_in_progress_are_taken_over(
-    tmp_path: Path, provider: LentProvider, run: Run, step: str
-) -> None:
-    deployment = deploy(tmp_path, InProgressDestination="queue://in-progress", InDoubtEvents="Reprocess")
-    sent = send(provider, *[""] * COUNT)
-    kill(run, step)
-    assert run()[0] == 0
-    assert ids(provider, "in-progress") == []
-    check(provider, deployment, sent, twice=runs_again(step))
 
 
 def check(
