@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.errors import PipelineError
+from connector.errors import PipelineError, SparkLost
 from connector.spark.batch_jobs import BatchJobs
 from connector.spark.event_tasks import EventTasks
 from connector.spark.pipeline import SparkPipeline
@@ -114,6 +114,14 @@ def test_an_exception_is_an_error_with_its_text_and_the_next_run_is_well(
         with pytest.raises(PipelineError, match=rf"^poll 7: [^\n]*{text}$"):
             tasks.run(function, b"", payloads, "poll 7")
         assert tasks.run(ECHO, b"", [b"a", b"b"], "x") == [b"a", b"b"]
+
+
+def test_an_exception_is_the_same_error_beside_a_session(local: SparkPipeline, tasks: EventTasks) -> None:
+    """PySpark converts exceptions as soon as the process has a session."""
+    assert local.session() is not None
+    with pytest.raises(PipelineError, match=r"^poll 7: [^\n]*ValueError: no such customer$") as caught:
+        tasks.run("functions:fail", b"", [b""], "poll 7")
+    assert not isinstance(caught.value, SparkLost), "Spark is well"
 
 
 def test_a_worker_that_dies_is_an_error_and_the_next_run_is_well(tasks: EventTasks) -> None:
