@@ -43,7 +43,8 @@ _LOTS: Final = "connector.lots"
 _PROGRAM: Final = owner("""
 import connector.messaging
 queue, archive, killed_at = sys.argv[1:]
-connection = connector.messaging.connect("adapter.yaml")""")
+connection = connector.messaging.connect("adapter.yaml")
+browse = connection.session().browser""")
 
 
 def run_owner(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, list[Any], str]:

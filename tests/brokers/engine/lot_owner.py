@@ -19,7 +19,9 @@ import json, os, signal, sys
 from connector.messaging import Settlement, parse_destination
 CONNECT
 queue, archive = map(parse_destination, (queue, archive))
-while (lot := connection.claim_lot(queue, "to-lake", 4)) is not None:
+while (lot := connection.claim_lot(queue, "to-lake", 4)) is not None or any(browse(queue)):
+    if lot is None:  # a busy broker has sent nothing in time
+        continue
     ids = [claim.message_id for claim in lot.claims]
     print(json.dumps([lot.sequence_id, lot.number, ids]), flush=True)
     assert [message.message_id for message in lot.read()] == ids
@@ -52,7 +54,7 @@ def owner(connect: str) -> str:
     """Returns a program that reads all lots of four messages, and gives the last message of each back once.
 
     Args:
-        connect: makes ``connection``, and reads ``queue, archive, killed_at`` from ``sys.argv``.
+        connect: makes ``connection`` and ``browse``, and reads ``queue, archive, killed_at`` from ``sys.argv``.
     """
     return _OWNER.replace("CONNECT", connect)
 

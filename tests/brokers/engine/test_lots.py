@@ -119,7 +119,8 @@ OWNER = lot_owner.owner(
 from tests.brokers.engine.server import SocketProvider
 state, path, killed_at = sys.argv[1:4]
 queue, archive = "orders", "archive"
-connection = SocketProvider(state, path).connect("shop", "one")"""
+connection = SocketProvider(state, path).connect("shop", "one")
+browse = connection.browse"""
 )
 
 
