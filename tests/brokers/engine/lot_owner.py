@@ -54,7 +54,7 @@ def owner(connect: str) -> str:
     """Returns a program that reads all lots of four messages, and gives the last message of each back once.
 
     Args:
-        connect: makes ``connection`` and ``browse``, and takes ``queue, archive, killed_at`` from ``sys.argv``.
+        connect: makes ``connection`` and ``browse``, and takes ``queue, archive, killed_at``.
     """
     return _OWNER.replace("CONNECT", connect)
 
