@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
-_SECONDS: Final = 20.0
+_SECONDS: Final = 12.0
 _BATCH: Final = 10
 """Events that are sent before each kill or cut."""
 _INSTANCES: Final = 2
