@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -116,8 +117,8 @@ class BrokerDeployment(ServiceDeployment):
         settings = {
             "ApplicationName": name,
             "InputDestination": [f"queue://{self.input}"],
-            "ArchiveDestination": f"queue://{name}.archive",
-            "ErrorDestination": f"queue://{name}.error",
+            "ArchiveDestination": f"queue://{self.archive}",
+            "ErrorDestination": f"queue://{self.error}",
             "UnsubscribedDestination": f"queue://{name}.unsubscribed",
             "PollQuantity": 10,
             "PollFrequency": 200,
@@ -149,6 +150,14 @@ class BrokerDeployment(ServiceDeployment):
     @property
     def in_progress(self) -> str:
         return f"{self.name}.progress"
+
+    @property
+    def archive(self) -> str:
+        return f"{self.name}.archive"
+
+    @property
+    def error(self) -> str:
+        return f"{self.name}.error"
 
     @property
     def sink(self) -> str:
@@ -280,9 +289,9 @@ class BrokerDeployment(ServiceDeployment):
         self.work()
         assert self.leftovers() == []
         good = sorted(str(number) for number in range(count) if number not in failed)
-        assert sorted(self.customers(archive or f"{self.name}.archive")) == good
+        assert sorted(self.customers(archive or self.archive)) == good
         assert sorted(self.customers(self.sink)) == good
-        assert sorted(self.customers(error or f"{self.name}.error")) == sorted(map(str, failed))
+        assert sorted(self.customers(error or self.error)) == sorted(map(str, failed))
         assert self.bodies(f"{self.name}.unsubscribed") == []
         calls = Counter(customer for customer, _ in self.calls())
         assert sorted(calls) == sorted(map(str, range(count)))
@@ -290,6 +299,10 @@ class BrokerDeployment(ServiceDeployment):
         for name in set(calls) - set(map(str, inactive)):  # a second call says that it is one
             counts = [delivery for customer, delivery in self.calls() if customer == name]
             assert counts == sorted(set(counts)), (name, counts)
+
+    def archived(self) -> list[str]:
+        """Returns the customers in the archive, sorted as texts."""
+        return sorted(self.customers(self.archive))
 
     # -- what was done -----------------------------------------------------------------------------
 
@@ -329,6 +342,12 @@ class BrokerDeployment(ServiceDeployment):
             wait_for(condition, seconds, what)
         except AssertionError as error:
             raise AssertionError(f"{error}, log: {self.log()[-5000:]}") from None
+
+    def http_url(self) -> str:
+        """Returns where the HTTP server of a service is, once the service has said so."""
+        pattern = re.compile(r"the HTTP server accepts requests .*url=(http://[0-9.:]+)")
+        found = wait_for(lambda: pattern.search(self.log()), what="the server")
+        return found[1]
 
     def log(self) -> str:
         """Returns what all runs have written."""

@@ -184,9 +184,9 @@ def check(server: BrokerDeployment, chaos: Chaos) -> None:
         return server.leftovers() == []
 
     server.wait_for(is_drained, "that nothing is left", 180)  # an entry of an expired request stays a minute
-    for queue in (server.input, "DLQ", f"{server.name}.error", f"connector.{server.name}.held"):
+    for queue in (server.input, "DLQ", server.error, f"connector.{server.name}.held"):
         assert server.bodies(queue) == [], queue
-    archived = Counter(server.customers(f"{server.name}.archive"))
+    archived = Counter(server.customers(server.archive))
     assert {number: count for number, count in archived.items() if count > 1} == {}
     events = {str(number) for number in range(chaos.sent)}
     assert events - set(archived) == set()

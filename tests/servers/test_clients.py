@@ -149,7 +149,7 @@ def test_events_come_and_go(at_broker: AtBroker, name: str) -> None:
     deployment.fill(11, first=1)
     deployment.fill(1, first=12, name="raise:no")
     deployment.finish(13, failed=[12])
-    assert len(deployment.lines("browse", f"{deployment.name}.archive")) == 12
+    assert len(deployment.lines("browse", deployment.archive)) == 12
 
 
 def test_check_says_what_a_client_of_jms_1_1_lacks(at_broker: AtBroker) -> None:
@@ -187,7 +187,7 @@ def test_a_killed_owner_leaves_the_same_lot(at_broker: AtBroker, name: str) -> N
     status, after, errors = run_owner(deployment)
     assert status == 0, errors
     assert after[0] == before[0]
-    archived = [message.message_id for message in deployment.messages(f"{deployment.name}.archive")]
+    archived = [message.message_id for message in deployment.messages(deployment.archive)]
     assert sorted(map(str, archived)) == sorted(map(str, sent))
     assert deployment.leftovers() == []
 
@@ -302,7 +302,7 @@ def test_destinations_are_looked_up_in_jndi(at_broker: AtBroker) -> None:
         deployment.finish(4)
         poller = connection.poller(answers)
         wait_for(lambda: poller.take(1, 0), what="the reply to a queue that JNDI does not have")
-    assert deployment.customers(f"{deployment.name}.archive") != []
+    assert deployment.customers(deployment.archive) != []
     shown = deployment.run("browse", "jms.archive").stdout
     assert "Customer" in shown
 
@@ -344,7 +344,7 @@ def test_check_looks_up_all_destinations_in_jndi(at_broker: AtBroker) -> None:
     answer = deployment.run("check", "--connect")
     for name in ("orders", "archive", "error", "unsubscribed", "crm"):
         assert f"yes destination queue://jms.{name}: found in JNDI" in answer.stdout
-    moved = {"CTX_queue.jms/archive": None, "CTX_queue.jms/archives": f"{deployment.name}.archive"}
+    moved = {"CTX_queue.jms/archive": None, "CTX_queue.jms/archives": deployment.archive}
     deployment.change("connector", **moved)
     answer = deployment.run("check", "--connect", status=1)
     assert "no  destination queue://jms.archive: queue://jms.archive is not found in JNDI: " in answer.stdout

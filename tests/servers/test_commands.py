@@ -157,7 +157,7 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
         reply = client.access().open().load(claim.reference, 1 << 20)
     assert json.loads(reply.body)["Name"] == "Ada"
     assert reply.correlation_id == asked.message_id
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["1", "2"], deployment.log()[-3000:]
+    assert deployment.archived() == ["1", "2"], deployment.log()[-3000:]
 
 
 @AT_BROKER_J
@@ -173,4 +173,4 @@ def test_the_refusal_of_another_state_names_the_command_that_ends_it(broker: Bro
     (command,) = set(re.findall(r"remove its mark: connector (receive .*)", deployment.log()))
     deployment.run(*shlex.split(command.strip().strip("\"'") if command.endswith('"') else command))
     deployment.work()
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1"]
+    assert deployment.archived() == ["0", "1"]

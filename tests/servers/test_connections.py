@@ -41,7 +41,7 @@ def test_the_connection_is_lost_in_a_commit(
 ) -> None:
     deployment = deploy(broker, port=proxy.port, connector=_RETRIES)
     deployment.fill(30)
-    proxy.cut_next(when, behind=f"{deployment.name}.archive")
+    proxy.cut_next(when, behind=deployment.archive)
     service = deployment.start()
     await_cut(deployment, proxy)
     deployment.wait_for_calls(30)
@@ -61,7 +61,7 @@ def test_the_connection_is_lost_in_a_commit_of_messages_in_progress(
 ) -> None:
     deployment = deploy(broker, in_progress=True, port=proxy.port, connector=_RETRIES)
     deployment.fill(8)
-    queue = deployment.in_progress if what == "move" else f"{deployment.name}.archive"
+    queue = deployment.in_progress if what == "move" else deployment.archive
     proxy.cut_next(when, behind=queue)
     service = deployment.start()
     await_cut(deployment, proxy)
@@ -78,7 +78,7 @@ def test_a_commit_that_reaches_the_broker_late_stays_unknown_until_then(
 ) -> None:
     deployment = deploy(broker, in_progress=in_progress, port=proxy.port, connector=_RETRIES)
     deployment.fill(8)
-    proxy.cut_next("late", behind=f"{deployment.name}.archive")
+    proxy.cut_next("late", behind=deployment.archive)
     service = deployment.start()
     await_cut(deployment, proxy)
     deployment.wait_for_log("connected again")

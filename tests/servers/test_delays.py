@@ -49,7 +49,7 @@ def test_a_rule_delays_what_the_adapter_sends(broker: Broker, deploy: Deploy, in
     deployment.fill(5)
     began = time.monotonic()
     service = deployment.start()
-    wait_for(lambda: len(deployment.bodies(f"{deployment.name}.archive")) == 5, what="the copies")
+    wait_for(lambda: len(deployment.bodies(deployment.archive)) == 5, what="the copies")
     wait_for(lambda: len(deployment.bodies(deployment.sink)) == 5, what="what was sent")
     assert time.monotonic() - began > DELAY
     service.stop()

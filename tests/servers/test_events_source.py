@@ -55,7 +55,7 @@ def test_a_queue_of_a_broker_becomes_a_table(
     assert said["0 fails"], "the fault was not reached"
     said = run(task(deployment, tmp_path, "query", "rows"))
     assert sorted(map(int, said["1 rows"])) == list(range(25))
-    assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(25))
+    assert sorted(map(int, deployment.customers(deployment.archive))) == list(range(25))
 
 
 @AT_ARTEMIS

@@ -150,7 +150,7 @@ def test_a_failed_message_keeps_its_body_and_can_be_moved_back(broker: Broker, d
         deployment.work()
         with deployment.connected() as connection:
             session: Any = connection.broker.plain_session()  # type: ignore[attr-defined]
-            error = session.createConsumer(session.createQueue(f"{deployment.name}.error"))
+            error = session.createConsumer(session.createQueue(deployment.error))
             producer = session.createProducer(session.createQueue(deployment.input))
             for expected in ("nan", "inf"):
                 copy = error.receive(60_000)
@@ -182,7 +182,7 @@ def test_a_text_of_a_java_program_with_half_a_character_fails_alone(broker: Brok
                 continue
     deployment.fill(1, first=9)
     deployment.work()
-    assert deployment.customers(f"{deployment.name}.archive") == ["9"]
+    assert deployment.customers(deployment.archive) == ["9"]
     assert deployment.messages(deployment.input) == []
 
 
@@ -200,7 +200,7 @@ def test_a_message_that_nobody_can_read_holds_up_no_other(broker: Broker, deploy
     service.stop()
     assert "restarting the connection" not in deployment.log()
     assert deployment.log().count("a message that cannot be read stays in its queue") == 2
-    assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(16))
+    assert sorted(map(int, deployment.customers(deployment.archive))) == list(range(16))
     seen = deployment.run("browse", deployment.input, status=None)
     assert "Traceback" not in seen.stderr
 

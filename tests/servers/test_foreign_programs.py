@@ -48,8 +48,8 @@ def test_foreign_programs_ask_the_adapter(broker: Broker, deploy: Deploy, tmp_pa
     answer = subprocess.run(command, check=True, timeout=120, stdout=subprocess.PIPE, text=True)
     check_answers(answer.stdout.splitlines(), 5)
     service.stop()
-    assert server.messages(f"{server.name}.error") == []
-    assert len(server.messages(f"{server.name}.archive")) == len(_IDS) + 5
+    assert server.messages(server.error) == []
+    assert len(server.messages(server.archive)) == len(_IDS) + 5
 
 
 @in_turn("program", "java", "rhea")

@@ -48,5 +48,5 @@ def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
     assert run.wait(200) == 0, run.errors[-3000:]
     expected = dict.fromkeys(map(str, range(len(STEPS) * EACH)), 1)
     assert rows(lake) == expected
-    assert Counter(deployment.customers(f"{deployment.name}.archive")) == expected
+    assert Counter(deployment.customers(deployment.archive)) == expected
     assert deployment.leftovers() == []

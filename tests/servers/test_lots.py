@@ -50,7 +50,7 @@ browse = connection.session().browser""")
 def run_owner(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, list[Any], str]:
     """Runs the program. Returns its status, the lots that it has read, and its errors."""
     fault = "" if place in ("", "read") else f"{place}=kill"
-    queues = f"queue://{deployment.input}", f"queue://{deployment.name}.archive"
+    queues = f"queue://{deployment.input}", f"queue://{deployment.archive}"
     directory = deployment.directory
     with PipedProcess(*queues, place, cwd=directory, script=_PROGRAM, CONNECTOR_FAULT=fault) as process:
         output, errors = process.communicate(timeout=240)
@@ -68,7 +68,7 @@ def test_a_killed_owner_leaves_the_same_lot(broker: Broker, deploy: Deploy, plac
     status, after, errors = run_owner(deployment)
     assert status == 0, errors
     check_lots(place, before, after, sent)
-    archived = [str(message.message_id) for message in deployment.messages(f"{deployment.name}.archive")]
+    archived = [str(message.message_id) for message in deployment.messages(deployment.archive)]
     assert Counter(archived) == dict.fromkeys(sent, 1)
     assert deployment.messages(deployment.input) == []
     assert deployment.leftovers() == []

@@ -17,7 +17,6 @@ from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
 
 if TYPE_CHECKING:
     from connector.messaging.message import Message
-    from tests.runs import Run
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
@@ -34,18 +33,11 @@ source = parse_destination(queue)
 correct_message(load(f"{directory}/adapter.yaml"), source, identity, body.encode(), by="eva")
 """
 """What the console calls, in a process of its own."""
-_URL: Final = re.compile(r"the HTTP server accepts requests .*url=(http://[0-9.:]+)")
 
 
-def health(run: Run, page: str) -> tuple[int, list[str]]:
-    found = _URL.search(run.errors)
-    assert found is not None
-    answer = httpx.get(f"{found[1]}/health/{page}", timeout=120, trust_env=False)
+def health(url: str, page: str) -> tuple[int, list[str]]:
+    answer = httpx.get(f"{url}/health/{page}", timeout=120, trust_env=False)
     return answer.status_code, answer.json()["reasons"]
-
-
-def archived(deployment: BrokerDeployment) -> list[str]:
-    return deployment.customers(f"{deployment.name}.archive")
 
 
 # -- health --------------------------------------------------------------------------------------------------
@@ -58,29 +50,29 @@ def test_a_storm_is_seen_and_a_broker_that_is_away(broker: Broker, deploy: Deplo
     )
     deployment.change("http", listen="127.0.0.1:0")
     run = deployment.start()
-    deployment.wait_for(lambda: bool(_URL.search(run.errors)), "the server")
-    deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the adapter is ready")
-    assert health(run, "well") == (200, [])
+    url = deployment.http_url()
+    deployment.wait_for(lambda: health(url, "ready")[0] == 200, "the adapter is ready")
+    assert health(url, "well") == (200, [])
     assert deployment.run("status", "--check").returncode == 0
     deployment.fill(20, name="raise:no account")
-    deployment.wait_for(lambda: health(run, "well")[0] == 503, "the storm is seen")
-    assert re.search(r"20 of 20 events failed", health(run, "well")[1][0])
-    assert health(run, "ready") == (200, [])
+    deployment.wait_for(lambda: health(url, "well")[0] == 503, "the storm is seen")
+    assert re.search(r"20 of 20 events failed", health(url, "well")[1][0])
+    assert health(url, "ready") == (200, [])
     assert deployment.run("status", "--check", status=1).returncode == 1
     (group,) = deployment.lines("errors")
     assert (group["kind"], group["count"]) == ("refused", 20)
     deployment.fill(30, first=20)
-    deployment.wait_for(lambda: health(run, "well") == (200, []), "it is well again")
+    deployment.wait_for(lambda: health(url, "well") == (200, []), "it is well again")
     broker.kill()
     try:
-        deployment.wait_for(lambda: health(run, "ready")[0] == 503, "the broker is missed")
-        assert health(run, "live")[0] == 200
-        deployment.wait_for(lambda: health(run, "well")[0] == 503, "it is not well")
+        deployment.wait_for(lambda: health(url, "ready")[0] == 503, "the broker is missed")
+        assert health(url, "live")[0] == 200
+        deployment.wait_for(lambda: health(url, "well")[0] == 503, "it is not well")
     finally:
         broker.start()
-    deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the broker is back")
+    deployment.wait_for(lambda: health(url, "ready")[0] == 200, "the broker is back")
     deployment.fill(1, first=50)
-    deployment.wait_for(lambda: "50" in archived(deployment), "an event")
+    deployment.wait_for(lambda: "50" in deployment.archived(), "an event")
     run.stop()
 
 
@@ -92,7 +84,7 @@ def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: De
     deployment = deploy(broker)
     deployment.fill(5)
     run = deployment.start()
-    deployment.wait_for(lambda: len(archived(deployment)) == 5, "the first events")
+    deployment.wait_for(lambda: len(deployment.archived()) == 5, "the first events")
     deployment.run("pause", deployment.input, "--reason", "the shop is closed")
     deployment.wait_for_log("paused by an operator")
     (document,) = deployment.lines("status")
@@ -101,9 +93,9 @@ def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: De
     (taken,) = deployment.lines("receive", deployment.input)
     assert json.loads(taken["body"])["CustomerId"] == "5", "no consumer has fetched it ahead"
     deployment.run("resume", "--all")
-    deployment.wait_for(lambda: len(archived(deployment)) == 10, "the other events")
+    deployment.wait_for(lambda: len(deployment.archived()) == 10, "the other events")
     run.stop()
-    assert "5" not in archived(deployment)
+    assert "5" not in deployment.archived()
 
 
 # -- console -------------------------------------------------------------------------------------------------
@@ -115,12 +107,9 @@ def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy
     deployment.change("http", listen="127.0.0.1:0", console=True)
     deployment.fill(3, name="raise:no account")
     run = deployment.start()
-    deployment.wait_for(lambda: bool(_URL.search(run.errors)), "the server")
-    error = f"queue://{deployment.name}.error"
-    deployment.wait_for(lambda: len(deployment.customers(f"{deployment.name}.error")) == 3, "the failures")
-    found = _URL.search(run.errors)
-    assert found is not None
-    with httpx.Client(base_url=found[1], timeout=60, trust_env=False) as http:
+    error = f"queue://{deployment.error}"
+    deployment.wait_for(lambda: len(deployment.customers(deployment.error)) == 3, "the failures")
+    with httpx.Client(base_url=deployment.http_url(), timeout=60, trust_env=False) as http:
 
         def page(path: str, **query: str) -> str:
             answer = http.get(f"/console{path}", params=query)
@@ -132,7 +121,7 @@ def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy
         assert re.search(r'class="count">3</span>\s+refused', page("/errors"))
         listed = page("/messages", queue=error)
         assert listed.count("no account") == 3
-        identity = str(deployment.messages(f"{deployment.name}.error")[0].message_id)
+        identity = str(deployment.messages(deployment.error)[0].message_id)
         assert identity in listed
         assert "CustomerId" in page("/message", queue=error, id=identity)
         assert "It would be" in page("/explain", queue=error, id=identity)
@@ -143,7 +132,7 @@ def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy
 @AT_ARTEMIS
 def test_a_correction_that_is_killed_is_made_once_or_not_at_all(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    error, archive = f"{deployment.name}.error", f"{deployment.name}.archive"
+    error, archive = deployment.error, deployment.archive
     deployment.fill(2, name="raise:no account")
     deployment.work()
 
@@ -171,7 +160,7 @@ def test_a_correction_that_is_killed_is_made_once_or_not_at_all(broker: Broker, 
 def correct(deployment: BrokerDeployment, message: Message, fault: str = "") -> tuple[int, str]:
     """Corrects a message in a process of its own. Returns its status and its errors."""
     body = json.dumps({**json.loads(message.body), "Name": "corrected"})
-    given = deployment.directory, f"queue://{deployment.name}.error", message.message_id, body
+    given = deployment.directory, f"queue://{deployment.error}", message.message_id, body
     with PipedProcess(*given, cwd=deployment.directory, script=_CORRECT, CONNECTOR_FAULT=fault) as process:
         _, errors = process.communicate(timeout=240)
     return process.wait(), errors

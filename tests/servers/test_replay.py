@@ -39,7 +39,7 @@ def replay(deployment: BrokerDeployment, *arguments: str) -> dict[str, Any]:
 @AT_ARTEMIS
 def test_a_killed_command_goes_on(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    error = f"{deployment.name}.error"
+    error = deployment.error
     deployment.fill(_COUNT, name="raise:no account")
     deployment.work()
     (group,) = deployment.lines("errors")
@@ -69,8 +69,8 @@ def test_a_message_of_a_topic_goes_back_to_its_own_subscription(broker: Broker, 
     publish(first, range(4), "away:broken")
     for one in (first, second):
         one.work()
-    assert len(first.customers(f"{first.name}.error")) == 4
-    assert len(second.customers(f"{second.name}.archive")) == 4
+    assert len(first.customers(first.error)) == 4
+    assert len(second.customers(second.archive)) == 4
     done = replay(first, "--yes")
     assert (done["moved"], list(done["to"].values())) == (4, [4])
     assert next(iter(done["to"])).endswith(first.name)
@@ -78,7 +78,7 @@ def test_a_message_of_a_topic_goes_back_to_its_own_subscription(broker: Broker, 
     before = len(second.calls())
     for one in (first, second):
         one.work()
-    assert sorted(first.customers(f"{first.name}.archive")) == ["0", "1", "2", "3"]
+    assert first.archived() == ["0", "1", "2", "3"]
     assert first.leftovers() == []
     assert len(second.calls()) == before == 4
     for one in (first, second):

@@ -47,7 +47,7 @@ def test_two_instances_share_a_topic(broker: Broker, deploy: Deploy) -> None:
     deployment.work()
     calls = [customer for customer, _ in deployment.calls()]
     assert sorted(calls, key=int) == [str(number) for number in range(75)]
-    assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(75))
+    assert sorted(map(int, deployment.customers(deployment.archive))) == list(range(75))
     wait_for(lambda: unsubscribes(deployment), what="the subscription is removed")
 
 
@@ -63,7 +63,7 @@ def test_a_shared_subscription_of_the_command_is_that_of_the_input(broker: Broke
     deployment.run("subscribe", f"topic://{TOPIC}", "--subscription", deployment.name, "--shared")
     publish(deployment, range(3))
     deployment.work()
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1", "2"]
+    assert deployment.archived() == ["0", "1", "2"]
     deployment.run("unsubscribe", "--subscription", deployment.name)
 
 
