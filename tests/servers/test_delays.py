@@ -30,7 +30,7 @@ def test_a_message_comes_in_its_time(broker: Broker, deploy: Deploy) -> None:
     (line,) = (
         one for one in deployment.run("check", "--connect").stdout.splitlines() if "delivery delay" in one
     )
-    assert line.startswith("yes delivery delay: kept: 500 ms asked, "), line
+    assert line.startswith("yes delivery delay: kept: "), line
     deployment.run("send", deployment.input, body="at once")
     began = time.monotonic()
     deployment.run("send", deployment.input, "--delay", f"{DELAY * 1000:.0f}", "--count", "2", body="late")
@@ -59,7 +59,7 @@ def test_a_rule_delays_what_the_adapter_sends(broker: Broker, deploy: Deploy, in
 def test_a_broker_that_delivers_at_once_is_found_out(classic: Broker, deploy: Deploy) -> None:
     deployment = deploy(classic)
     deployment.fill(1)
-    reason = "the broker delivers at once: 500 ms asked, "
+    reason = "the broker delivers at once: "
     assert f"-   delivery delay: {reason}" in deployment.run("check", "--connect").stdout
     answer = deployment.run("send", deployment.input, "--delay", "5000", body="late", status=1)
     assert reason in answer.stderr

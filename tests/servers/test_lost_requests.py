@@ -73,6 +73,7 @@ def test_thousands_of_requests_through_kills_of_the_broker_have_their_own_answer
     wrong: list[RequestResult] = []
     serves = threading.Event()
     ends = threading.Event()
+    is_up = threading.Event()  # the broker
 
     def serve() -> None:
         while not ends.is_set():
@@ -89,6 +90,7 @@ def test_thousands_of_requests_through_kills_of_the_broker_have_their_own_answer
             statuses[result.status.name] += 1
             if not result.good:
                 ends.wait(0.1)  # as a program that tries later
+                is_up.wait(600)
             elif not is_greeted(result, number):
                 wrong.append(result)
 
@@ -98,14 +100,17 @@ def test_thousands_of_requests_through_kills_of_the_broker_have_their_own_answer
     server = threading.Thread(target=serve)
     server.start()
     assert serves.wait(120)
+    is_up.set()
     client = world.client(reply_to=None, pool_size=callers)
     asking = [threading.Thread(target=ask, args=(client,)) for _ in range(callers)]
     for thread in asking:
         thread.start()
     for kill in range(1, 4):
         wait_for(partial(has_ended, kill * total // 5), 600)
+        is_up.clear()
         broker.kill()
         broker.start()
+        is_up.set()
     for thread in asking:
         thread.join()
     ends.set()
