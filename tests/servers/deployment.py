@@ -17,17 +17,16 @@ from connector.brokers.engine.connection import RemoteConnection
 from connector.brokers.engine.state import RemoteState
 from connector.brokers.jars.locked import LOCK, cache_directory
 from connector.brokers.jms.provider import JmsProvider
-from connector.errors import ProviderError, UnknownDestination
+from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.status import ReturnCode
-from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine.steps import leftovers
 from tests.cli.in_process import call
-from tests.forked_command import run
 from tests.runs import ServiceDeployment, customer
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import CLIENT, Broker
+from tests.servers.other_java import OtherJava, work
 from tests.waiting import wait_for
 
 _PROCESSES = """
@@ -177,17 +176,21 @@ class BrokerDeployment(ServiceDeployment):
 
     @property
     def _shares_java(self) -> bool:
-        """Whether this process may connect as the adapter does. It has one Java, with one set of jars."""
+        """Whether this process may connect as the adapter does."""
         return (self.directory / LOCK).read_text() == _CLIENT_LOCK.read_text()
+
+    @property
+    def _other_java(self) -> OtherJava:
+        return OtherJava.of((self.directory / LOCK).read_text(), self.directory)
 
     def run(
         self, *arguments: str, body: str = "", status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command to its end, in this process if that has the same client library."""
+        """Runs a command to its end, in a process that has the client library."""
         if self._shares_java:
             answer = call(self.directory, *arguments, data=body)
         else:
-            answer = run(arguments, cwd=self.directory, text=body, timeout=120)
+            answer = self._other_java.call(self.directory, *arguments, body=body)
         if status is not None:
             assert answer.returncode == status, answer.stderr[-3000:]
         return answer
@@ -198,19 +201,9 @@ class BrokerDeployment(ServiceDeployment):
         Args:
             code: of the last poll.
         """
-        if not self._shares_java:
-            assert code is ReturnCode.SUCCEED
-            self.drain()
-            return ""
-        try:
-            with InProcessAdapter(self.configuration, parallelism=2) as adapter:
-                report = adapter.drain()
-        except ProviderError as error:  # of a takeover
-            if code is ReturnCode.SUCCEED:
-                raise
-            return str(error)
-        assert report.code is code, report.reason
-        return report.reason
+        found, reason = work(self.directory) if self._shares_java else self._other_java.work(self.directory)
+        assert found is code, reason
+        return reason
 
     def change(self, section: str, **values: Any) -> None:
         """Changes keys of a section of adapter.yaml. None removes a key."""
