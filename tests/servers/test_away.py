@@ -15,7 +15,7 @@ from tests.tables import Table
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
 
-_RETRIES = {"RestartRetryCount": 300, "RestartRetryInterval": 0.01}
+_RETRIES = {"RestartRetryCount": 1000, "RestartRetryInterval": 0.01}
 
 
 @AT_ARTEMIS

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.process
 
-_RETRIES = {"RestartRetryCount": 50, "RestartRetryInterval": 0.01}
+_RETRIES = {"RestartRetryCount": 1000, "RestartRetryInterval": 0.01}
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_an_idle_connection_lives(broker: Broker, deploy: Deploy, proxy: CommitP
 @AT_ARTEMIS
 def test_a_service_whose_login_is_refused_tries_again(broker: Broker, deploy: Deploy) -> None:
     seconds = 1.2
-    restarts = {"RestartRetryCount": 50, "RestartRetryInterval": seconds / 60}
+    restarts = {"RestartRetryCount": 1000, "RestartRetryInterval": seconds / 60}
     with proxy_to(broker.port) as proxy:
         deployment = deploy(broker, port=proxy.port, connector=restarts)
         deployment.fill(12)

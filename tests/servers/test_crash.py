@@ -83,7 +83,7 @@ def test_events_outlast_an_application_that_is_away_and_kills_of_everything(
     deployment = deploy(
         broker,
         in_progress=in_progress,
-        connector={"order": order, "RestartRetryCount": 20, "RestartRetryInterval": 0.02},
+        connector={"order": order, "RestartRetryCount": 1000, "RestartRetryInterval": 0.02},
         store={"retry_later": {"first": "300ms", "most": "300ms", "attempts": 1000}},
     )
     (deployment.directory / "away").touch()
@@ -122,7 +122,7 @@ def test_a_killed_worker_is_replaced(broker: Broker, deploy: Deploy, killed: str
 
 
 def test_the_broker_is_killed_and_started_again(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker, connector={"RestartRetryCount": 20, "RestartRetryInterval": 0.02})
+    deployment = deploy(broker, connector={"RestartRetryCount": 1000, "RestartRetryInterval": 0.02})
     deployment.fill(40, name="sleep:0.05")
     service = deployment.start()
     deployment.wait_for_calls(8)
