@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 
 __all__ = ["place", "run"]
 
-pytestmark = pytest.mark.timeout(900)  # some starts of Java, on a busy machine
+pytestmark = pytest.mark.timeout(1800)  # some starts of Java, on a busy machine
 
 EACH = 30
 

@@ -23,7 +23,7 @@ from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(900)]  # many starts of Java
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(1800)]  # many starts of Java
 
 FILES = ("parquet", "orc", "json", "csv")
 FUNCTION = """
@@ -132,7 +132,7 @@ def sent(deployment: CrashDeployment) -> Counter[str]:
 
 def kill(deployment: CrashDeployment, fault: str) -> None:
     run = deployment.start("--drain", fault=f"{fault}=kill")
-    assert run.wait() == -signal.SIGKILL, f"{fault} was not reached\n{run.errors}"
+    assert run.wait(600) == -signal.SIGKILL, f"{fault} was not reached\n{run.errors}"
 
 
 def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
@@ -142,7 +142,7 @@ def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
     for step in STEPS:
         deployment.fill("in", [""] * 30)
         kill(deployment, step)
-    deployment.drain()
+    deployment.drain(timeout=600)
     expected = sent(deployment)
     for name, found in tables(deployment).items():
         assert (expected - found, found - expected) == (Counter(), Counter()), f"{name}: lost, doubled"
@@ -162,7 +162,7 @@ def test_a_driver_whose_messages_are_in_a_database_loses_and_doubles_nothing(
     for step in steps:
         deployment.fill("in", [""] * 25)
         kill(deployment, step)
-    deployment.drain()
+    deployment.drain(timeout=600)
     assert tables(deployment) == dict.fromkeys(("parquet", "table"), sent(deployment))
     assert deployment.count("error") == 0
 
@@ -177,7 +177,7 @@ def test_a_driver_that_is_killed_while_spark_writes_leaves_no_part(deploy: Deplo
     run.signal_driver()
     run.wait()
     assert list(lake.glob("lot=*")) == []
-    deployment.drain()
+    deployment.drain(timeout=600)
     assert Counter(parquet_ids(lake)) == sent(deployment)
     assert len(list(lake.iterdir())) == 1, "a part of a dead process is left"
 
@@ -195,13 +195,13 @@ def test_executors_and_whole_trees_that_are_killed_lose_and_double_nothing(
     executors = cluster.executors()
     for pid in executors:
         os.kill(pid, signal.SIGKILL)
-    assert (len(executors), run.wait(240)) == (2, 0), run.errors
+    assert (len(executors), run.wait(600)) == (2, 0), run.errors
     assert Counter(parquet_ids(lake)) == sent(deployment)
     deployment.fill("in", ["n"] * 20)
     run = deployment.start("--drain", fault="load.saved=pause")
     run.await_pause("load.saved")
     run.kill_everything()
-    deployment.drain(timeout=240)
+    deployment.drain(timeout=600)
     assert Counter(parquet_ids(lake)) == sent(deployment)
 
 
@@ -220,7 +220,7 @@ def test_a_service_loads_by_age_and_a_sequence_that_is_made_anew_replaces_nothin
 ) -> None:
     deployment = make(deploy, tmp_path, "csv", "delta", "numbered", every="300ms")
     deployment.fill("in", [""] * 5)
-    deployment.drain()
+    deployment.drain(timeout=600)
     shutil.rmtree(deployment.root)  # all messages and all numbers are lost
     shutil.rmtree(deployment.directory / ".connector")
     deployment.fill("in", [""] * 5)
