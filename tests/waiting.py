@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeVar
 
 T = TypeVar("T")
 
-_OF_BROKERS: Final = "connector/brokers/jms/client.py"
+_OF_BROKERS: Final = "connector/brokers/jms/session.py"
 """The module that receives from a broker. Its threads wait in Java."""
 
 

@@ -12,15 +12,26 @@ _LOST_WORKER = re.compile(r"Python worker (exited|failed)|EOFException|Connectio
 _CANCELLED = re.compile(r"^\[SPARK_JOB_CANCELLED\].*", re.DOTALL)
 
 
+def _java_text(error: Exception) -> str | None:
+    """Returns the text of a Java exception, or None if Java did not answer.
+
+    As soon as the process has a SparkSession, PySpark converts exceptions of Python workers.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    try:
+        if isinstance(error, CapturedException):
+            return str(error)
+        return str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else None
+    except Exception:  # the JVM is gone
+        return None
+
+
 def java_reason(error: Exception) -> str | None:
     """Returns the message of a Java exception in a line or two, or None if Java did not answer."""
-    from py4j.protocol import Py4JJavaError
-
-    if not isinstance(error, Py4JJavaError):
-        return None
-    try:
-        text = str(error.java_exception.toString())
-    except Exception:  # the JVM is gone
+    text = _java_text(error)
+    if text is None:
         return None
     place = ""
     if lost := _LOST_TASK.search(text):
@@ -47,10 +58,7 @@ def is_lost_worker(error: Exception) -> bool:
     """Whether a job has failed because a Python worker has ended, and not because its code raised."""
     from py4j.protocol import Py4JJavaError
 
-    if not isinstance(error, Py4JJavaError):
-        return False
-    try:
-        text = str(error.java_exception.toString())
-    except Exception:  # the JVM is gone
-        return True
+    text = _java_text(error)
+    if text is None:
+        return isinstance(error, Py4JJavaError)  # the JVM is gone
     return _TRACEBACK not in text and _LOST_WORKER.search(text) is not None

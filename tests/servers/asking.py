@@ -6,8 +6,6 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 
@@ -100,13 +98,10 @@ def _rewrite(
 ) -> None:
     deployment.write("metaobjects/objects.yaml", _OBJECTS.replace("QUESTIONS", questions))
     deployment.write("processes.py", _PROCESSES)
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["subscriptions"] = subscriptions
-    document["connector"]["ConfigurationMetaObject"] = "MO_Config"
+    deployment.subscribe(*subscriptions)
+    deployment.change("connector", ConfigurationMetaObject="MO_Config")
     if http:
-        document["http"] = {"listen": "127.0.0.1:0", "tokens": ["secret-token-of-the-tests"]}
-    path.write_text(yaml.safe_dump(document))
+        deployment.change("http", listen="127.0.0.1:0", tokens=["secret-token-of-the-tests"])
 
 
 def is_named(result: RequestResult, number: object) -> bool:

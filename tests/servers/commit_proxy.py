@@ -10,12 +10,16 @@ from typing import Final, Literal
 
 _DISCHARGE: Final = b"\x00\x53\x32"
 """Begin of the descriptor of ``discharge`` (AMQP 1.0, 4.5.6), with a small unsigned number."""
+_DISPOSITION: Final = b"\x00\x53\x15"
+"""Begin of a disposition (AMQP 1.0, 2.7.6), with which a broker answers each message that it gets."""
+_IN_TRANSACTION: Final = b"\x00\x53\x34"
+"""Begin of a transactional state (4.5.8). The answer to a commit is the one without."""
 _HEARTBEAT: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 """A frame without content (AMQP 1.0, 2.4.5)."""
-_COMMITS: Final = 0.5
-"""Seconds in which the broker commits."""
 _KEEP: Final = 0.2
 """Seconds between the frames that keep a connection."""
+_ANSWER: Final = 120.0
+"""Most seconds until the broker answers a commit."""
 
 When = Literal["before", "after", "late"]
 
@@ -33,7 +37,7 @@ class CommitProxy:
         self.port: Final[int] = self._listener.getsockname()[1]
         self._when: When | None = None
         self._behind = b""
-        self._held: tuple[socket.socket, bytes] | None = None
+        self._held: tuple[socket.socket, bytes, threading.Event] | None = None
         self._lock = threading.Lock()
         self.cuts = 0
         """Number of lost connections."""
@@ -54,16 +58,15 @@ class CommitProxy:
 
     def deliver(self) -> None:
         """Lets the broker have a late commit, and then ends its connection."""
-        broker, data = self._late()
-        broker.sendall(data)
-        time.sleep(_COMMITS)
+        broker, data, answered = self._late()
+        _commit(broker, data, answered)
         _end(broker)
 
     def drop(self) -> None:
         """Ends the broker's connection without the late commit."""
         _end(self._late()[0])
 
-    def _late(self) -> tuple[socket.socket, bytes]:
+    def _late(self) -> tuple[socket.socket, bytes, threading.Event]:
         with self._lock:
             assert self._held is not None
             held, self._held = self._held, None
@@ -94,11 +97,18 @@ class CommitProxy:
                 if self._listener.fileno() < 0:
                     return
                 continue
-            silent = threading.Event()
-            threading.Thread(target=self._to_broker, args=(client, broker, silent), daemon=True).start()
-            threading.Thread(target=self._to_client, args=(broker, client, silent), daemon=True).start()
+            silent, answered = threading.Event(), threading.Event()
+            sending = (client, broker, silent, answered)
+            threading.Thread(target=self._to_broker, args=sending, daemon=True).start()
+            threading.Thread(target=self._to_client, args=sending, daemon=True).start()
 
-    def _to_broker(self, client: socket.socket, broker: socket.socket, silent: threading.Event) -> None:
+    def _to_broker(
+        self,
+        client: socket.socket,
+        broker: socket.socket,
+        silent: threading.Event,
+        answered: threading.Event,
+    ) -> None:
         sent = b""
         with contextlib.suppress(OSError):
             while data := client.recv(1 << 16):
@@ -108,26 +118,35 @@ class CommitProxy:
                 if when is not None:
                     silent.set()
                     if when == "late":
-                        self._held = broker, data
+                        self._held = broker, data, answered
                         threading.Thread(target=self._keep, daemon=True).start()
                         self.cuts += 1
                         _end(client)
                         return
                     if when == "after":
-                        broker.sendall(data)
-                        time.sleep(_COMMITS)
+                        _commit(broker, data, answered)
                     self.cuts += 1
                     break
                 broker.sendall(data)
         _end(client)
         _end(broker)
 
-    def _to_client(self, broker: socket.socket, client: socket.socket, silent: threading.Event) -> None:
+    def _to_client(
+        self,
+        client: socket.socket,
+        broker: socket.socket,
+        silent: threading.Event,
+        answered: threading.Event,
+    ) -> None:
+        whole = b""
         with contextlib.suppress(OSError):
             while data := broker.recv(1 << 16):
                 self.heartbeats["broker"] += data.count(_HEARTBEAT)
+                frames, whole = _frames(whole + data)
                 if not silent.is_set():
                     client.sendall(data)
+                elif any(_DISPOSITION in one and _IN_TRANSACTION not in one for one in frames):
+                    answered.set()
         _end(client)
         _end(broker)
 
@@ -138,6 +157,25 @@ class CommitProxy:
                 return None
             when, self._when = self._when, None
             return when
+
+
+def _frames(data: bytes) -> tuple[list[bytes], bytes]:
+    """Returns the whole frames in what a broker has sent, and the rest (AMQP 1.0, 2.2 and 2.3)."""
+    found = []
+    while len(data) >= 8:
+        size = 8 if data.startswith(b"AMQP") else int.from_bytes(data[:4])
+        if len(data) < size:
+            break
+        found.append(data[:size])
+        data = data[size:]
+    return found, data
+
+
+def _commit(broker: socket.socket, data: bytes, answered: threading.Event) -> None:
+    """Sends a commit, and waits until the broker has answered it."""
+    answered.clear()
+    broker.sendall(data)
+    assert answered.wait(_ANSWER), "the broker did not answer the commit"
 
 
 def _end(connection: socket.socket) -> None:

@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +25,7 @@ from connector.java import find_java
 from connector.spark.settings import spark_jars
 from tests.requests.world import World
 from tests.servers.broker import PASSWORD, STORE_PASSWORD, USER
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.servers.deployment import BrokerDeployment
@@ -136,13 +136,14 @@ class Broker:
         )
         log.close()
         self._wait_until_ready()
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                assert time.monotonic() < deadline
+        wait_for(self._takes_connections, what=f"{self.kind} takes connections")
+
+    def _takes_connections(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 60).close()
+        except OSError:
+            return False
+        return True
 
     def empty(self) -> None:
         """Removes all queues, subscriptions, messages and names of lots. No client is connected."""
@@ -240,9 +241,29 @@ def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     yield from _run("classic_broker", _CLASSIC, tmp_path_factory)
 
 
-@pytest.fixture(params=["artemis", "broker_j"])
+KINDS: Final = ("artemis", "broker_j")
+AT_ARTEMIS: Final = pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+"""For what is above the client library, so that one broker is enough."""
+AT_BROKER_J: Final = pytest.mark.parametrize("broker", ["broker_j"], indirect=True)
+
+
+def in_turn(names: str, *rows: object) -> pytest.MarkDecorator:
+    """Parametrizes a test by rows, each at one broker: the first at Artemis, the next at Broker-J, and so on.
+
+    For many ways to come to what is above the client library.
+
+    Args:
+        names: of the parameters, with commas between them.
+        rows: a value each, or a tuple of values.
+    """
+    values = [row if isinstance(row, tuple) else (row,) for row in rows]
+    placed = [(KINDS[number % 2], *row) for number, row in enumerate(values)]
+    return pytest.mark.parametrize(f"broker, {names}", placed, indirect=["broker"])
+
+
+@pytest.fixture(params=KINDS)
 def broker(request: pytest.FixtureRequest) -> Broker:
-    """Each broker in turn."""
+    """Each broker in turn, because a broker itself decides what the test shows."""
     found: Broker = request.getfixturevalue(request.param)
     return found
 

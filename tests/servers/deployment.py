@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -19,16 +20,19 @@ from connector.brokers.jms.provider import JmsProvider
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.status import ReturnCode
 from tests.brokers.engine.steps import leftovers
-from tests.forked_command import run
+from tests.cli.in_process import call
 from tests.runs import ServiceDeployment, customer
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import CLIENT, Broker
+from tests.servers.other_java import OtherJava, work
 from tests.waiting import wait_for
 
 _PROCESSES = """
 import os, sys, time
 from connector import NotActive
+from tests.waiting import wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -48,9 +52,11 @@ def store(customer, event):
         raise ConnectionError("the flag is up")
     elif word == "gate":
         open(os.path.join(HERE, f"reached.{value}"), "w").close()
-        while not os.path.exists(os.path.join(HERE, f"open.{value}")):
-            time.sleep(0.01)
+        wait_for(lambda: os.path.exists(os.path.join(HERE, f"open.{value}")))
 """
+
+_CLIENT_LOCK = cache_directory().parent / "tests" / "client" / LOCK
+"""Of the jars that the Java of this process has."""
 
 _METAOBJECTS = """
 business_object: Customer
@@ -96,7 +102,7 @@ class BrokerDeployment(ServiceDeployment):
         self.name = name
         self._ends = ends
         self._broker = broker
-        self.write(LOCK, (cache_directory().parent / "tests" / "client" / LOCK).read_text())
+        self.write(LOCK, _CLIENT_LOCK.read_text())
         section = {
             "type": "jms",
             "factory": "org.apache.qpid.jms.JmsConnectionFactory",
@@ -110,8 +116,8 @@ class BrokerDeployment(ServiceDeployment):
         settings = {
             "ApplicationName": name,
             "InputDestination": [f"queue://{self.input}"],
-            "ArchiveDestination": f"queue://{name}.archive",
-            "ErrorDestination": f"queue://{name}.error",
+            "ArchiveDestination": f"queue://{self.archive}",
+            "ErrorDestination": f"queue://{self.error}",
             "UnsubscribedDestination": f"queue://{name}.unsubscribed",
             "PollQuantity": 10,
             "PollFrequency": 200,
@@ -129,7 +135,7 @@ class BrokerDeployment(ServiceDeployment):
             },
             "subscriptions": [
                 {"object": "Customer", "process": "processes:store", **(store or {})},
-                {"object": "Customer", "destination": f"queue://{self.sink}", "name": "crm"},
+                self.to_sink,
             ],
             "metaobjects": "./metaobjects",
             "spark": {"master": "local[2]", "max_jobs": 2},
@@ -145,19 +151,66 @@ class BrokerDeployment(ServiceDeployment):
         return f"{self.name}.progress"
 
     @property
+    def archive(self) -> str:
+        return f"{self.name}.archive"
+
+    @property
+    def error(self) -> str:
+        return f"{self.name}.error"
+
+    @property
     def sink(self) -> str:
         return f"{self.name}.crm"
 
+    @property
+    def to_sink(self) -> dict[str, Any]:
+        """The subscription of the sink."""
+        return {"object": "Customer", "destination": f"queue://{self.sink}", "name": "crm"}
+
+    def subscribe(self, *subscriptions: dict[str, Any]) -> None:
+        """Replaces the subscriptions."""
+        document = yaml.safe_load((self.directory / "adapter.yaml").read_text())
+        self.write("adapter.yaml", yaml.safe_dump({**document, "subscriptions": list(subscriptions)}))
+
     # -- commands ----------------------------------------------------------------------------------
+
+    @property
+    def _shares_java(self) -> bool:
+        """Whether this process may connect as the adapter does."""
+        return (self.directory / LOCK).read_text() == _CLIENT_LOCK.read_text()
+
+    @property
+    def _other_java(self) -> OtherJava:
+        return OtherJava.of((self.directory / LOCK).read_text(), self.directory)
 
     def run(
         self, *arguments: str, body: str = "", status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command to its end. ``run`` needs no Spark."""
-        answer = run(arguments, cwd=self.directory, text=body, timeout=120)
+        """Runs a command to its end, in a process that has the client library."""
+        if self._shares_java:
+            answer = call(self.directory, *arguments, data=body)
+        else:
+            answer = self._other_java.call(self.directory, *arguments, body=body)
         if status is not None:
             assert answer.returncode == status, answer.stderr[-3000:]
         return answer
+
+    def work(self, code: ReturnCode = ReturnCode.SUCCEED) -> str:
+        """Lets an adapter without Spark empty the inputs. Returns the reason of a failure.
+
+        Args:
+            code: of the last poll.
+        """
+        found, reason = work(self.directory) if self._shares_java else self._other_java.work(self.directory)
+        assert found is code, reason
+        return reason
+
+    def change(self, section: str, **values: Any) -> None:
+        """Changes keys of a section of adapter.yaml. None removes a key."""
+        document = yaml.safe_load((self.directory / "adapter.yaml").read_text())
+        changed = {**document.get(section, {}), **values}
+        document[section] = {key: value for key, value in changed.items() if value is not None}
+        self.write("adapter.yaml", yaml.safe_dump(document))
 
     def lines(self, *arguments: str, body: str = "") -> list[Any]:
         """Runs a command, and returns its JSON lines."""
@@ -217,7 +270,7 @@ class BrokerDeployment(ServiceDeployment):
         archive: str = "",
         error: str = "",
     ) -> None:
-        """Drains the input. Checks that nothing is lost or left, and that each event was settled once.
+        """Empties the input. Checks that nothing is lost or left, and that each event was settled once.
 
         Args:
             count: of sent messages.
@@ -226,12 +279,12 @@ class BrokerDeployment(ServiceDeployment):
             inactive: customers for which the process was not active. Such calls do not count.
             archive, error: queues with other names.
         """
-        self.drain()
+        self.work()
         assert self.leftovers() == []
         good = sorted(str(number) for number in range(count) if number not in failed)
-        assert sorted(self.customers(archive or f"{self.name}.archive")) == good
+        assert sorted(self.customers(archive or self.archive)) == good
         assert sorted(self.customers(self.sink)) == good
-        assert sorted(self.customers(error or f"{self.name}.error")) == sorted(map(str, failed))
+        assert sorted(self.customers(error or self.error)) == sorted(map(str, failed))
         assert self.bodies(f"{self.name}.unsubscribed") == []
         calls = Counter(customer for customer, _ in self.calls())
         assert sorted(calls) == sorted(map(str, range(count)))
@@ -239,6 +292,10 @@ class BrokerDeployment(ServiceDeployment):
         for name in set(calls) - set(map(str, inactive)):  # a second call says that it is one
             counts = [delivery for customer, delivery in self.calls() if customer == name]
             assert counts == sorted(set(counts)), (name, counts)
+
+    def archived(self) -> list[str]:
+        """Returns the customers in the archive, sorted as texts."""
+        return sorted(self.customers(self.archive))
 
     # -- what was done -----------------------------------------------------------------------------
 
@@ -257,7 +314,7 @@ class BrokerDeployment(ServiceDeployment):
             return []
         return [line.split() for line in lines]
 
-    def wait_for_calls(self, count: int, seconds: float = 60.0) -> None:
+    def wait_for_calls(self, count: int, seconds: float = 120.0) -> None:
         """Waits until the process was called for so many customers."""
         self.wait_for(
             lambda: len({customer for customer, _ in self.calls()}) >= count, f"{count} calls", seconds
@@ -272,12 +329,18 @@ class BrokerDeployment(ServiceDeployment):
         """Waits until the log has a text so often."""
         self.wait_for(lambda: self.log().count(text) >= count, repr(text))
 
-    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
         """Waits until a condition is true. A failure shows the log."""
         try:
             wait_for(condition, seconds, what)
         except AssertionError as error:
             raise AssertionError(f"{error}, log: {self.log()[-5000:]}") from None
+
+    def http_url(self) -> str:
+        """Returns where the HTTP server of a service is, once the service has said so."""
+        pattern = re.compile(r"the HTTP server accepts requests .*url=(http://[0-9.:]+)")
+        found = wait_for(lambda: pattern.search(self.log()), what="the server")
+        return found[1]
 
     def log(self) -> str:
         """Returns what all runs have written."""

@@ -8,29 +8,26 @@ from __future__ import annotations
 import sys
 
 import jpype
-import jpype.imports  # lets Python import Java packages
 
 
 def main() -> None:
     kind, *jars = sys.argv[1:]
     jpype.startJVM(classpath=jars)
     body = sys.stdin.buffer.read()
-    from com.fasterxml.jackson.databind import ObjectMapper
-    from com.fasterxml.jackson.dataformat.csv import CsvMapper, CsvSchema
-    from com.fasterxml.jackson.dataformat.xml import XmlMapper
-    from java.util import LinkedHashMap
-
+    jackson = "com.fasterxml.jackson"
     if kind == "json":
-        mapper = ObjectMapper()
+        mapper = jpype.JClass(f"{jackson}.databind.ObjectMapper")()
         written = mapper.writeValueAsBytes(mapper.readTree(body))
     elif kind == "xml":
-        mapper = XmlMapper()
+        mapper = jpype.JClass(f"{jackson}.dataformat.xml.XmlMapper")()
         written = mapper.writer().withRootName("Order").writeValueAsBytes(mapper.readTree(body))
     else:
-        mapper = CsvMapper()
-        reader = mapper.readerFor(LinkedHashMap).with_(CsvSchema.emptySchema().withHeader())
+        csv_schema = jpype.JClass(f"{jackson}.dataformat.csv.CsvSchema")
+        mapper = jpype.JClass(f"{jackson}.dataformat.csv.CsvMapper")()
+        row = jpype.JClass("java.util.LinkedHashMap")
+        reader = mapper.readerFor(row).with_(csv_schema.emptySchema().withHeader())
         rows = reader.readValues(body).readAll()
-        schema = CsvSchema.builder()
+        schema = csv_schema.builder()
         for name in rows[0].keySet():
             schema.addColumn(name)
         written = mapper.writer(schema.build().withHeader()).writeValueAsBytes(rows)

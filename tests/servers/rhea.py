@@ -27,7 +27,7 @@ const container = require('rhea').create_container();
 const connection = container.connect({port: Number(port), username: user, password: password});
 connection.open_receiver({source: {address: queue, capabilities: ['queue']}});
 container.on('message', () => { console.log('came'); connection.close(); });
-setTimeout(() => connection.close(), 10000).unref();
+setTimeout(() => connection.close(), 120000).unref();
 """
 _ASKING = """
 const rhea = require('rhea');
@@ -116,7 +116,7 @@ def rhea_answers(broker: Broker, queue: str, count: int) -> list[str]:
 def _run(program: str, arguments: list[str]) -> str:
     """Runs a JavaScript program, and returns its output."""
     command = _command(program, arguments)
-    return subprocess.run(command, check=True, timeout=60, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(command, check=True, timeout=240, stdout=subprocess.PIPE, text=True).stdout
 
 
 def _command(program: str, arguments: list[str]) -> list[str]:

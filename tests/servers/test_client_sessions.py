@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import pytest
-import yaml
 
 from tests.forked_command import PipedProcess
-from tests.servers.test_clients import CLIENTS, at_broker
+from tests.servers.test_clients import CLIENTS, AtBroker, at_broker
 
 __all__ = ["at_broker"]
 
@@ -30,7 +29,7 @@ with connect("adapter.yaml") as connection:
             if session.transacted:
                 session.commit()
             consumer = session.consumer(queue)
-            messages = [consumer.receive(10) for _ in range(3)]
+            messages = [consumer.receive(60) for _ in range(3)]
             consumer.close()
             if mode is AcknowledgeMode.INDIVIDUAL:
                 messages[1].acknowledge()
@@ -44,9 +43,9 @@ with connect("adapter.yaml") as connection:
     with connection.session() as asking, connection.session() as answering:
         replies = asking.temporary_queue()
         asking.producer(queue).send("question", reply_to=replies)
-        question = answering.consumer(queue).receive(10)
+        question = answering.consumer(queue).receive(60)
         answering.producer(question.reply_to).send("answer", correlation_id=question.message_id)
-        found["reply"] = asking.consumer(replies).receive(10).value
+        found["reply"] = asking.consumer(replies).receive(60).value
 with Adapter.from_file("adapter.yaml") as adapter:
     for number in (1, 2):
         result = adapter.request("Customer.Create", {"CustomerId": str(number), "Name": "n"}, timeout=20000)
@@ -67,12 +66,9 @@ rules:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_program_has_sessions_and_makes_requests(at_broker: Any, name: str) -> None:
+def test_a_program_has_sessions_and_makes_requests(at_broker: AtBroker, name: str) -> None:
     deployment = at_broker(CLIENTS[name], connector={"ConfigurationMetaObject": "MO_Config"})
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["subscriptions"] = [{"object": "Customer", "process": "processes:store", "reply": True}]
-    path.write_text(yaml.safe_dump(document))
+    deployment.subscribe({"object": "Customer", "process": "processes:store", "reply": True})
     (deployment.directory / "processes.py").write_text(_SERVING)
     objects = deployment.directory / "metaobjects" / "objects.yaml"
     objects.write_text(objects.read_text() + _RULES.replace("INPUT", deployment.input))

@@ -1,4 +1,4 @@
-"""The commands on real brokers."""
+"""The commands on real brokers. Those that another command shows run at one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from connector.brokers.jars.locked import LOCK
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from tests.runs import customer
 from tests.servers.broker import TOPIC
-from tests.servers.conftest import resolved
+from tests.servers.conftest import AT_BROKER_J, resolved
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def test_what_was_sent_is_browsed_and_received_with_all_headers(broker: Broker, 
         body="text ü",
     )  # fmt: skip
     (seen,) = deployment.lines("browse", "notes" + deployment.name)
-    (got,) = deployment.lines("receive", "notes" + deployment.name, "--wait", "5000")
+    (got,) = deployment.lines("receive", "notes" + deployment.name, "--wait", "60000")
     for found in (seen, got):
         assert found["JMSMessageID"] == sent["JMSMessageID"]
         assert (found["JMSType"], found["JMSCorrelationID"], found["JMSPriority"]) == ("NOTE", "c-1", 7)
@@ -46,13 +45,16 @@ def test_what_was_sent_is_browsed_and_received_with_all_headers(broker: Broker, 
     assert deployment.lines("browse", "notes" + deployment.name) == []
 
 
-@pytest.mark.parametrize(("ack", "left"), [("auto", 0), ("client", 0), ("none", 2), ("rollback", 2)])
-def test_receive_acknowledges_as_asked(broker: Broker, deploy: Deploy, ack: str, left: int) -> None:
+def test_receive_acknowledges_as_asked(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(2)
-    got = deployment.lines("receive", deployment.input, "--ack", ack, "--count", "5", "--wait", "2000")
-    assert [json.loads(one["body"])["CustomerId"] for one in got] == ["0", "1"]
-    assert len(deployment.customers(deployment.input)) == left
+    for ack, left in (("none", 2), ("rollback", 2), ("auto", 0)):
+        got = deployment.lines("receive", deployment.input, "--ack", ack, "--count", "5", "--wait", "2000")
+        assert [json.loads(one["body"])["CustomerId"] for one in got] == ["0", "1"], ack
+        assert len(deployment.customers(deployment.input)) == left, ack
+    deployment.fill(2)
+    assert len(deployment.lines("receive", deployment.input, "--ack", "client", "--count", "2")) == 2
+    assert deployment.customers(deployment.input) == []
 
 
 def test_a_selector_is_the_brokers_and_so_is_its_error(broker: Broker, deploy: Deploy) -> None:
@@ -60,7 +62,7 @@ def test_a_selector_is_the_brokers_and_so_is_its_error(broker: Broker, deploy: D
     queue = deployment.input
     deployment.run("send", queue, "--property", "n:int=1", body="one")
     deployment.run("send", queue, "--property", "n:int=2", body="two")
-    got = deployment.lines("receive", queue, "--selector", "n = 2", "--wait", "3000")
+    got = deployment.lines("receive", queue, "--selector", "n = 2", "--wait", "60000")
     assert [one["body"] for one in got] == ["two"]
     assert deployment.bodies(queue) == ["one"]
     answer = deployment.run("receive", queue, "--selector", "n = = 2", status=None)
@@ -69,17 +71,15 @@ def test_a_selector_is_the_brokers_and_so_is_its_error(broker: Broker, deploy: D
     assert "Traceback" not in answer.stderr
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_durable_subscription_keeps_messages(broker: Broker, deploy: Deploy, shared: bool) -> None:
+def test_a_durable_subscription_keeps_messages(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    client = [] if shared else ["--client-id", deployment.name]
-    name = f"sub-{deployment.name}"
-    how = [*client, "--subscription", name, *(["--shared"] if shared else [])]
-    deployment.run("subscribe", "topic://prices", *how)
-    deployment.run("send", "topic://prices", body="7")
-    got = deployment.lines("receive", "topic://prices", *how, "--wait", "5000")
-    assert [one["body"] for one in got] == ["7"]
-    deployment.run("unsubscribe", "--subscription", name, *client)
+    name = ["--subscription", f"sub-{deployment.name}"]
+    for client, how in ((["--client-id", deployment.name], []), ([], ["--shared"])):
+        deployment.run("subscribe", "topic://prices", *client, *name, *how)
+        deployment.run("send", "topic://prices", body="7")
+        got = deployment.lines("receive", "topic://prices", *client, *name, *how, "--wait", "60000")
+        assert [one["body"] for one in got] == ["7"]
+        deployment.run("unsubscribe", *name, *client)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -111,14 +111,12 @@ def test_check_connect_sends_as_the_adapter_does(artemis: Broker, deploy: Deploy
     ]
     lock = resolved("classic", classic).file
     (deployment.directory / LOCK).write_text(lock.read_text())
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["provider"] |= {
-        "factory": "org.apache.activemq.ActiveMQConnectionFactory",
-        "url": "vm://classic?broker.persistent=false&broker.useJmx=false",
-        "packages": classic,
-    }
-    path.write_text(yaml.safe_dump(document))
+    deployment.change(
+        "provider",
+        factory="org.apache.activemq.ActiveMQConnectionFactory",
+        url="vm://classic?broker.persistent=false&broker.useJmx=false",
+        packages=classic,
+    )
     answer = deployment.run("check", "--connect")
     lines = answer.stdout.splitlines()
     (line,) = (one for one in lines if " transactions" in one)
@@ -126,15 +124,11 @@ def test_check_connect_sends_as_the_adapter_does(artemis: Broker, deploy: Deploy
     assert [line for line in lines if line.startswith("-   shared subscriptions: ")], answer.stdout
 
 
-def test_queues_says_that_a_broker_does_not_tell(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    deployment.fill(1)
-    answer = deployment.run("queues")
-    assert deployment.input in answer.stdout
-
-
 def test_check_connect_says_what_the_broker_can_do(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
+    lines = deployment.run("check", "--connect").stdout.splitlines()
+    assert not [line for line in lines if line.startswith("no ")], "no normal limit is shown as a fault"
+    assert any(line.startswith("-   taking over from dead clients: ") for line in lines), lines
     found = {one["ability"]: one for one in deployment.lines("check", "--connect")}
     assert "QpidJMS" in found["connection"]["text"]
     for name in ("transactions", "message selectors", "temporary queues", "browsing", "shared subscriptions"):
@@ -148,10 +142,7 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
     (deployment.directory / "processes.py").write_text(
         "def store(customer, event):\n    return {**customer.as_dict(), 'Name': 'Ada'}\n"
     )
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["subscriptions"][0]["reply"] = True
-    path.write_text(yaml.safe_dump(document))
+    deployment.subscribe({"object": "Customer", "process": "processes:store", "reply": True})
     with deployment.connected() as client:
         temporary = client.temporary("queue")
     asked = Message(json.dumps(customer(1)).encode(), "T", correlation_id="c-1")
@@ -160,32 +151,26 @@ def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: 
         answers = client.temporary("queue")
         asked.reply_to = str(answers)
         client.send(parse_destination(deployment.input), [asked, gone])
-        deployment.drain()
+        deployment.work()
         poller = client.poller(answers)
         claim = wait_for(lambda: poller.take(1, 0), 120, "the reply")
         reply = client.access().open().load(claim.reference, 1 << 20)
     assert json.loads(reply.body)["Name"] == "Ada"
     assert reply.correlation_id == asked.message_id
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["1", "2"], deployment.log()[-3000:]
+    assert deployment.archived() == ["1", "2"], deployment.log()[-3000:]
 
 
-def test_check_connect_shows_no_normal_limit_as_a_fault(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    answer = deployment.run("check", "--connect")
-    lines = answer.stdout.splitlines()
-    assert not [line for line in lines if line.startswith("no ")], answer.stdout
-    assert any(line.startswith("-   taking over from dead clients: ") for line in lines), answer.stdout
-
-
+@AT_BROKER_J
+@pytest.mark.process
 def test_the_refusal_of_another_state_names_the_command_that_ends_it(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(1)
-    deployment.drain()
+    deployment.work()
     shutil.rmtree(deployment.directory / ".connector")  # made anew, without the state
     deployment.fill(1, first=1)
     assert deployment.start("--drain").wait() == 1
     assert "another instance uses another state directory" in deployment.log()
     (command,) = set(re.findall(r"remove its mark: connector (receive .*)", deployment.log()))
     deployment.run(*shlex.split(command.strip().strip("\"'") if command.endswith('"') else command))
-    deployment.drain()
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1"]
+    deployment.work()
+    assert deployment.archived() == ["0", "1"]

@@ -12,13 +12,16 @@ import pytest
 from tests.proxy import proxy_to
 from tests.servers.broker import IDLE_SECONDS
 from tests.servers.commit_proxy import CommitProxy
+from tests.servers.conftest import AT_ARTEMIS, in_turn
 from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
-_RETRIES = {"RestartRetryCount": 50, "RestartRetryInterval": 0.01}
+pytestmark = pytest.mark.process
+
+_RETRIES = {"RestartRetryCount": 1000, "RestartRetryInterval": 0.01}
 
 
 @pytest.fixture
@@ -32,13 +35,13 @@ def await_cut(deployment: BrokerDeployment, proxy: CommitProxy) -> None:
     deployment.wait_for(lambda: proxy.cuts == 1, "a commit")
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@in_turn("when", "after", "before")
 def test_the_connection_is_lost_in_a_commit(
     broker: Broker, deploy: Deploy, proxy: CommitProxy, when: Literal["before", "after"]
 ) -> None:
     deployment = deploy(broker, port=proxy.port, connector=_RETRIES)
     deployment.fill(30)
-    proxy.cut_next(when, behind=f"{deployment.name}.archive")
+    proxy.cut_next(when, behind=deployment.archive)
     service = deployment.start()
     await_cut(deployment, proxy)
     deployment.wait_for_calls(30)
@@ -48,14 +51,17 @@ def test_the_connection_is_lost_in_a_commit(
     deployment.finish(35)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("what", ["move", "settlement"])
+@in_turn(
+    "what, when",
+    *(("move", "before"), ("move", "after")),
+    *(("settlement", "after"), ("settlement", "before")),
+)
 def test_the_connection_is_lost_in_a_commit_of_messages_in_progress(
     broker: Broker, deploy: Deploy, proxy: CommitProxy, what: str, when: Literal["before", "after"]
 ) -> None:
     deployment = deploy(broker, in_progress=True, port=proxy.port, connector=_RETRIES)
     deployment.fill(8)
-    queue = deployment.in_progress if what == "move" else f"{deployment.name}.archive"
+    queue = deployment.in_progress if what == "move" else deployment.archive
     proxy.cut_next(when, behind=queue)
     service = deployment.start()
     await_cut(deployment, proxy)
@@ -66,14 +72,13 @@ def test_the_connection_is_lost_in_a_commit_of_messages_in_progress(
     deployment.finish(12)
 
 
-@pytest.mark.parametrize("end", ["deliver", "drop"])
-@pytest.mark.parametrize("in_progress", [False, True])
+@in_turn("in_progress, end", (False, "deliver"), (False, "drop"), (True, "drop"), (True, "deliver"))
 def test_a_commit_that_reaches_the_broker_late_stays_unknown_until_then(
     broker: Broker, deploy: Deploy, proxy: CommitProxy, in_progress: bool, end: str
 ) -> None:
     deployment = deploy(broker, in_progress=in_progress, port=proxy.port, connector=_RETRIES)
     deployment.fill(8)
-    proxy.cut_next("late", behind=f"{deployment.name}.archive")
+    proxy.cut_next("late", behind=deployment.archive)
     service = deployment.start()
     await_cut(deployment, proxy)
     deployment.wait_for_log("connected again")
@@ -84,7 +89,7 @@ def test_a_commit_that_reaches_the_broker_late_stays_unknown_until_then(
     deployment.finish(9)
 
 
-@pytest.mark.parametrize("end", ["deliver", "drop"])
+@in_turn("end", "deliver", "drop")
 def test_messages_that_are_moved_late_are_taken_over(
     broker: Broker, deploy: Deploy, proxy: CommitProxy, end: str
 ) -> None:
@@ -115,9 +120,10 @@ def test_an_idle_connection_lives(broker: Broker, deploy: Deploy, proxy: CommitP
     deployment.finish(5)
 
 
+@AT_ARTEMIS
 def test_a_service_whose_login_is_refused_tries_again(broker: Broker, deploy: Deploy) -> None:
     seconds = 1.2
-    restarts = {"RestartRetryCount": 50, "RestartRetryInterval": seconds / 60}
+    restarts = {"RestartRetryCount": 1000, "RestartRetryInterval": seconds / 60}
     with proxy_to(broker.port) as proxy:
         deployment = deploy(broker, port=proxy.port, connector=restarts)
         deployment.fill(12)

@@ -7,16 +7,19 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.runs import parent_of
+from tests.servers.conftest import AT_BROKER_J, in_turn
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
 
+pytestmark = pytest.mark.process
+
 _WORKERS = 2
 
 
+@AT_BROKER_J
 def test_a_service_takes_what_comes(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     service = deployment.start(java=True)
@@ -26,7 +29,7 @@ def test_a_service_takes_what_comes(broker: Broker, deploy: Deploy) -> None:
     deployment.finish(25)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@in_turn("number", signal.SIGTERM, signal.SIGINT)
 def test_a_signal_stops_the_service_in_order(broker: Broker, deploy: Deploy, number: signal.Signals) -> None:
     deployment = deploy(broker)
     deployment.fill(12, name="sleep:0.3")
@@ -38,7 +41,7 @@ def test_a_signal_stops_the_service_in_order(broker: Broker, deploy: Deploy, num
     deployment.finish(12)
 
 
-@pytest.mark.parametrize("order", ["destination", "none"])
+@in_turn("order", "destination", "none")
 def test_the_adapter_is_killed_with_all_its_processes(broker: Broker, deploy: Deploy, order: str) -> None:
     deployment = deploy(broker, connector={"order": order})
     deployment.fill(60, name="sleep:0.05")
@@ -69,19 +72,18 @@ def test_one_drain_takes_also_what_was_fetched_for_a_second_transaction(
     deployment = deploy(broker, connector={"order": "none", "PollQuantity": 20})
     for count in (395, 120):
         deployment.fill(count)
-        deployment.drain()
+        deployment.work()
         assert deployment.leftovers() == []
 
 
-@pytest.mark.parametrize("in_progress", [False, True])
-@pytest.mark.parametrize("order", ["none", "destination"])
+@in_turn("order, in_progress", ("none", False), ("destination", True))
 def test_events_outlast_an_application_that_is_away_and_kills_of_everything(
     broker: Broker, deploy: Deploy, order: str, *, in_progress: bool
 ) -> None:
     deployment = deploy(
         broker,
         in_progress=in_progress,
-        connector={"order": order, "RestartRetryCount": 20, "RestartRetryInterval": 0.02},
+        connector={"order": order, "RestartRetryCount": 1000, "RestartRetryInterval": 0.02},
         store={"retry_later": {"first": "300ms", "most": "300ms", "attempts": 1000}},
     )
     (deployment.directory / "away").touch()
@@ -106,7 +108,7 @@ def test_events_outlast_an_application_that_is_away_and_kills_of_everything(
     deployment.finish(12, twice=2)
 
 
-@pytest.mark.parametrize("killed", ["process", "worker"])
+@in_turn("killed", "process", "worker")
 def test_a_killed_worker_is_replaced(broker: Broker, deploy: Deploy, killed: str) -> None:
     deployment = deploy(broker)
     deployment.fill(12, name="sleep:0.3")
@@ -120,7 +122,7 @@ def test_a_killed_worker_is_replaced(broker: Broker, deploy: Deploy, killed: str
 
 
 def test_the_broker_is_killed_and_started_again(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker, connector={"RestartRetryCount": 20, "RestartRetryInterval": 0.02})
+    deployment = deploy(broker, connector={"RestartRetryCount": 1000, "RestartRetryInterval": 0.02})
     deployment.fill(40, name="sleep:0.05")
     service = deployment.start()
     deployment.wait_for_calls(8)
@@ -129,42 +131,3 @@ def test_the_broker_is_killed_and_started_again(broker: Broker, deploy: Deploy) 
     deployment.wait_for_calls(40)
     service.stop()
     deployment.finish(40, twice=_WORKERS)
-
-
-def test_two_instances_share_the_work_and_one_dies(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    deployment.fill(60, name="sleep:0.1")
-    first, second = deployment.start(), deployment.start()
-    deployment.wait_for_calls(15)
-    first.kill_everything()
-    deployment.wait_for_calls(60)
-    second.stop()
-    deployment.finish(60, twice=_WORKERS)
-
-
-def test_not_active_gives_a_transaction_back(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    (deployment.directory / "flag").touch()
-    deployment.fill(4)
-    deployment.fill(1, first=4, name="inactive:flag")
-    assert deployment.start("--once").wait(120) == 1, deployment.log()[-3000:]
-    (deployment.directory / "flag").unlink()
-    deployment.finish(5, twice=1, inactive=[4])
-
-
-def test_killed_instances_whose_events_call_nobody_leave_nothing_behind(
-    broker: Broker, deploy: Deploy
-) -> None:
-    deployment = deploy(broker, connector={"ContainerManagedEvents": "JMS"})
-    path = deployment.directory / "adapter.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["subscriptions"] = document["subscriptions"][1:]  # only a queue gets them
-    path.write_text(yaml.safe_dump(document))
-    deployment.fill(12)
-    for step in ("settle.committing", "settle.record", "settle.finished:2", "claim.noted"):
-        deployment.start("--drain", fault=f"{step}=killgroup").wait(60)
-    deployment.drain()
-    assert deployment.leftovers() == []
-    good = sorted(map(str, range(12)))
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == good
-    assert sorted(deployment.customers(deployment.sink)) == good

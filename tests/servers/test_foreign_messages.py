@@ -129,7 +129,7 @@ def test_each_odd_message_is_browsed_and_processed_or_fails(broker: Broker, sent
     shown = [json.loads(line) for line in seen.stdout.split("\n") if line]
     assert len(shown) == len(odd(broker))
     assert "cannot carry nan" in seen.stderr
-    sent.drain()
+    sent.work()
     assert [text for text in sent.leftovers() if "DLQ" in text] == []
     assert sent.messages(sent.input) == []
     good = range(len(_BODIES), len(odd(broker)))
@@ -147,13 +147,13 @@ def test_a_failed_message_keeps_its_body_and_can_be_moved_back(broker: Broker, d
     deployment = deploy(broker)
     send_raw(broker, deployment, _BODIES[:2])
     for _ in range(2):
-        deployment.drain()
+        deployment.work()
         with deployment.connected() as connection:
             session: Any = connection.broker.plain_session()  # type: ignore[attr-defined]
-            error = session.createConsumer(session.createQueue(f"{deployment.name}.error"))
+            error = session.createConsumer(session.createQueue(deployment.error))
             producer = session.createProducer(session.createQueue(deployment.input))
             for expected in ("nan", "inf"):
-                copy = error.receive(10_000)
+                copy = error.receive(60_000)
                 assert str(float(copy.getObject("a"))) == expected
                 assert "cannot carry" in str(copy.getStringProperty("connector_reason"))
                 producer.send(copy)
@@ -181,8 +181,8 @@ def test_a_text_of_a_java_program_with_half_a_character_fails_alone(broker: Brok
             except jpype.JException:
                 continue
     deployment.fill(1, first=9)
-    deployment.drain()
-    assert deployment.customers(f"{deployment.name}.archive") == ["9"]
+    deployment.work()
+    assert deployment.customers(deployment.archive) == ["9"]
     assert deployment.messages(deployment.input) == []
 
 
@@ -200,7 +200,7 @@ def test_a_message_that_nobody_can_read_holds_up_no_other(broker: Broker, deploy
     service.stop()
     assert "restarting the connection" not in deployment.log()
     assert deployment.log().count("a message that cannot be read stays in its queue") == 2
-    assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(16))
+    assert sorted(map(int, deployment.customers(deployment.archive))) == list(range(16))
     seen = deployment.run("browse", deployment.input, status=None)
     assert "Traceback" not in seen.stderr
 
@@ -210,11 +210,9 @@ def test_a_message_with_a_name_against_duplicates_is_processed_like_any(
 ) -> None:
     """Artemis refuses a second message with this property in one address, and rolls the transaction back."""
     deployment = deploy(broker)
-    path = deployment.directory / "adapter.yaml"
-    path.write_text(
-        path.read_text().replace(deployment.input, f"{deployment.input}\n  - {deployment.name}.b")
-    )
-    for number, queue in enumerate((deployment.input, f"{deployment.name}.b")):
+    queues = deployment.input, f"{deployment.name}.b"
+    deployment.change("connector", InputDestination=[f"queue://{queue}" for queue in queues])
+    for number, queue in enumerate(queues):
         message = Message(json.dumps(customer(number)).encode(), "T")
         message.set_property("_AMQ_DUPL_ID", "same")
         with deployment.connected() as connection:

@@ -12,11 +12,14 @@ import pytest
 import connector
 from tests.requests.world import done
 from tests.servers.asking import asking, is_named, serving
+from tests.servers.conftest import in_turn
 from tests.servers.java_programs import java_command
 from tests.servers.rhea import ask_by_rhea, rhea_answers
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
+
+pytestmark = pytest.mark.process
 
 _IDS: Final = [
     "'one'",
@@ -45,20 +48,21 @@ def test_foreign_programs_ask_the_adapter(broker: Broker, deploy: Deploy, tmp_pa
     answer = subprocess.run(command, check=True, timeout=120, stdout=subprocess.PIPE, text=True)
     check_answers(answer.stdout.splitlines(), 5)
     service.stop()
-    assert server.messages(f"{server.name}.error") == []
-    assert len(server.messages(f"{server.name}.archive")) == len(_IDS) + 5
+    assert server.messages(server.error) == []
+    assert len(server.messages(server.archive)) == len(_IDS) + 5
 
 
-@pytest.mark.parametrize("program", ["java", "rhea"])
+@in_turn("program", "java", "rhea")
 def test_foreign_programs_answer_the_adapter(
     broker: Broker, deploy: Deploy, tmp_path: Path, program: str
 ) -> None:
     """Three requests have a temporary queue, and three a ReplyToDestination."""
     questions = deploy(broker).input
-    files = [
-        asking(broker, deploy, questions, **keys).directory / "adapter.yaml"
-        for keys in ({}, {"ReplyToDestination": "queue://NAME.replies"})
-    ]
+    askers = (
+        asking(broker, deploy, questions),
+        asking(broker, deploy, questions, ReplyToDestination="queue://NAME.replies"),
+    )
+    files = [one.directory / "adapter.yaml" for one in askers]
     if program == "java":
         command = java_command("Foreign", tmp_path, broker, questions, "6", "answer")
     else:
@@ -71,6 +75,6 @@ def test_foreign_programs_answer_the_adapter(
                     for number in range(6)
                 ]
                 assert all(is_named(result, number) for number, result in enumerate(done(futures)))
-            assert process.wait(60) == 0
+            assert process.wait(120) == 0
         finally:
             process.kill()

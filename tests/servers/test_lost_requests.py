@@ -1,38 +1,36 @@
-"""Requests at a real broker while connections, queues and the broker itself end."""
+"""Requests at real brokers while connections, queues and the broker itself end, and late replies."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 import pytest
 
 from connector.errors import ConnectorError
+from connector.messaging.message import Message
 from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.proxy import proxy_to
-from tests.requests.world import REQUESTS, Application, World, customer, done, is_greeted
-from tests.servers.conftest import Broker
+from tests.requests.world import LATE, REPLIES, REQUESTS, Application, World, body_of, customer, is_greeted
+from tests.servers.conftest import AT_ARTEMIS, Broker
 from tests.waiting import wait_for
 
-_LONG: Final = 60_000
+_LONG: Final = 600_000
 """Milliseconds that a call would wait if nothing told it."""
 
 
-def ends_with_timeout(client: RequestClient, world: World, end: Any, **settings: Any) -> RequestResult:
-    """The result of a call that waits when its connection or its queue ends."""
+def ends_with_timeout(client: RequestClient, world: World, end: Callable[[], object]) -> None:
+    """Checks the result of a call that waits when its connection or its queue ends."""
     call = client.request_async("Customer.Retrieve", customer("lost"), timeout=_LONG)
     world.requests_on_queue(1)
     end()
-    begun = time.monotonic()
-    (result,) = done([call])
-    assert result.status is ReturnCode.APPRESPONSETIMEOUT
-    assert time.monotonic() - begun < _LONG / 1000 / 2
-    return result
+    assert call.result(_LONG / 2000).status is ReturnCode.APPRESPONSETIMEOUT
 
 
 @pytest.mark.parametrize("reply_to", ["temporary", "fixed"])
@@ -65,16 +63,17 @@ def test_a_call_whose_reply_queue_is_removed_is_told_and_the_next_one_works(
 
 
 @pytest.mark.timeout(900)  # each request is several turns of two processes, on a busy machine
-def test_ten_thousand_requests_through_kills_of_the_broker_have_their_own_answers(
+def test_thousands_of_requests_through_kills_of_the_broker_have_their_own_answers(
     broker: Broker, world: World
 ) -> None:
     """An answer, or an error that says that there is none."""
-    callers, total = 20, 10_000
+    callers, total = 20, 3_000
     numbers = iter(range(total))  # for all callers
     statuses: Counter[str] = Counter()
     wrong: list[RequestResult] = []
     serves = threading.Event()
     ends = threading.Event()
+    is_up = threading.Event()  # the broker
 
     def serve() -> None:
         while not ends.is_set():
@@ -87,24 +86,31 @@ def test_ten_thousand_requests_through_kills_of_the_broker_have_their_own_answer
 
     def ask(client: RequestClient) -> None:
         for number in numbers:
-            result = client.request("Customer.Retrieve", customer(number), timeout=5000)
+            result = client.request("Customer.Retrieve", customer(number), timeout=60_000)
             statuses[result.status.name] += 1
             if not result.good:
-                time.sleep(0.1)  # as a program that tries later
+                ends.wait(0.1)  # as a program that tries later
+                is_up.wait(600)
             elif not is_greeted(result, number):
                 wrong.append(result)
 
+    def has_ended(number: int) -> bool:
+        return sum(statuses.values()) >= number
+
     server = threading.Thread(target=serve)
     server.start()
-    assert serves.wait(60)
+    assert serves.wait(120)
+    is_up.set()
     client = world.client(reply_to=None, pool_size=callers)
     asking = [threading.Thread(target=ask, args=(client,)) for _ in range(callers)]
     for thread in asking:
         thread.start()
     for kill in range(1, 4):
-        wait_for(lambda kill=kill: sum(statuses.values()) >= kill * total // 5, 600)
+        wait_for(partial(has_ended, kill * total // 5), 600)
+        is_up.clear()
         broker.kill()
         broker.start()
+        is_up.set()
     for thread in asking:
         thread.join()
     ends.set()
@@ -124,3 +130,39 @@ def test_requests_wait_for_no_broker_that_is_away(broker: Broker, world: World) 
     world.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
     assert world.browse(REQUESTS) == []
+
+
+def time_out(client: RequestClient, world: World) -> Message:
+    """Makes a request that nobody answers in time. Returns its message."""
+    result = client.request("Customer.Retrieve", customer(1, TimeToLive="600000"), timeout=50)
+    assert result.status is ReturnCode.APPRESPONSETIMEOUT
+    return world.request_on_queue()
+
+
+def names(world: World, late: bool) -> list[str]:
+    """The replies of the test that have a copy, or that stay."""
+    found = [body_of(one)["Name"] for one in world.browse(LATE if late else REPLIES)]
+    return [name for name in found if name.startswith("late")]
+
+
+@AT_ARTEMIS
+def test_a_reply_that_comes_after_late_replies_for_stays_in_its_queue(world: World) -> None:
+    client = world.client(late_replies_for=0.2)
+    request = time_out(client, world)
+    world.application()  # answers it, too, and the later requests
+    replying = world.replying()
+    sent = 0
+
+    def stays() -> bool:
+        """Sends one more late reply. What the client takes is taken when later calls are answered."""
+        nonlocal sent
+        sent += 1
+        replying.reply(request, {"CustomerId": "1", "Name": f"late {sent}"})
+        for number in range(3):
+            assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
+        return f"late {sent}" in names(world, False)
+
+    wait_for(stays, what="a late reply that stays")
+    client.stop()
+    assert names(world, False) == [f"late {sent}"]
+    assert sorted(names(world, True)) == sorted(f"late {number}" for number in range(1, sent))

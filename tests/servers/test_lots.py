@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -16,68 +13,52 @@ import pytest
 
 from connector.brokers.engine import lots
 from connector.brokers.engine.connection import RemoteConnection
-from connector.brokers.engine.lots import RemoteLot
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.settlement import GroupSettlement, Settlement
+from tests.brokers.engine.lot_owner import (
+    ARCHIVE,
+    NAME,
+    ORDERS,
+    PLACES,
+    archive,
+    archive_all,
+    check_lots,
+    claimed,
+    owner,
+    taken,
+)
+from tests.forked_command import PipedProcess
 from tests.servers.broker import REFUSED
 from tests.servers.commit_proxy import CommitProxy
-from tests.servers.conftest import REPOSITORY
+from tests.servers.conftest import AT_ARTEMIS, in_turn
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
 _COUNT: Final = 10
-_NAME: Final = "to-lake"
 _LOTS: Final = "connector.lots"
-_PROGRAM: Final = """
-import json, os, signal, sys
+_PROGRAM: Final = owner("""
 import connector.messaging
-from connector.messaging import Settlement, parse_destination
-
 queue, archive, killed_at = sys.argv[1:]
-archive = parse_destination(archive)
-with connector.messaging.connect("adapter.yaml") as connection:
-    while (lot := connection.claim_lot(queue, "to-lake", 4)) is not None:
-        ids = [claim.message_id for claim in lot.claims]
-        print(json.dumps([lot.sequence_id, lot.number, ids]), flush=True)
-        assert [message.message_id for message in lot.read()] == ids
-        if killed_at == "read":
-            os.kill(os.getpid(), signal.SIGKILL)
-        outcomes = [Settlement(claim, archive, {"connector_outcome": "published"}) for claim in lot.claims]
-        if lot.claims[-1].delivery_count == 0:
-            outcomes[-1] = Settlement(lot.claims[-1], give_back=True, delivery_count=1)
-        lot.settle(outcomes)
-"""
-_PLACES: Final = (
-    "lot.number",
-    "settle.committing",
-    "lot.claimed",
-    "read",
-    "settle.committing:2",
-    "lot.settled",
-)
+connection = connector.messaging.connect("adapter.yaml")
+browse = connection.session().browser""")
 
 
 def run_owner(deployment: BrokerDeployment, *, place: str = "") -> tuple[int, list[Any], str]:
     """Runs the program. Returns its status, the lots that it has read, and its errors."""
-    fault = {"CONNECTOR_FAULT": f"{place}=kill"} if place not in ("", "read") else {}
-    queues = f"queue://{deployment.input}", f"queue://{deployment.name}.archive"
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *queues, place],
-        cwd=deployment.directory,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **fault},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+    fault = "" if place in ("", "read") else f"{place}=kill"
+    queues = f"queue://{deployment.input}", f"queue://{deployment.archive}"
+    directory = deployment.directory
+    with PipedProcess(*queues, place, cwd=directory, script=_PROGRAM, CONNECTOR_FAULT=fault) as process:
+        output, errors = process.communicate(timeout=240)
+    return process.wait(), [json.loads(line) for line in output.splitlines()], errors
 
 
-@pytest.mark.parametrize("place", _PLACES)
+@pytest.mark.process
+@in_turn("place", *tuple(PLACES)[:6])
 def test_a_killed_owner_leaves_the_same_lot(broker: Broker, deploy: Deploy, place: str) -> None:
     deployment = deploy(broker, provider={"batch": 4})
     deployment.fill(_COUNT)
@@ -86,20 +67,14 @@ def test_a_killed_owner_leaves_the_same_lot(broker: Broker, deploy: Deploy, plac
     assert status == -signal.SIGKILL, errors
     status, after, errors = run_owner(deployment)
     assert status == 0, errors
-    if place == "lot.claimed":
-        assert after[0][1:] == [1, sent[:4]]
-    if place in ("read", "settle.committing:2"):
-        assert after[0] == before[0] == [before[0][0], 1, sent[:4]]
-    seen = {number: ids for _, number, ids in (*before, *after)}
-    assert all(seen[number] == ids for _, number, ids in (*before, *after))
-    assert len({number for _, number, _ in after}) == len(after), "a number was used twice"
-    assert len({sequence for sequence, _, _ in (*before, *after)}) == 1
-    archived = [str(message.message_id) for message in deployment.messages(f"{deployment.name}.archive")]
+    check_lots(place, before, after, sent)
+    archived = [str(message.message_id) for message in deployment.messages(deployment.archive)]
     assert Counter(archived) == dict.fromkeys(sent, 1)
     assert deployment.messages(deployment.input) == []
     assert deployment.leftovers() == []
 
 
+@AT_ARTEMIS
 def test_the_commands_show_a_lot_and_give_it_back(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker, provider={"batch": 4})
     deployment.fill(_COUNT)
@@ -107,12 +82,12 @@ def test_the_commands_show_a_lot_and_give_it_back(broker: Broker, deploy: Deploy
     assert status == -signal.SIGKILL, errors
     (info,) = (one for one in deployment.lines("queues") if one["lots"])
     assert (info["destination"], info["waiting"]) == (f"queue://{deployment.input}", _COUNT - 4)
-    assert info["lots"] == [{"name": _NAME, "number": before[0][1], "messages": 4, "owner": None}]
+    assert info["lots"] == [{"name": NAME, "number": before[0][1], "messages": 4, "owner": None}]
     assert "lot 1 to-lake (without an owner)" in deployment.run("queues").stdout
-    said = deployment.run("lot", _NAME, "--give-back").stderr
+    said = deployment.run("lot", NAME, "--give-back").stderr
     assert said.strip() == f"the lot 1 of to-lake is given back: 4 messages to queue://{deployment.input}"
     assert len(deployment.messages(deployment.input)) == _COUNT
-    assert "there is no lot of 'to-lake'" in deployment.run("lot", _NAME, "--give-back", status=1).stderr
+    assert "there is no lot of 'to-lake'" in deployment.run("lot", NAME, "--give-back", status=1).stderr
     deployment.finish(_COUNT)
 
 
@@ -127,22 +102,8 @@ def fresh(broker: Broker) -> Iterator[Broker]:
     broker.empty()
 
 
-ORDERS: Final = parse_destination("queue://orders")
-ARCHIVE: Final = parse_destination("queue://archive")
-
-
 def put(connection: RemoteConnection, count: int, **headers: Any) -> list[str]:
     return connection.send(ORDERS, [Message(str(number).encode(), **headers) for number in range(count)])
-
-
-def claimed(connection: RemoteConnection, limit: int = 10) -> RemoteLot:
-    lot = connection.claim_lot(ORDERS, _NAME, limit)
-    assert lot is not None
-    return lot
-
-
-def taken(lot: RemoteLot) -> list[str]:
-    return [claim.message_id for claim in lot.claims]
 
 
 def ids(connection: RemoteConnection, queue: str) -> list[str]:
@@ -160,19 +121,19 @@ def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
     proxy = CommitProxy(fresh.port)
     owner = fresh.provider(proxy.port).connect()
     with contextlib.closing(fresh.provider().connect()) as other, contextlib.closing(proxy):
-        assert owner.claim_lot(ORDERS, _NAME, 3) is None
+        assert owner.claim_lot(ORDERS, NAME, 3) is None
         sent = put(other, 5)
         lot = claimed(owner, 3) if step == "settle" else None
         proxy.cut_next("late" if when == "never" else when, behind=_LOTS)
         with pytest.raises(ProviderError):
-            lot.settle([GroupSettlement(lot.claims, ARCHIVE)]) if lot is not None else claimed(owner, 3)
+            archive(lot) if lot is not None else claimed(owner, 3)
         assert proxy.cuts == 1
         owner.abandon()
         if when in ("late", "never"):
             with monkeypatch.context() as short:
                 short.setattr(lots, "_WAIT", 1.0)
                 with pytest.raises(ProviderError, match="a transaction of the last owner"):
-                    other.claim_lot(ORDERS, _NAME, 3)
+                    other.claim_lot(ORDERS, NAME, 3)
             proxy.deliver() if when == "late" else proxy.drop()
         commits = when in ("after", "late")
         again = claimed(other, 3)
@@ -180,9 +141,8 @@ def test_the_next_owner_knows_how_a_commit_without_an_answer_has_ended(
             assert (again.number, taken(again)) == (1 if commits else 2, sent[:3])
         else:
             assert (again.number, taken(again)) == ((2, sent[3:]) if commits else (1, sent[:3]))
-        while again is not None:
-            again.settle([GroupSettlement(again.claims, ARCHIVE)])
-            again = other.claim_lot(ORDERS, _NAME, 3)  # type: ignore[assignment]
+        archive(again)
+        archive_all(other)
         assert ids(other, "archive") == sent
         assert ids(other, "orders") == []
 
@@ -197,7 +157,7 @@ def test_settlements_that_are_refused_cost_no_message(fresh: Broker) -> None:
     with contextlib.closing(fresh.provider().connect()) as heir:
         again = claimed(heir)
         assert taken(again) == sent
-        again.settle([GroupSettlement(again.claims, ARCHIVE)])
+        archive(again)
         assert (ids(heir, "archive"), ids(heir, "DLQ")) == (sent, [])
 
 
@@ -220,4 +180,4 @@ def test_a_lot_outlives_the_broker(fresh: Broker) -> None:
         again = claimed(heir)
         assert (again.number, taken(again)) == (lot.number, sent)
         again.settle([GroupSettlement(again.claims)])
-        assert heir.claim_lot(ORDERS, _NAME, 1) is None
+        assert heir.claim_lot(ORDERS, NAME, 1) is None

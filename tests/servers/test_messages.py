@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,24 +20,21 @@ from connector.brokers.jms.factory import Factory
 from connector.brokers.jms.provider import JavaSettings, JmsProvider
 from connector.brokers.jms.urls import QPID
 from connector.errors import (
-    ClientIdError,
     ConnectorError,
     DestinationError,
     MalformedData,
     ProviderError,
-    SelectorError,
-    SettlementError,
-    SubscriptionError,
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
-from connector.messaging.subscription import TopicSubscription
-from tests.servers.broker import PASSWORD, SMALL, TOPIC, USER
-from tests.servers.conftest import CLIENT, Broker, resolved
+from tests.servers.broker import PASSWORD, TOPIC, USER
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J, CLIENT, Broker, resolved
 from tests.servers.rhea import receive_by_rhea, send_by_rhea
+from tests.tables import Table
+from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
 ARCHIVE = parse_destination("queue://archive")
@@ -81,10 +77,7 @@ def connect(make: Callable[..., JmsProvider]) -> Iterator[Connect]:
 
 
 def take(poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
-    deadline = time.monotonic() + 10
-    while (claim := poller.take(cycle, sequence)) is None:
-        assert time.monotonic() < deadline
-    return claim
+    return wait_for(lambda: poller.take(cycle, sequence), what="a message")
 
 
 def load(connection: RemoteConnection, claim: Claim) -> Message:
@@ -138,7 +131,7 @@ def test_an_object_message_is_never_deserialised(connect: Connect) -> None:
     error = parse_destination("queue://error")
     connection.settle([Settlement(claim, copy_to=error, properties={"connector_reason": "object"})])
     consumer = session.createConsumer(session.createQueue("error"))
-    copy = consumer.receive(5000)
+    copy = consumer.receive(60_000)
     assert str(copy.getObject().getClass().getName()) == "java.util.Date"
     assert str(copy.getStringProperty("connector_reason")) == "object"
 
@@ -159,26 +152,6 @@ def test_a_body_beyond_the_limit_stays_in_java(connect: Connect) -> None:
     assert copies == [b"x" * 11, b"y" * 11, b"z" * 10]
 
 
-def test_headers_and_properties_of_every_type_arrive(connect: Connect) -> None:
-    connection = connect()
-    sent = Message(b"x", "T", type="T1", correlation_id="c", priority=8, reply_to="topic://prices")
-    values = {"boolean": True, "byte": -1, "short": 2, "int": 3, "long": 4, "float": 0.5, "double": 0.25,
-              "string": "é"}  # fmt: skip
-    for kind, value in values.items():
-        sent.set_property(f"p_{kind}", value, kind)
-    sent.set_property("JMSXGroupID", "g")
-    sent.expiration = time.time_ns() // 1_000_000 + 60_000
-    connection.send(ORDERS, [sent])
-    got = load(connection, take(connection.poller(ORDERS)))
-    assert {kind: got.properties[f"p_{kind}"] for kind in values} == values
-    assert all(got.property_types[f"p_{kind}"] == kind for kind in values)
-    assert (got.type, got.correlation_id, got.priority, got.reply_to) == ("T1", "c", 8, "topic://prices")
-    assert got.properties["JMSXGroupID"] == "g"
-    assert abs(got.expiration - sent.expiration) < 5000
-    assert abs(got.timestamp - time.time() * 1000) < 60_000
-    assert got.message_id
-
-
 def test_a_copy_keeps_what_the_client_refuses_to_set(connect: Connect) -> None:
     connection = connect()
     message = Message(b"x", "T")
@@ -186,54 +159,6 @@ def test_a_copy_keeps_what_the_client_refuses_to_set(connect: Connect) -> None:
     connection.send(ORDERS, [message])
     got = load(connection, take(connection.poller(ORDERS)))
     assert [value for name, value in got.properties.items() if "strange" in name] == ["v"]
-
-
-def test_the_selector_is_the_brokers(connect: Connect) -> None:
-    connection = connect()
-    for number in (1, 2, 3):
-        message = Message(str(number).encode(), "T")
-        message.set_property("n", number)
-        connection.send(ORDERS, [message])
-    claim = take(connection.poller(ORDERS, selector="n BETWEEN 2 AND 2"))
-    assert load(connection, claim).body == b"2"
-    with pytest.raises(SelectorError) as caught:
-        connection.poller(ORDERS, selector="n = = 2")
-    assert "queue://orders" in str(caught.value)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_durable_subscription_keeps_messages_until_it_is_removed(connect: Connect, shared: bool) -> None:
-    client_id = "" if shared else "billing"
-    wanted = TopicSubscription(PRICES, "own", client_id, durable=True, shared=shared)
-    connection = connect(client_id)
-    connection.poller(wanted).close()
-    connection.send(PRICES, [Message(b"1", "T")])
-    connection.close()
-    again = connect(client_id)
-    poller = again.poller(wanted)
-    claim = take(poller)
-    assert load(again, claim).body == b"1"
-    again.settle([Settlement(claim)])
-    poller.close()
-    again.unsubscribe("own", client_id)
-    with pytest.raises(SubscriptionError):
-        again.unsubscribe("own", client_id)
-
-
-def test_consumers_of_a_shared_subscription_share_its_messages(connect: Connect) -> None:
-    wanted = TopicSubscription(PRICES, "own", durable=True, shared=True)
-    one, other = connect(), connect()
-    pollers = [(one, one.poller(wanted)), (other, other.poller(wanted))]
-    one.send(PRICES, [Message(str(number).encode(), "T") for number in range(20)])
-    found: list[bytes] = []
-    deadline = time.monotonic() + 20
-    while len(found) < 20 and time.monotonic() < deadline:
-        for connection, poller in pollers:
-            claims = poller.claim(len(found), range(5))
-            found += [load(connection, claim).body for claim in claims]
-            if claims:
-                connection.settle([Settlement(claim) for claim in claims])
-    assert sorted(map(int, found)) == list(range(20))
 
 
 def test_a_consumer_leaves_its_neighbour_all_but_one_fetch(connect: Connect) -> None:
@@ -249,17 +174,6 @@ def test_a_consumer_leaves_its_neighbour_all_but_one_fetch(connect: Connect) -> 
     assert len({claim.message_id for claim in [*held, *found]}) == 100
 
 
-def test_a_queue_has_no_subscription(connect: Connect) -> None:
-    with pytest.raises(DestinationError, match="queue://orders is no topic"):
-        connect().poller(TopicSubscription(ORDERS, "own", durable=True, shared=True))
-
-
-def test_a_client_id_is_held_once(connect: Connect) -> None:
-    connect("billing")
-    with pytest.raises(ClientIdError, match="billing"):
-        connect("billing")
-
-
 def test_a_missing_class_names_its_artifact(connect: Connect) -> None:
     with pytest.raises(ProviderError, match=r"add com\.rabbitmq.jms:rabbitmq-jms to packages"):
         connect(class_name="com.rabbitmq.jms.admin.RMQConnectionFactory")
@@ -267,7 +181,7 @@ def test_a_missing_class_names_its_artifact(connect: Connect) -> None:
         connect(class_name="java.lang.String", url="x")
 
 
-@pytest.mark.parametrize("broker", ["broker_j"], indirect=True)  # Artemis takes every login here
+@AT_BROKER_J  # Artemis takes every login here
 def test_a_refused_login_says_so_without_the_password(make: Callable[..., JmsProvider]) -> None:
     with pytest.raises(ProviderError, match="refuses the login of user 'guest'") as caught:
         make(login=(USER, "hush-hush")).connect()
@@ -280,7 +194,7 @@ def test_a_broker_out_of_reach_says_why(connect: Connect) -> None:
         connect(url="amqp://127.0.0.1:1?jms.password=hush")
 
 
-@pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+@AT_ARTEMIS
 def test_an_unknown_certificate_names_the_options_of_the_client(connect: Connect, tmp_path: Path) -> None:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1",
@@ -301,31 +215,13 @@ def test_an_unknown_certificate_names_the_options_of_the_client(connect: Connect
     assert "transport.trustStoreLocation" in str(caught.value)
 
 
-@pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+@AT_ARTEMIS
 def test_a_full_queue_refuses(broker: Broker, connect: Connect) -> None:
     connection = connect(url=f"amqp://127.0.0.1:{broker.port}?jms.sendTimeout=1000")
     full = parse_destination("queue://full")
     messages = [Message(b"x" * 1000, "T") for _ in range(50)]
     with pytest.raises(ConnectorError):
         connection.send(full, messages)
-
-
-def test_a_refused_message_rolls_its_transaction_back(connect: Connect) -> None:
-    connection = connect(url_options="jms.sendTimeout=500")
-    connection.send(ORDERS, [Message(b"1", "T"), Message(b"2", "T")])
-    small = parse_destination(f"queue://orders{SMALL}")
-    connection.send(small, [Message(b"in the way", "T")])
-    poller = connection.poller(ORDERS)
-    claims = [take(poller, sequence=number) for number in range(2)]
-    with pytest.raises(SettlementError, match=SMALL):
-        connection.settle([Settlement(claim, copy_to=small) for claim in claims])
-    claims = [take(poller, 2, number) for number in range(2)]
-    connection.settle([Settlement(claim, copy_to=parse_destination("queue://archive")) for claim in claims])
-    assert [message.body for message in connect().browse(parse_destination("queue://archive"))] == [
-        b"1",
-        b"2",
-    ]
-    assert [message.body for message in connect().browse(small)] == [b"in the way"]
 
 
 def test_messages_without_ids_or_with_equal_ids_are_different(broker: Broker, connect: Connect) -> None:
@@ -363,19 +259,21 @@ _STRANGE = {
 }
 
 
-@pytest.mark.parametrize("name", _STRANGE)
-def test_a_strange_message_of_another_client_is_kept(broker: Broker, connect: Connect, name: str) -> None:
+def test_a_strange_message_of_another_client_is_kept(broker: Broker, connect: Connect) -> None:
     connection = connect()
-    send_by_rhea(broker, "orders", f"[{_STRANGE[name]}, {{body: 'after'}}]")
-    poller = connection.poller(ORDERS)
-    bodies = []
-    for number in range(2):
-        claim = take(poller, sequence=number, cycle=number)
-        bodies.append(load(connection, claim).body)
-        connection.settle([Settlement(claim, ARCHIVE)])
-    assert b"after" in bodies
-    archive = connection.poller(ARCHIVE)
-    assert {load(connection, take(archive, sequence=number)).body for number in range(2)} == set(bodies)
+    with Table() as table:
+        for row, (name, fields) in enumerate(_STRANGE.items()):
+            with table.row(name):
+                orders, archive = (parse_destination(f"queue://{one}{row}") for one in ("orders", "archive"))
+                send_by_rhea(broker, orders.name, f"[{fields}, {{body: 'after'}}]")
+                poller = connection.poller(orders)
+                bodies = []
+                for number in range(2):
+                    claim = take(poller, sequence=number, cycle=number)
+                    bodies.append(load(connection, claim).body)
+                    connection.settle([Settlement(claim, archive)])
+                assert b"after" in bodies
+                assert {one.body for one in connection.browse(archive)} == set(bodies)
 
 
 _UNDECODED = {
@@ -385,17 +283,19 @@ _UNDECODED = {
 }
 
 
-@pytest.mark.parametrize("name", _UNDECODED)
 def test_a_message_that_the_client_library_refuses_stays_with_the_broker(
-    broker: Broker, connect: Connect, name: str
+    broker: Broker, connect: Connect
 ) -> None:
-    connection = connect()
-    send_by_rhea(broker, "orders", f"[{_UNDECODED[name]}, {{body: 'after'}}]")
-    claim = take(connection.poller(ORDERS))
-    assert load(connection, claim).body == b"after"
-    connection.settle([Settlement(claim, ARCHIVE)])
-    connection.close()
-    assert receive_by_rhea(broker, "orders")
+    with Table() as table:
+        for number, (name, fields) in enumerate(_UNDECODED.items()):
+            with table.row(name):
+                connection, queue = connect(), f"orders{number}"
+                send_by_rhea(broker, queue, f"[{fields}, {{body: 'after'}}]")
+                claim = take(connection.poller(parse_destination(f"queue://{queue}")))
+                assert load(connection, claim).body == b"after"
+                connection.settle([Settlement(claim, ARCHIVE)])
+                connection.close()
+                assert receive_by_rhea(broker, queue)
 
 
 def test_a_text_that_the_client_library_cannot_decode_is_named(broker: Broker, connect: Connect) -> None:

@@ -1,132 +1,90 @@
-"""Operations at real brokers: history, health, pause. Their processes are killed, and so is the broker."""
+"""Operations at real brokers: health while the broker is away, a pause, the console, a correction."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import httpx
 import pytest
-import yaml
 
-from tests.crash.test_correct import CORRECT
-from tests.servers.conftest import REPOSITORY
-from tests.waiting import wait_for
+from tests.forked_command import PipedProcess
+from tests.servers.conftest import AT_ARTEMIS, AT_BROKER_J
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from connector.messaging.message import Message
-    from tests.runs import Run
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
-PLACES: Final = ("control.seen", "claim:5", "settle.committing", "done")
-_URL: Final = re.compile(r"the HTTP server accepts requests .*url=(http://[0-9.:]+)")
+pytestmark = pytest.mark.process
+
+_CORRECT: Final = """
+import sys
+from connector.config.loading import load
+from connector.messaging.destination import parse_destination
+from connector.service.orders import correct_message
+
+directory, queue, identity, body = sys.argv[1:]
+source = parse_destination(queue)
+correct_message(load(f"{directory}/adapter.yaml"), source, identity, body.encode(), by="eva")
+"""
+"""What the console calls, in a process of its own."""
 
 
-def change(directory: Path, **sections: Any) -> None:
-    """Sets sections of adapter.yaml."""
-    file = directory / "adapter.yaml"
-    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | sections))
-
-
-def health(run: Run, page: str) -> tuple[int, list[str]]:
-    found = _URL.search(run.errors)
-    assert found is not None
-    answer = httpx.get(f"{found[1]}/health/{page}", timeout=30, trust_env=False)
+def health(url: str, page: str) -> tuple[int, list[str]]:
+    answer = httpx.get(f"{url}/health/{page}", timeout=120, trust_env=False)
     return answer.status_code, answer.json()["reasons"]
-
-
-def archived(deployment: BrokerDeployment) -> list[str]:
-    return deployment.customers(f"{deployment.name}.archive")
-
-
-# -- history -------------------------------------------------------------------------------------------------
-
-
-def test_the_life_of_an_event_leads_to_what_was_sent_for_it(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker)
-    deployment.fill(2)
-    deployment.fill(1, name="raise:no account", first=2)
-    deployment.drain()
-    for key, what, places in (
-        ("1", "published", {f"queue://{deployment.name}.archive", f"queue://{deployment.sink}"}),
-        ("2", "failed", {f"queue://{deployment.name}.error"}),
-    ):
-        (life,) = deployment.lines("history", "--key", key)
-        assert [event["what"] for event in life["events"]] == [what]
-        assert {place["destination"] for place in life["now"]} == places
-        assert {place["state"] for place in life["now"]} == {"waiting"}
-        (again,) = deployment.lines("history", life["id"])
-        assert again == life
-
-
-@pytest.mark.parametrize("place", ["settle.committing", "history", "settle.finished"])
-def test_a_kill_around_the_row_of_a_batch_tells_nothing_wrong(
-    broker: Broker, deploy: Deploy, place: str
-) -> None:
-    deployment = deploy(broker, connector={"order": "none"})
-    deployment.fill(25)
-    run = deployment.start("--drain", fault=f"{place}=kill")
-    assert run.wait() == -signal.SIGKILL, run.errors
-    deployment.finish(25, twice=10)
-    rows = deployment.lines("history", "--since", "1h")
-    told = Counter(row["id"] for row in rows if row["what"] == "published")
-    assert set(told.values()) <= {1}
-    assert len(told) >= 25 - 10, "only the rows of the last batch may be missing"
 
 
 # -- health --------------------------------------------------------------------------------------------------
 
 
+@AT_ARTEMIS
 def test_a_storm_is_seen_and_a_broker_that_is_away(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(
         broker, connector={"RestartRetryCount": 1000, "RestartRetryInterval": 0.01, "retry_pause": None}
     )
-    change(deployment.directory, http={"listen": "127.0.0.1:0"})
+    deployment.change("http", listen="127.0.0.1:0")
     run = deployment.start()
-    deployment.wait_for(lambda: bool(_URL.search(run.errors)), "the server")
-    deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the adapter is ready")
-    assert health(run, "well") == (200, [])
+    url = deployment.http_url()
+    deployment.wait_for(lambda: health(url, "ready")[0] == 200, "the adapter is ready")
+    assert health(url, "well") == (200, [])
     assert deployment.run("status", "--check").returncode == 0
     deployment.fill(20, name="raise:no account")
-    deployment.wait_for(lambda: health(run, "well")[0] == 503, "the storm is seen", 10)
-    assert re.search(r"20 of 20 events failed", health(run, "well")[1][0])
-    assert health(run, "ready") == (200, [])
+    deployment.wait_for(lambda: health(url, "well")[0] == 503, "the storm is seen")
+    assert re.search(r"20 of 20 events failed", health(url, "well")[1][0])
+    assert health(url, "ready") == (200, [])
     assert deployment.run("status", "--check", status=1).returncode == 1
     (group,) = deployment.lines("errors")
     assert (group["kind"], group["count"]) == ("refused", 20)
     deployment.fill(30, first=20)
-    deployment.wait_for(lambda: health(run, "well") == (200, []), "it is well again", 10)
+    deployment.wait_for(lambda: health(url, "well") == (200, []), "it is well again")
     broker.kill()
     try:
-        deployment.wait_for(lambda: health(run, "ready")[0] == 503, "the broker is missed", 30)
-        assert health(run, "live")[0] == 200
-        deployment.wait_for(lambda: health(run, "well")[0] == 503, "it is not well", 10)
+        deployment.wait_for(lambda: health(url, "ready")[0] == 503, "the broker is missed")
+        assert health(url, "live")[0] == 200
+        deployment.wait_for(lambda: health(url, "well")[0] == 503, "it is not well")
     finally:
         broker.start()
-    deployment.wait_for(lambda: health(run, "ready")[0] == 200, "the broker is back", 60)
+    deployment.wait_for(lambda: health(url, "ready")[0] == 200, "the broker is back")
     deployment.fill(1, first=50)
-    deployment.wait_for(lambda: "50" in archived(deployment), "an event")
+    deployment.wait_for(lambda: "50" in deployment.archived(), "an event")
     run.stop()
 
 
 # -- pause ---------------------------------------------------------------------------------------------------
 
 
+@AT_BROKER_J
 def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.fill(5)
     run = deployment.start()
-    deployment.wait_for(lambda: len(archived(deployment)) == 5, "the first events")
+    deployment.wait_for(lambda: len(deployment.archived()) == 5, "the first events")
     deployment.run("pause", deployment.input, "--reason", "the shop is closed")
     deployment.wait_for_log("paused by an operator")
     (document,) = deployment.lines("status")
@@ -135,74 +93,23 @@ def test_a_paused_input_leaves_its_messages_to_others(broker: Broker, deploy: De
     (taken,) = deployment.lines("receive", deployment.input)
     assert json.loads(taken["body"])["CustomerId"] == "5", "no consumer has fetched it ahead"
     deployment.run("resume", "--all")
-    deployment.wait_for(lambda: len(archived(deployment)) == 10, "the other events", 10)
+    deployment.wait_for(lambda: len(deployment.archived()) == 10, "the other events")
     run.stop()
-    assert "5" not in archived(deployment)
-
-
-def test_events_of_a_paused_subscription_come_again(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker, connector={"order": "none"}, store={"name": "store"})
-    deployment.run("pause", "store")
-    deployment.fill(5)
-    run = deployment.start()
-    deployment.wait_for(
-        lambda: len(deployment.customers(f"connector.{deployment.name}.later")) == 5, "all events wait"
-    )
-    assert deployment.calls() == []
-    deployment.run("resume", "store")
-    deployment.wait_for(lambda: len(archived(deployment)) == 5, "the events come again", 30)
-    run.stop()
-    assert {count for _, count in deployment.calls()} == {1}, "a pause is no delivery"
-    deployment.finish(5)
-
-
-@pytest.mark.parametrize("what", ["input", "store"])
-def test_kills_lose_no_event_of_what_is_paused(broker: Broker, deploy: Deploy, what: str) -> None:
-    deployment = deploy(broker, connector={"order": "none"}, store={"name": "store"})
-    target = deployment.input if what == "input" else what
-    killed = deployment.start("store", verb="pause", fault="control.write=kill")
-    assert killed.wait() == -signal.SIGKILL
-    assert deployment.lines("status")[0]["paused"] == []
-    sent = 0
-    for place in PLACES:
-        run = deployment.start(fault=f"{place}=kill")
-        deployment.fill(3, first=sent)
-        deployment.run("pause", target)
-        _kill(run)
-        deployment.run("pause", target)
-        before = len(deployment.calls())
-        deployment.fill(2, first=sent + 3)
-        sent += 5
-        deployment.drain()
-        assert len(deployment.calls()) == before, "it stays paused"
-        run = deployment.start(fault=f"{place}=kill")
-        deployment.run("resume", target)
-        _kill(run)
-    wait_for(lambda: deployment.drain() and len(archived(deployment)) == sent, 60, "all events")
-    deployment.finish(sent, twice=4 * len(PLACES))
-
-
-def _kill(run: Run) -> None:
-    """Waits for the end of a run that a fault kills, or kills it."""
-    with contextlib.suppress(AssertionError):
-        wait_for(lambda: run.process.poll() is not None, 3)
-    run.kill_everything()
+    assert "5" not in deployment.archived()
 
 
 # -- console -------------------------------------------------------------------------------------------------
 
 
+@AT_BROKER_J
 def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    change(deployment.directory, http={"listen": "127.0.0.1:0", "console": True})
+    deployment.change("http", listen="127.0.0.1:0", console=True)
     deployment.fill(3, name="raise:no account")
     run = deployment.start()
-    deployment.wait_for(lambda: bool(_URL.search(run.errors)), "the server")
-    error = f"queue://{deployment.name}.error"
-    deployment.wait_for(lambda: len(deployment.customers(f"{deployment.name}.error")) == 3, "the failures")
-    found = _URL.search(run.errors)
-    assert found is not None
-    with httpx.Client(base_url=found[1], timeout=60, trust_env=False) as http:
+    error = f"queue://{deployment.error}"
+    deployment.wait_for(lambda: len(deployment.customers(deployment.error)) == 3, "the failures")
+    with httpx.Client(base_url=deployment.http_url(), timeout=60, trust_env=False) as http:
 
         def page(path: str, **query: str) -> str:
             answer = http.get(f"/console{path}", params=query)
@@ -214,7 +121,7 @@ def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy
         assert re.search(r'class="count">3</span>\s+refused', page("/errors"))
         listed = page("/messages", queue=error)
         assert listed.count("no account") == 3
-        identity = str(deployment.messages(f"{deployment.name}.error")[0].message_id)
+        identity = str(deployment.messages(deployment.error)[0].message_id)
         assert identity in listed
         assert "CustomerId" in page("/message", queue=error, id=identity)
         assert "It would be" in page("/explain", queue=error, id=identity)
@@ -222,41 +129,38 @@ def test_the_console_shows_the_queues_of_a_broker(broker: Broker, deploy: Deploy
     run.stop()
 
 
+@AT_ARTEMIS
 def test_a_correction_that_is_killed_is_made_once_or_not_at_all(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    error, archive = f"{deployment.name}.error", f"{deployment.name}.archive"
+    error, archive = deployment.error, deployment.archive
     deployment.fill(2, name="raise:no account")
-    deployment.drain()
+    deployment.work()
+
+    def has(count: int) -> bool:
+        return len(deployment.messages(error)) == count
+
     for place in ("claim", "settle.committing", "settle.finished"):
         (message, *_) = deployment.messages(error)
-        done = correct(deployment, message, fault=f"{place}=kill")
-        assert done.returncode == -signal.SIGKILL, done.stderr
+        status, errors = correct(deployment, message, fault=f"{place}=kill")
+        assert status == -signal.SIGKILL, errors
         count = 1 if place == "settle.finished" else 2
-        deployment.wait_for(lambda count=count: len(deployment.messages(error)) == count, "the rollback")
+        deployment.wait_for(partial(has, count), "the rollback")
     (message,) = deployment.messages(error)
-    assert correct(deployment, message).returncode == 0
-    again = correct(deployment, message)
-    assert again.returncode != 0
-    assert "any more" in again.stderr
-    deployment.drain()
+    assert correct(deployment, message)[0] == 0
+    status, errors = correct(deployment, message)
+    assert status != 0
+    assert "any more" in errors
+    deployment.work()
     assert deployment.messages(error) == []
     kept = [one.properties["connector_outcome"] for one in deployment.messages(archive)]
     assert Counter(kept) == {"discarded": 2, "published": 2}
     assert deployment.leftovers() == []
 
 
-def correct(
-    deployment: BrokerDeployment, message: Message, fault: str = ""
-) -> subprocess.CompletedProcess[str]:
-    """Calls what the console calls, in a process of its own."""
+def correct(deployment: BrokerDeployment, message: Message, fault: str = "") -> tuple[int, str]:
+    """Corrects a message in a process of its own. Returns its status and its errors."""
     body = json.dumps({**json.loads(message.body), "Name": "corrected"})
-    queue = f"queue://{deployment.name}.error"
-    return subprocess.run(
-        [sys.executable, "-c", CORRECT, deployment.directory, queue, str(message.message_id), body],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "CONNECTOR_FAULT": fault},
-        cwd=deployment.directory,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    given = deployment.directory, f"queue://{deployment.error}", message.message_id, body
+    with PipedProcess(*given, cwd=deployment.directory, script=_CORRECT, CONNECTOR_FAULT=fault) as process:
+        _, errors = process.communicate(timeout=240)
+    return process.wait(), errors

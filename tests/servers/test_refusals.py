@@ -9,8 +9,10 @@ import pytest
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.status import ReturnCode
 from tests.runs import customer
 from tests.servers.broker import SMALL
+from tests.servers.conftest import in_turn
 from tests.servers.rhea import send_by_rhea
 
 if TYPE_CHECKING:
@@ -31,8 +33,7 @@ def free(deployment: BrokerDeployment, queue: str) -> None:
     assert found["body"] == "in the way"
 
 
-@pytest.mark.parametrize("in_progress", [False, True])
-@pytest.mark.parametrize("which", ["Archive", "Error"])
+@pytest.mark.parametrize(("which", "in_progress"), [("Archive", False), ("Error", True)])
 def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
     broker: Broker, deploy: Deploy, which: str, in_progress: bool
 ) -> None:
@@ -48,32 +49,18 @@ def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
     fill(deployment, queue)
     deployment.fill(1, name="raise:no" if failed else "")
     for _ in range(2):
-        assert deployment.start("--drain").wait() == 1, deployment.log()[-3000:]
-    assert "nothing was settled" in deployment.log()
-    assert queue in deployment.log()
+        reason = deployment.work(ReturnCode.APPRESPONSETIMEOUT)
+        assert "nothing was settled" in reason
+        assert queue in reason
     assert deployment.bodies(queue) == ["in the way"]
     free(deployment, queue)
-    deployment.finish(1, failed=[0] if failed else [], **{which.lower(): queue})
+    deployment.finish(
+        1, failed=[0] if failed else [], archive="" if failed else queue, error=queue if failed else ""
+    )
 
 
-def test_the_queue_of_copies_takes_them_again_while_the_service_runs(broker: Broker, deploy: Deploy) -> None:
-    restarts = {"RestartRetryCount": 5, "RestartRetryInterval": 0.02}
-    error = {"ErrorDestination": f"queue://NAME{SMALL}"}
-    deployment = deploy(broker, options=_OPTIONS, connector={**error, **restarts})
-    queue = f"{deployment.name}{SMALL}"
-    fill(deployment, queue)
-    deployment.fill(3)
-    deployment.fill(1, first=3, name="raise:no")
-    service = deployment.start()
-    deployment.wait_for_log("nothing was settled")
-    free(deployment, queue)
-    deployment.fill(2, first=4)
-    deployment.wait_for_calls(6)
-    service.stop()
-    deployment.finish(6, failed=[3], error=queue)
-
-
-@pytest.mark.parametrize("step", ["begin:2", "settle.committing", "settle.finished"])
+@pytest.mark.process
+@in_turn("step", "begin:2", "settle.committing", "settle.finished")
 def test_messages_without_ids_and_with_equal_ids_are_processed_each(
     broker: Broker, deploy: Deploy, step: str
 ) -> None:
@@ -82,5 +69,5 @@ def test_messages_without_ids_and_with_equal_ids_are_processed_each(
     messages = [{"body": body} for body in bodies[:2]]
     messages += [{"message_id": "same", "body": body} for body in bodies[2:]]
     send_by_rhea(broker, deployment.input, json.dumps(messages))
-    deployment.start("--drain", fault=f"{step}=killgroup").wait(120)
+    deployment.start("--drain", fault=f"{step}=killgroup").wait()
     deployment.finish(4, twice=2 if step == "begin:2" else 0)

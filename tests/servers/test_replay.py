@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.servers.conftest import REPOSITORY
+from tests.forked_command import PipedProcess
+from tests.servers.conftest import AT_ARTEMIS
 from tests.servers.test_topics import publish, subscribed, unsubscribes
 from tests.waiting import wait_for
 
@@ -19,16 +18,17 @@ if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
     from tests.servers.deployment import BrokerDeployment
 
+pytestmark = pytest.mark.process
+
 _COUNT: Final = 130
 """Messages, for three commits."""
 
 
 def command(deployment: BrokerDeployment, *arguments: str, fault: str = "") -> int:
     """Runs a command in a process of its own. Returns its exit status."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "CONNECTOR_FAULT": fault}
-    line = [sys.executable, "-m", "connector.cli", *arguments]
-    done = subprocess.run(line, cwd=deployment.directory, env=environment, timeout=120, check=False)
-    return done.returncode
+    with PipedProcess(*arguments, cwd=deployment.directory, CONNECTOR_FAULT=fault) as process:
+        process.communicate(timeout=240)
+    return process.wait()
 
 
 def replay(deployment: BrokerDeployment, *arguments: str) -> dict[str, Any]:
@@ -36,24 +36,21 @@ def replay(deployment: BrokerDeployment, *arguments: str) -> dict[str, Any]:
     return document  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("what", ["replay", "move", "discard"])
-def test_a_killed_command_goes_on(broker: Broker, deploy: Deploy, what: str) -> None:
+@AT_ARTEMIS
+def test_a_killed_command_goes_on(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    error, archive = f"{deployment.name}.error", f"{deployment.name}.archive"
+    error = deployment.error
     deployment.fill(_COUNT, name="raise:no account")
-    deployment.drain()
+    deployment.work()
     (group,) = deployment.lines("errors")
     assert (group["kind"], group["count"]) == ("refused", _COUNT)
-    aside = f"{deployment.name}.aside"
-    target = {"replay": deployment.input, "move": aside, "discard": archive}[what]
-    arguments = [what, *([] if what == "replay" else [error]), *([aside] if what == "move" else [])]
-    arguments += ["--group", group["group"], "--yes"]
+    target = deployment.input
+    arguments = ["replay", "--group", group["group"], "--yes"]
     for place in ("claim:60", "settle.committing", "settle.finished"):
         assert command(deployment, *arguments, fault=f"{place}=kill") == -signal.SIGKILL
         wait_for(
             lambda: len(deployment.customers(error) + deployment.customers(target)) == _COUNT,
-            60,
-            "the broker has rolled back",
+            what="the broker has rolled back",
         )
     left = len(deployment.customers(error))
     assert left == _COUNT - 100
@@ -63,50 +60,26 @@ def test_a_killed_command_goes_on(broker: Broker, deploy: Deploy, what: str) -> 
     assert Counter(deployment.customers(target)) == {str(number): 1 for number in range(_COUNT)}
 
 
-def test_an_event_is_replayed_from_the_queue_to_the_subscription_that_failed(
-    broker: Broker, deploy: Deploy
-) -> None:
-    deployment = deploy(broker, store={"retry_later": {"attempts": 2, "first": "10ms", "on": "any"}})
-    (deployment.directory / "broken").touch()
-    deployment.fill(3, name="away:broken")
-    deployment.drain()
-    wait_for(lambda: _drained(deployment, 3), 60, "the last tries")
-    (deployment.directory / "broken").unlink()
-    assert replay(deployment)["moved"] == 0
-    first = str(deployment.messages(f"{deployment.name}.error")[0].message_id)
-    assert replay(deployment, "--id", first, "--yes")["moved"] == 1
-    assert replay(deployment, "--yes", "--expect", "2")["moved"] == 2
-    before = len(deployment.calls())
-    deployment.drain()
-    assert sorted(deployment.calls()[before:]) == [("0", 1), ("1", 1), ("2", 1)]
-    assert len(deployment.customers(f"{deployment.name}.archive")) == 3
-    assert deployment.leftovers() == []
-
-
-def _drained(deployment: BrokerDeployment, count: int) -> bool:
-    deployment.drain()
-    return len(deployment.customers(f"{deployment.name}.error")) == count
-
-
+@AT_ARTEMIS
 def test_a_message_of_a_topic_goes_back_to_its_own_subscription(broker: Broker, deploy: Deploy) -> None:
     first, second = subscribed(broker, deploy), subscribed(broker, deploy)
     for one in (first, second):
-        one.drain()  # makes the subscription
+        one.work()  # makes the subscription
     (first.directory / "broken").touch()
     publish(first, range(4), "away:broken")
     for one in (first, second):
-        one.drain()
-    assert len(first.customers(f"{first.name}.error")) == 4
-    assert len(second.customers(f"{second.name}.archive")) == 4
+        one.work()
+    assert len(first.customers(first.error)) == 4
+    assert len(second.customers(second.archive)) == 4
     done = replay(first, "--yes")
     assert (done["moved"], list(done["to"].values())) == (4, [4])
     assert next(iter(done["to"])).endswith(first.name)
     (first.directory / "broken").unlink()
     before = len(second.calls())
     for one in (first, second):
-        one.drain()
-    assert sorted(first.customers(f"{first.name}.archive")) == ["0", "1", "2", "3"]
+        one.work()
+    assert first.archived() == ["0", "1", "2", "3"]
     assert first.leftovers() == []
     assert len(second.calls()) == before == 4
     for one in (first, second):
-        wait_for(lambda one=one: unsubscribes(one), what="the subscription is removed")
+        wait_for(partial(unsubscribes, one), what="the subscription is removed")

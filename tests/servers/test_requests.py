@@ -1,4 +1,4 @@
-"""The tests of requests at real brokers."""
+"""The tests of requests at a real broker. In tests/requests they run on the broker in this process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import inspect
 from types import ModuleType
 from typing import Final
 
+import pytest
+
 from tests.requests import (
     test_client_destinations,
     test_client_replies,
     test_client_selectors,
     test_tables,
 )
+from tests.servers.conftest import Broker
 
 _LEFT_OUT: Final = (
     "test_a_destination_that_nothing_can_be_sent_to_fails_its_requests_only",
@@ -39,3 +42,9 @@ for _module in (
     test_tables,
 ):
     globals().update(_of(_module))
+
+
+@pytest.fixture
+def broker(artemis: Broker) -> Broker:
+    """One broker, because the requests are above the client library."""
+    return artemis

@@ -1,4 +1,7 @@
-"""The whole tree of an adapter is killed with SIGKILL at each step, on real brokers."""
+"""The whole tree of an adapter is killed with SIGKILL at each step, on a real broker.
+
+The same steps, with other settings, are those of tests/brokers/engine/test_kills.py.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.brokers.engine.steps import STEPS, STEPS_BEFORE_A_ROLLBACK, STEPS_IN_PROGRESS, runs_again
+from tests.servers.conftest import in_turn
+
+pytestmark = pytest.mark.process
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -23,7 +29,7 @@ def kill_at(deployment: BrokerDeployment, step: str) -> None:
     assert status == -signal.SIGKILL, deployment.log()[-3000:]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@in_turn("step", *STEPS)
 def test_nothing_is_lost_and_nothing_runs_twice_without_need(
     broker: Broker, deploy: Deploy, step: str
 ) -> None:
@@ -33,7 +39,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_need(
     deployment.finish(_COUNT, twice=runs_again(step))
 
 
-@pytest.mark.parametrize("step", STEPS_BEFORE_A_ROLLBACK)
+@in_turn("step", *STEPS_BEFORE_A_ROLLBACK)
 def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
     broker: Broker, deploy: Deploy, step: str
 ) -> None:
@@ -49,7 +55,7 @@ def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
     assert [customer for customer, number in _counted(deployment).items() if number > 1] in ([], ["2"])
 
 
-@pytest.mark.parametrize("step", STEPS_IN_PROGRESS)
+@in_turn("step", *STEPS_IN_PROGRESS)
 def test_messages_in_progress_are_taken_over(broker: Broker, deploy: Deploy, step: str) -> None:
     deployment = deploy(broker, in_progress=True)
     deployment.fill(_COUNT)

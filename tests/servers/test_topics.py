@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from tests.runs import customer
@@ -19,9 +21,8 @@ if TYPE_CHECKING:
 def subscribed(broker: Broker, deploy: Deploy) -> BrokerDeployment:
     """A deployment whose input is a subscription of a topic, with a name of its own."""
     deployment = deploy(broker)
-    path = deployment.directory / "adapter.yaml"
-    entry = f"{{destination: topic://{TOPIC}, subscription: {deployment.name}}}"
-    path.write_text(path.read_text().replace(f"queue://{deployment.input}", entry))
+    entry = {"destination": f"topic://{TOPIC}", "subscription": deployment.name}
+    deployment.change("connector", InputDestination=[entry])
     return deployment
 
 
@@ -31,6 +32,7 @@ def publish(deployment: BrokerDeployment, numbers: range, name: str = "sleep:0.0
         connection.send(parse_destination(f"topic://{TOPIC}"), messages)
 
 
+@pytest.mark.process
 def test_two_instances_share_a_topic(broker: Broker, deploy: Deploy) -> None:
     deployment = subscribed(broker, deploy)
     first, second = deployment.start(), deployment.start()
@@ -42,10 +44,10 @@ def test_two_instances_share_a_topic(broker: Broker, deploy: Deploy) -> None:
     deployment.wait_for_calls(70)
     second.stop()
     publish(deployment, range(70, 75))
-    deployment.drain()
+    deployment.work()
     calls = [customer for customer, _ in deployment.calls()]
     assert sorted(calls, key=int) == [str(number) for number in range(75)]
-    assert sorted(map(int, deployment.customers(f"{deployment.name}.archive"))) == list(range(75))
+    assert sorted(map(int, deployment.customers(deployment.archive))) == list(range(75))
     wait_for(lambda: unsubscribes(deployment), what="the subscription is removed")
 
 
@@ -60,8 +62,8 @@ def test_a_shared_subscription_of_the_command_is_that_of_the_input(broker: Broke
     deployment = subscribed(broker, deploy)
     deployment.run("subscribe", f"topic://{TOPIC}", "--subscription", deployment.name, "--shared")
     publish(deployment, range(3))
-    deployment.drain()
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["0", "1", "2"]
+    deployment.work()
+    assert deployment.archived() == ["0", "1", "2"]
     deployment.run("unsubscribe", "--subscription", deployment.name)
 
 

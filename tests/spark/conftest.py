@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from connector.spark.pipeline import SparkPipeline
+from tests.spark.standalone import StandaloneCluster
 
 PROCESSES = """
 import fcntl
 import json
 import os
 import sys
-import time
+import threading
 from pathlib import Path
 
 from connector.errors import PipelineError
@@ -50,7 +51,7 @@ def die(plan, deployment, payload):
 def sleep(plan, deployment, payload):
     print('{"event": "an event was not published", "reason": "of another event"}', flush=True)
     Path(payload.decode()).write_text(str(os.getpid()))
-    time.sleep(60)
+    threading.Event().wait()
     return b""
 
 
@@ -68,10 +69,11 @@ def installed(plan, deployment, payload):
 
 def hold(plan, deployment, payload):
     # waits for a file, whose path is the payload
+    from tests.waiting import wait_for
+
     gate = Path(payload.decode())
     gate.with_name(f"{gate.name}.{os.getpid()}").touch()
-    while not gate.exists():
-        time.sleep(0.01)
+    wait_for(gate.exists)
     return str(os.getpid()).encode()
 
 
@@ -130,6 +132,11 @@ def speak(plan, deployment, payload):
 """
 
 
+_PRINTED: list[str] = []
+_running: list[SparkPipeline] = []
+"""The pipeline of :func:`local`, which other folders use, too."""
+
+
 @dataclass
 class Settings:
     """The ``spark:`` section, as the configuration would hand it over."""
@@ -148,14 +155,31 @@ def deployment(directory: Path) -> Path:
 @pytest.fixture(scope="session")
 def printed() -> list[str]:
     """What the workers of ``local`` have printed."""
-    return []
+    return _PRINTED
 
 
 @pytest.fixture(scope="session")
-def local(tmp_path_factory: pytest.TempPathFactory, printed: list[str]) -> Iterator[SparkPipeline]:
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkPipeline]:
+    """The only Spark of this process. PySpark has one context a process, and Java takes seconds to start."""
+    if _running:
+        yield _running[0]
+        return
     place = deployment(tmp_path_factory.mktemp("deployment"))
-    pipeline = SparkPipeline(Settings(), place, "test", output=printed.append)
+    pipeline = SparkPipeline(Settings(), place, "test", output=_PRINTED.append)
     pipeline.start()
     pipeline.probe("connector.spark.worker:echo", b"")
+    _running.append(pipeline)
     yield pipeline
+    _running.clear()
     pipeline.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A master with two workers, whose directory has a short name because sockets are made there."""
+    made = StandaloneCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()

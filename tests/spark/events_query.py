@@ -1,7 +1,8 @@
-"""A program with a query of the source ``events``, as a user would write it. Run as a process of its own.
+"""A program with a query of the source ``events``, as a user would write it.
 
-Its only argument is JSON: ``session`` (settings of Spark), ``options`` of the source, ``table`` (a path of
-Parquet), ``checkpoint``, ``steps``. It prints one line of JSON.
+It runs in a Spark of the test, or as a process of its own. There, its only argument is JSON: ``session``
+(settings of Spark), ``options`` of the source, ``table`` (a path of Parquet), ``checkpoint``, ``steps``. It
+prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -59,27 +60,60 @@ def start(
 def run(directory: Path, task: Mapping[str, Any], *, fault: str = "") -> tuple[int, dict[str, Any], str]:
     """Runs the program to its end. Returns its status, what it has printed, and its errors."""
     process = start(directory, task, fault=fault)
-    output, errors = process.communicate(timeout=280)
+    output, errors = process.communicate(timeout=600)
     lines = output.strip().splitlines()
     return process.returncode, json.loads(lines[-1]) if lines else {}, errors
 
 
-class Program:
-    """The steps of a program. Each returns something for JSON."""
+def run_here(session: SparkSession, task: Mapping[str, Any], *, fault: str = "") -> dict[str, Any]:
+    """Runs the steps of a program in a Spark of this process. Returns what each has returned.
 
-    def __init__(self, task: Mapping[str, Any]) -> None:
+    Args:
+        session: of Spark.
+        task: the argument.
+        fault: as in CONNECTOR_FAULT, for the processes that Spark starts for the source.
+    """
+    environment: dict[str, str] = session.sparkContext.environment
+    if fault:
+        environment["CONNECTOR_FAULT"] = fault
+    try:
+        return Program(task, session).answers()
+    finally:
+        environment.pop("CONNECTOR_FAULT", None)
+
+
+def new_session(settings: Mapping[str, str]) -> SparkSession:
+    """Starts Spark with further settings."""
+    builder = SparkSession.builder.appName("events")
+    own = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+    for name, value in {**own, **settings}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+class Program:
+    """The steps of a program. Each returns something for JSON.
+
+    Args:
+        task: the argument.
+        session: of Spark.
+    """
+
+    def __init__(self, task: Mapping[str, Any], session: SparkSession) -> None:
         self.task = task
-        builder = SparkSession.builder.appName("events")
-        settings = {
-            "spark.master": "local[2]",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "1",
-        }
-        for name, value in {**settings, **task.get("session", {})}.items():
-            builder = builder.config(name, value)
-        self.spark = builder.getOrCreate()
-        self.spark.sparkContext.setLogLevel("ERROR")
+        self.spark = session
         self.spark.dataSource.register(EventsDataSource)
+
+    def answers(self) -> dict[str, Any]:
+        """Does all steps. Returns what each has returned, as JSON shows it."""
+        found = {
+            f"{number} {step}": getattr(self, step)(**arguments)
+            for number, (step, arguments) in enumerate(self.task["steps"])
+        }
+        shown: dict[str, Any] = json.loads(json.dumps(found, default=str))
+        return shown
 
     def query(self, **changed: Any) -> Any:
         """Reads all that waits into the table. Returns the offsets and numbers of rows of the batches."""
@@ -121,12 +155,9 @@ class Program:
 
 def main() -> None:
     task = json.loads(sys.argv[1])
-    program = Program(task)
-    answers: dict[str, Any] = {}
-    for number, (step, arguments) in enumerate(task["steps"]):
-        answers[f"{number} {step}"] = getattr(program, step)(**arguments)
-    print(json.dumps(answers, default=str), flush=True)
-    program.spark.stop()
+    session = new_session(task.get("session", {}))
+    print(json.dumps(Program(task, session).answers()), flush=True)
+    session.stop()
 
 
 if __name__ == "__main__":

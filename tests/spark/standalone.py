@@ -6,13 +6,13 @@ import os
 import re
 import shlex
 import subprocess
-import time
 from pathlib import Path
 from typing import IO
 
 from connector.java import Java, find_java
 from connector.spark.archive import archive_options, class_path
 from connector.spark.settings import spark_jars
+from tests.waiting import wait_for
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of a Java that lives for some seconds: full compilation would take longer than all its work."""
@@ -135,13 +135,11 @@ class StandaloneCluster:
 
     def _await(self, name: str, pattern: re.Pattern[str]) -> str:
         log = self.directory / f"{name}.log"
-        deadline = time.monotonic() + 180
-        while time.monotonic() < deadline:
-            text = log.read_text("utf-8", "replace")
-            if found := pattern.search(text):
-                return found.group(1)
-            time.sleep(0.05)
-        raise AssertionError(f"{name} did not come up:\n{text}")
+
+        def text() -> str:
+            return log.read_text("utf-8", "replace")
+
+        return wait_for(lambda: pattern.search(text()), 180, lambda: f"{name} is up:\n{text()}").group(1)
 
 
 def java_home_for_executors(java: Java, directory: Path) -> Path:

@@ -15,6 +15,7 @@ from connector import user
 from connector.brokers.jars.locked import cache_directory
 from tests.cli.in_process import call
 from tests.stores.conftest import new_root
+from tests.tables import rows
 
 _ANY_USER = 2_000_000_001
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -41,12 +42,12 @@ def directory(tmp_path: Path) -> Iterator[Path]:
         yield found
 
 
-@pytest.mark.parametrize("home", ["/", None])
-def test_the_adapter_runs_for_a_user_without_an_account(directory: Path, home: str | None) -> None:
+@pytest.mark.process
+def test_the_adapter_runs_for_a_user_without_an_account(directory: Path) -> None:
     call(directory, "init", "shop")
     assert call(directory / "shop", "send", "orders", "--body", "order.json").returncode == 0
     kept = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
-    environment = {**kept, "PYTHONPATH": str(_REPOSITORY), **({} if home is None else {"HOME": home})}
+    environment = {**kept, "PYTHONPATH": str(_REPOSITORY), "HOME": "/"}
     command = as_user_without_account(
         directory / "shop", sys.executable, "-m", "connector.cli", "run", "--once", "--json"
     )
@@ -61,10 +62,10 @@ def test_the_adapter_runs_for_a_user_without_an_account(directory: Path, home: s
 def no_account(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("SPARK_USER", "HADOOP_USER_NAME", "USER", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(user.os, "geteuid", lambda: _ANY_USER)
+    monkeypatch.setattr("connector.user.os.geteuid", lambda: _ANY_USER)
 
 
-@pytest.mark.parametrize("home", ["/nowhere", "relative", "", None])
+@rows("home", ["/nowhere", "relative", "", None])
 def test_java_gets_a_home_that_can_be_written_and_a_name(
     tmp_path: Path, no_account: None, monkeypatch: pytest.MonkeyPatch, home: str | None
 ) -> None:
@@ -88,7 +89,9 @@ def test_a_user_without_a_home_keeps_its_cache_among_the_temporary_files(
     no_account: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.setattr(user.os.path, "expanduser", lambda path: path)  # as Python does without an account
+    monkeypatch.setattr(
+        "connector.user.os.path.expanduser", lambda path: path
+    )  # as Python does without an account
     expected = Path(tempfile.gettempdir()) / f"connector-cache-{_ANY_USER}"
     assert user.cache_directory() == expected
     assert cache_directory().parents[1] == expected

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ import pytest
 import yaml
 
 from connector.java import find_java
+from connector.spark import early_java
+from tests.cli.in_process import call
+from tests.tables import Table
 
 Sections = dict[str, Any]
+Begins = Callable[..., bool]
 
 
 class Recorded:
@@ -52,9 +57,13 @@ class Recorded:
         """The process id of each Java that was started."""
         return [int(line) for line in self._notes.read_text().split()] if self._notes.exists() else []
 
+    def write(self) -> None:
+        """Writes adapter.yaml."""
+        (self.directory / "adapter.yaml").write_text(self.text or yaml.safe_dump(self.sections))
+
     def run(self, *arguments: str, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Returns exit status and errors of ``connector run``."""
-        (self.directory / "adapter.yaml").write_text(self.text or yaml.safe_dump(self.sections))
+        self.write()
         ended = subprocess.run(
             [sys.executable, "-m", "connector.cli", "run", *arguments],
             cwd=self.directory,
@@ -75,14 +84,15 @@ def assert_no_java(recorded: Recorded) -> None:
     assert not [pid for pid in recorded.starts if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.parametrize("arguments", [["-c", "adapter.yaml"], ["--config=./adapter.yaml"], []])
-def test_the_early_java_is_the_java_of_the_run(recorded: Recorded, arguments: list[str]) -> None:
-    status, errors = recorded.run("--once", *arguments)
+@pytest.mark.process
+def test_the_early_java_is_the_java_of_the_run(recorded: Recorded) -> None:
+    status, errors = recorded.run("--once")
     assert status == 0, errors
     assert len(recorded.starts) == 1
     assert_no_java(recorded)
 
 
+@pytest.mark.process
 def test_java_starts_before_a_mistake_is_found_and_ends(recorded: Recorded) -> None:
     recorded.sections["connector"]["PollQuantity"] = "many"
     status, errors = recorded.run("--once")
@@ -91,6 +101,7 @@ def test_java_starts_before_a_mistake_is_found_and_ends(recorded: Recorded) -> N
     assert_no_java(recorded)
 
 
+@pytest.mark.process
 def test_an_early_java_that_does_not_fit_is_replaced(recorded: Recorded) -> None:
     recorded.sections["connector"]["ApplicationName"] = "${NAME}"
     status, errors = recorded.run("--once", environ={"NAME": "early"})
@@ -99,34 +110,54 @@ def test_an_early_java_that_does_not_fit_is_replaced(recorded: Recorded) -> None
     assert_no_java(recorded)
 
 
-@pytest.mark.parametrize(
-    ("section", "key", "value", "arguments"),
-    [
-        ("connector", "InputDestination", None, ["--once"]),
-        ("connector", "InputDestination", "queue://in", ["--help"]),
-        ("connector", "InputDestination", "queue://in", ["--once", "-c", "other.yaml"]),
-        ("spark", "conf", {"spark.master": "local[1]"}, ["--once"]),
-        ("spark", "master", "local[none]", ["--once"]),
-        ("provider", "type", "memory", ["--once"]),
-    ],
-)
-def test_no_java_starts_without_need(
-    recorded: Recorded, section: str, key: str, value: Any, arguments: list[str]
+@pytest.fixture
+def begins(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> Begins:
+    """Begins a run in this process, and returns whether Java is started for it. That Java ends at once."""
+    monkeypatch.chdir(recorded.directory)
+    monkeypatch.setenv("JAVA_HOME", str(recorded.directory / "java"))
+
+    def begins(*arguments: str) -> bool:
+        recorded.write()
+        early_java.begin(["run", *arguments])
+        early, early_java._early = early_java._early, None
+        if early is not None:
+            early.stop()
+        return early is not None
+
+    return begins
+
+
+def test_java_starts_early_if_a_run_will_need_it(
+    recorded: Recorded, begins: Begins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded.sections.setdefault(section, {})[key] = value
-    recorded.run(*arguments)
-    assert recorded.starts == []
+    for arguments in (["-c", "adapter.yaml"], ["--config=./adapter.yaml"], ["--once"]):
+        assert begins(*arguments), arguments
+    monkeypatch.setenv("CONNECTOR_CONFIG", "other.yaml")
+    assert not begins("--once"), "the variable names the configuration, too"
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 200_000, "a: " * 200_000, "- " * 200_000, "*nobody", "\0", "{" * 2_000_000]
-)
-def test_a_file_that_is_no_configuration_is_an_ordinary_mistake(recorded: Recorded, text: str) -> None:
-    recorded.text = text
-    status, errors = recorded.run("--once")
-    assert (status, "adapter.yaml" in errors, recorded.starts) == (2, True, [])
+def test_no_java_starts_without_need(recorded: Recorded, begins: Begins) -> None:
+    whole = copy.deepcopy(recorded.sections)
+    with Table() as table:
+        for section, key, value, arguments in (
+            ("connector", "InputDestination", None, ["--once"]),
+            ("connector", "InputDestination", "queue://in", ["--help"]),
+            ("connector", "InputDestination", "queue://in", ["--once", "-c", "other.yaml"]),
+            ("spark", "conf", {"spark.master": "local[1]"}, ["--once"]),
+            ("spark", "master", "local[none]", ["--once"]),
+            ("provider", "type", "memory", ["--once"]),
+        ):
+            with table.row(section, key, value, arguments):
+                recorded.sections = copy.deepcopy(whole)
+                recorded.sections.setdefault(section, {})[key] = value
+                assert not begins(*arguments)
 
 
-def test_the_variable_names_the_configuration_too(recorded: Recorded) -> None:
-    status, _ = recorded.run("--once", environ={"CONNECTOR_CONFIG": "other.yaml"})
-    assert (status, recorded.starts) == (2, [])
+def test_a_file_that_is_no_configuration_is_an_ordinary_mistake(recorded: Recorded, begins: Begins) -> None:
+    with Table() as table:
+        for text in ("[" * 200_000, "a: " * 200_000, "- " * 200_000, "*nobody", "\0", "{" * 2_000_000):
+            with table.row(text[:9]):
+                recorded.text = text
+                assert not begins("--once")
+                answer = call(recorded.directory, "run", "--once")
+                assert (answer.returncode, "adapter.yaml" in answer.stderr) == (2, True)

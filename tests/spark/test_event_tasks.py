@@ -12,11 +12,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from connector.errors import PipelineError
+from connector.errors import PipelineError, SparkLost
 from connector.spark.batch_jobs import BatchJobs
 from connector.spark.event_tasks import EventTasks
 from connector.spark.pipeline import SparkPipeline
@@ -115,16 +116,28 @@ def test_an_exception_is_an_error_with_its_text_and_the_next_run_is_well(
         assert tasks.run(ECHO, b"", [b"a", b"b"], "x") == [b"a", b"b"]
 
 
+def test_an_exception_is_the_same_error_beside_a_session(local: SparkPipeline, tasks: EventTasks) -> None:
+    """PySpark converts exceptions as soon as the process has a session."""
+    assert local.session() is not None
+    with pytest.raises(PipelineError, match=r"^poll 7: [^\n]*ValueError: no such customer$") as caught:
+        tasks.run("functions:fail", b"", [b""], "poll 7")
+    assert not isinstance(caught.value, SparkLost), "Spark is well"
+
+
 def test_a_worker_that_dies_is_an_error_and_the_next_run_is_well(tasks: EventTasks) -> None:
     with pytest.raises(PipelineError, match=r"task \d: Python worker exited unexpectedly"):
         tasks.run("functions:die", b"", [b"live", b"die"], "x")
     assert tasks.run("functions:die", b"", [b"a", b"b"], "x") == [b"a", b"b"]
 
 
+def has_ended(pid: int) -> bool:
+    return not is_running(pid)
+
+
 def test_workers_that_are_killed_while_idle_cost_no_more_than_a_run_each(tasks: EventTasks) -> None:
     for pid in {tasks.run("functions:process_id", b"", [b""], "x")[0] for _ in range(5)}:
         os.kill(int(pid), signal.SIGKILL)
-        wait_for(lambda pid=pid: not is_running(int(pid)))
+        wait_for(partial(has_ended, int(pid)))
     failures = 0
     while True:
         try:
@@ -137,9 +150,12 @@ def test_workers_that_are_killed_while_idle_cost_no_more_than_a_run_each(tasks: 
 
 def test_a_cancel_ends_what_runs_and_the_next_run_is_well(tasks: EventTasks, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    cancelling = threading.Thread(
-        target=lambda: wait_for(lambda: list(tmp_path.glob("gate.*")), what="at the gate") and tasks.cancel()
-    )
+
+    def cancel() -> None:
+        wait_for(lambda: list(tmp_path.glob("gate.*")), what="at the gate")
+        tasks.cancel()
+
+    cancelling = threading.Thread(target=cancel)
     cancelling.start()
     with pytest.raises(PipelineError, match=r"^poll 3: "):
         tasks.run("functions:hold", b"", [str(gate).encode()], "poll 3")
@@ -198,7 +214,7 @@ def test_what_is_closed_while_it_runs_is_an_error_and_leaves_no_task(make: Make,
         try:
             for one in running:
                 with pytest.raises(PipelineError, match=r"^poll 5: "):
-                    one.result(60)
+                    one.result(120)
         finally:
             gate.touch()
     closing.join()
@@ -213,9 +229,10 @@ def test_the_jobs_say_what_they_are(make: Make, local: SparkPipeline, tmp_path: 
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(tasks.run, "functions:hold", b"", [str(gate).encode()], "poll 5")
         wait_for(lambda: list(tmp_path.glob("gate.*")), what="at the gate")
+        assert isinstance(tasks, StayingTasks | BatchJobs)
         group = tasks._group_of(1) if isinstance(tasks, StayingTasks) else tasks._group
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
         states = [job.status for job in jobs if job is not None]
         gate.touch()
-        running.result(60)
+        running.result(120)
     assert "RUNNING" in states

@@ -1,10 +1,12 @@
-"""A queue as a table of Spark: real queries in processes of their own, rows counted in real tables."""
+"""A queue as a table of Spark: real queries, rows counted in real tables."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,12 @@ from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.service.source.data_source import EventsDataSource, SourceError, SourceOptions
+from connector.spark.pipeline import SparkPipeline
 from connector.stores.dropbox.provider import DropboxProvider
-from tests.spark.events_query import run
+from tests.spark.events_query import run_here
+from tests.tables import rows
+
+Run = Callable[..., dict[str, Any]]
 
 CONFIG = """
 provider: {type: dropbox, root: ./data, create: true}
@@ -64,6 +70,12 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def run(local: SparkPipeline) -> Run:
+    """Runs the steps of a program in the Spark of this folder."""
+    return partial(run_here, local.session())
+
+
 def fill(place: Path, first: int, count: int, **properties: str) -> None:
     """Sends customers."""
     connection = DropboxProvider(place / "data", create=True, durable=False).connect()
@@ -84,7 +96,8 @@ def fill(place: Path, first: int, count: int, **properties: str) -> None:
 
 
 def task(place: Path, *steps: tuple[str, dict[str, Any]], **options: str) -> dict[str, Any]:
-    given = {"config": "adapter.yaml", "destination": "queue://in", "name": "to-lake", "object": "Customer"}
+    given = {"config": str(place / "adapter.yaml"), "destination": "queue://in", "name": "to-lake"}
+    given["object"] = "Customer"
     return {
         "options": {**given, **options},
         "table": str(place / "lake"),
@@ -109,23 +122,20 @@ def count(place: Path, queue: str) -> int:
     return len(browse(place, queue))
 
 
-def test_a_queue_becomes_a_table_and_its_messages_are_settled(place: Path) -> None:
+def test_a_queue_becomes_a_table_and_its_messages_are_settled(place: Path, run: Run) -> None:
     fill(place, 0, 25)
     connection = DropboxProvider(place / "data", create=True, durable=False).connect()
     queue = parse_destination("queue://in")
     connection.send(queue, [Message(b"no json", type="CUSTOMER", message_class="T")])
     connection.send(queue, [Message(b'{"VendorId": "1"}', type="VENDOR", message_class="T")])
     connection.close()
-    status, said, errors = run(
-        place, task(place, ("look", {}), ("query", {}), ("rows", {}), maxMessagesPerTrigger="10")
-    )
-    assert status == 0, errors
-    columns, rows = said["0 look"]
+    said = run(task(place, ("look", {}), ("query", {}), ("rows", {}), maxMessagesPerTrigger="10"))
+    columns, found = said["0 look"]
     assert columns == (
         "struct<CustomerId:string,Limit:decimal(12,2),Since:date,Seen:timestamp,Address:array<struct<City:string>>>"
     )
-    assert len(rows) == 25
-    assert {"Limit": "12.50", "Since": "2026-01-31", "Address": [{"City": "Hamburg"}]}.items() <= rows[
+    assert len(found) == 25
+    assert {"Limit": "12.50", "Since": "2026-01-31", "Address": [{"City": "Hamburg"}]}.items() <= found[
         0
     ].items()
     assert [number for _, number in said["1 query"] if number] == [10, 10, 5]
@@ -137,12 +147,12 @@ def test_a_queue_becomes_a_table_and_its_messages_are_settled(place: Path) -> No
     assert other.properties["connector_reason"] == "the message is Vendor, and the source wants Customer"
 
 
-def test_a_query_goes_on_and_other_queries_have_their_own_lots(place: Path) -> None:
+def test_a_query_goes_on_and_other_queries_have_their_own_lots(place: Path, run: Run) -> None:
     fill(place, 0, 10, region="north")
     fill(place, 10, 10, region="south")
     other = {
         "options": {
-            "config": "adapter.yaml",
+            "config": str(place / "adapter.yaml"),
             "destination": "queue://in",
             "name": "south",
             "selector": "region = 'south'",
@@ -150,8 +160,7 @@ def test_a_query_goes_on_and_other_queries_have_their_own_lots(place: Path) -> N
         "checkpoint": str(place / "checkpoint-south"),
         "table": str(place / "south"),
     }
-    status, said, errors = run(
-        place,
+    said = run(
         task(
             place,
             ("look", {"object": "", "selector": "region = 'south'"}),
@@ -163,39 +172,35 @@ def test_a_query_goes_on_and_other_queries_have_their_own_lots(place: Path) -> N
                 "fails",
                 {"checkpoint": str(place / "late"), "writing": {"asyncProgressTrackingEnabled": "true"}},
             ),
-        ),
+        )
     )
-    assert status == 0, errors
-    columns, rows = said["0 look"]
+    columns, found = said["0 look"]
     assert columns == (
         "struct<id:string,destination:string,headers:map<string,string>,properties:map<string,string>,body:binary>"
     )
-    assert len(rows) == 10
-    assert rows[0]["properties"] == {"region": "south"}
-    assert rows[0]["headers"]["JMSType"] == "CUSTOMER"
+    assert len(found) == 10
+    assert found[0]["properties"] == {"region": "south"}
+    assert found[0]["headers"]["JMSType"] == "CUSTOMER"
     assert sum(number for _, number in said["1 query"]) == 10
     assert sum(number for _, number in said["2 query"]) == 10
     assert sum(number for _, number in said["3 query"]) == 0
     assert said["4 rows"] == names(0, 10)
     assert "async" in said["5 fails"].lower()
     fill(place, 20, 5)
-    status, said, errors = run(place, task(place, ("query", {}), ("rows", {})))
-    assert (status, said["1 rows"]) == (0, names(0, 10) + names(20, 5)), errors
+    assert run(task(place, ("query", {}), ("rows", {})))["1 rows"] == names(0, 10) + names(20, 5)
     assert count(place, "archive") == 25
 
 
-def test_what_was_settled_is_not_read_again_and_a_name_has_one_owner(place: Path) -> None:
+def test_what_was_settled_is_not_read_again_and_a_name_has_one_owner(place: Path, run: Run) -> None:
     fill(place, 0, 4)
-    status, _, errors = run(place, task(place, ("query", {})))
-    assert status == 0, errors
+    run(task(place, ("query", {})))
     checkpoint = place / "checkpoint"
     for one in (checkpoint / "commits").iterdir():  # as an older copy of the checkpoint has it
         one.unlink()
     owner = DropboxProvider(place / "data", create=True, durable=False).connect()
     queue = parse_destination("queue://in")
     owner.lot_position(queue, "taken")
-    status, said, errors = run(
-        place,
+    said = run(
         task(
             place,
             ("fails", {"table": str(place / "other")}),
@@ -203,29 +208,25 @@ def test_what_was_settled_is_not_read_again_and_a_name_has_one_owner(place: Path
                 "fails",
                 {"checkpoint": str(place / "c2"), "options": {**task(place)["options"], "name": "taken"}},
             ),
-        ),
+        )
     )
     owner.close()
-    assert status == 0, errors
     assert "asks for the lot 1 of 'to-lake'" in said["0 fails"]
     assert "up to 1 are settled" in said["0 fails"]
     assert f"process {os.getpid()} on " in said["1 fails"]
 
 
-def test_a_sequence_that_is_made_anew_meets_no_number_of_the_earlier_one(place: Path) -> None:
+def test_a_sequence_that_is_made_anew_meets_no_number_of_the_earlier_one(place: Path, run: Run) -> None:
     fill(place, 0, 6)
-    status, _, errors = run(place, task(place, ("query", {}), maxMessagesPerTrigger="2"))
-    assert status == 0, errors
+    run(task(place, ("query", {}), maxMessagesPerTrigger="2"))
     (place / "data").rename(place / "lost")
     (place / ".connector").rename(place / "lost-record")
     fill(place, 6, 2)
-    status, said, errors = run(place, task(place, ("query", {}), ("rows", {})))
-    assert status == 0, errors
-    assert said["1 rows"] == names(0, 8)
+    assert run(task(place, ("query", {}), ("rows", {})))["1 rows"] == names(0, 8)
 
 
-@pytest.mark.parametrize(
-    ("options", "mistake"),
+@rows(
+    "options, mistake",
     [
         ({}, r"queue://NAME"),
         ({"destination": "topic://prices"}, "found topic://prices, expected a queue"),

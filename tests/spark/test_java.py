@@ -14,6 +14,7 @@ from connector.errors import PipelineError
 from connector.java import find_java, java_version, major_version
 from connector.spark.master import parse_master
 from connector.spark.session import driver_address
+from tests.tables import rows
 
 
 def make_java(home: Path, version: str) -> Path:
@@ -33,8 +34,8 @@ def test_java_home_comes_before_path(tmp_path: Path) -> None:
     assert (found.executable, found.version, found.origin) == (wanted, "17.0.15", "JAVA_HOME")
 
 
-@pytest.mark.parametrize(
-    ("what", "words"),
+@rows(
+    "what, words",
     [
         ("missing", "there is no such directory"),
         ("empty", "there is no bin/java in it"),
@@ -101,9 +102,7 @@ def test_the_version_of_a_java_without_a_release_file_is_asked_of_itself(tmp_pat
     assert java_version(java) == "22.0.1"
 
 
-@pytest.mark.parametrize(
-    ("version", "major"), [("17.0.15", 17), ("1.8.0_392", 8), ("25-ea", 25), ("21", 21), ("", 0)]
-)
+@rows("version, major", [("17.0.15", 17), ("1.8.0_392", 8), ("25-ea", 25), ("21", 21), ("", 0)])
 def test_the_major_version(version: str, major: int) -> None:
     assert major_version(version) == major
 
@@ -126,9 +125,7 @@ def test_the_masters_that_are_understood() -> None:
     assert parse_master("spark://a:7077,[::1]:7078").addresses == (("a", 7077), ("::1", 7078))
 
 
-@pytest.mark.parametrize(
-    "text", ["local[2,0]", "local[0]", "mesos://h:5050", "spark://", "spark://host", "spark://h:0", "7077"]
-)
+@rows("text", ["local[2,0]", "local[0]", "mesos://h:5050", "spark://", "spark://host", "spark://h:0", "7077"])
 def test_masters_that_would_not_do_are_refused(text: str) -> None:
     with pytest.raises(PipelineError, match=r"^spark\.master is "):
         parse_master(text)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +21,7 @@ from connector.sinks.load.sink import load_queue
 from connector.spark.pipeline import SparkPipeline
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
-from tests.runs import REPOSITORY
+from tests.cli.in_process import call
 from tests.waiting import wait_for
 
 OBJECTS = """
@@ -161,11 +159,11 @@ def test_a_lot_waits_for_its_size_or_for_its_age(bench: Bench) -> None:
     with bench.adapter() as adapter:
         bench.fill(1, 2)
         adapter.poll()
-        wait_for(lambda: any("/old/" in call[2] for call in bench.calls()), 30)
+        wait_for(lambda: any("/old/" in call[2] for call in bench.calls()))
         assert bench.waiting("calls") == 2
         bench.fill(3)
         adapter.poll()
-        wait_for(lambda: any("/calls/" in call[2] for call in bench.calls()), 30)
+        wait_for(lambda: any("/calls/" in call[2] for call in bench.calls()))
     (called,) = [call for call in bench.calls() if "/calls/" in call[2]]
     assert called[-1] == [1, 2, 3]
 
@@ -203,13 +201,13 @@ def test_a_lot_that_failed_for_a_while_is_loaded_again_as_it_was(bench: Bench) -
     assert "the lake is away" in bench.drain(ReturnCode.APPRESPONSETIMEOUT)
     with bench.adapter() as adapter:
         adapter.start()
-        wait_for(lambda: len(bench.calls()) > 2, 30)
+        wait_for(lambda: len(bench.calls()) > 2)
         (row,) = adapter.loads
         assert (row["subscription"], row["state"], row["lot"]) == ("calls", "repeats", 1)
         bench.fill(3)
         adapter.poll()
         (bench.directory / "away").unlink()
-        assert wait_for(lambda: not adapter.loads, 30)
+        assert wait_for(lambda: not adapter.loads)
         assert adapter.drain().code is ReturnCode.SUCCEED
     *again, last = bench.calls()
     assert {(number, tuple(ids)) for number, _, _, _, ids in again} == {(1, (1, 2))}
@@ -298,7 +296,7 @@ def test_a_lost_database_stops_the_load_and_fails_no_object(bench: Bench) -> Non
         bench.fill(1, 2)
         adapter.poll()
         adapter.drain()
-        (row,) = wait_for(lambda: [one for one in adapter.loads if one["state"] == "stopped"], 30)
+        (row,) = wait_for(lambda: [one for one in adapter.loads if one["state"] == "stopped"])
     assert "Whether it was written is not known" in row["reason"]
     assert row["attempt"] == 3
     assert bench.errors() == []
@@ -363,21 +361,16 @@ def test_nothing_is_loaded_while_the_subscription_is_paused(
         assert adapter.drain().code is ReturnCode.SUCCEED
         assert (bench.calls(), bench.waiting("calls")) == ([], 1)
         command("resume", "calls")
-        wait_for(lambda: adapter.poll() and bench.calls(), 30)
+        wait_for(lambda: adapter.poll() and bench.calls())
     assert [call[-1] for call in bench.calls()] == [[1]]
 
 
 @pytest.fixture
 def command(bench: Bench) -> Callable[..., str]:
     def run(*arguments: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "connector.cli", *arguments],
-            cwd=bench.directory,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        answer = call(bench.directory, *arguments)
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
 
     return run
 

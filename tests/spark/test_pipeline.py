@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from connector.errors import PipelineError
+from connector.spark.fast_start import FastStart
 from connector.spark.launcher import _OWN_PROPERTIES
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.settings import OWNED_SETTINGS
@@ -42,7 +43,12 @@ def test_a_cancelled_job_is_an_error_at_once_and_the_next_job_runs(
     local: SparkPipeline, tmp_path: Path
 ) -> None:
     mark = tmp_path / "started"
-    canceller = threading.Thread(target=lambda: wait_for(mark.exists) and local.cancel())
+
+    def cancel() -> None:
+        wait_for(mark.exists)
+        local.cancel()
+
+    canceller = threading.Thread(target=cancel)
     canceller.start()
     with pytest.raises(PipelineError, match=r"^poll 3: cancelled$"):
         local.run("functions:sleep", b"", [str(mark).encode()], "poll 3")
@@ -72,10 +78,18 @@ def test_a_setting_that_the_event_job_owns_is_refused_with_the_reason(setting: s
         pipeline.start()
 
 
+def java_of(pipeline: SparkPipeline) -> int:
+    """The process id of the Java that a pipeline has launched."""
+    spark = pipeline._spark
+    assert isinstance(spark, FastStart)
+    assert spark.pid is not None
+    return spark.pid
+
+
 def test_a_java_that_was_launched_and_is_stopped_before_the_start_is_gone(tmp_path: Path) -> None:
     pipeline = SparkPipeline(Settings(), tmp_path, "test")
     pipeline.launch()
-    java = pipeline._spark.pid
+    java = java_of(pipeline)
     assert is_running(java)
     assert not pipeline.alive
     pipeline.stop()
@@ -101,6 +115,7 @@ def test_every_setting_that_the_pipeline_fixes_is_listed_as_owned() -> None:
     assert set(_OWN_PROPERTIES) <= set(OWNED_SETTINGS)
 
 
+@pytest.mark.process
 def test_a_missing_python_is_an_error_at_start_that_names_it(tmp_path: Path) -> None:
     program = """
 import sys
@@ -119,41 +134,11 @@ except Exception as error:
     command = [sys.executable, "-c", program, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     answer = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=root, env=environment, check=False
+        command, capture_output=True, text=True, timeout=240, cwd=root, env=environment, check=False
     )
     assert answer.stdout.startswith("PipelineError: ")
     assert '"/nowhere/python"' in answer.stdout
     assert answer.stderr == ""
-
-
-def test_java_takes_the_memory_in_units_of_spark_and_the_collector_of_the_user(tmp_path: Path) -> None:
-    program = """
-import sys
-from pathlib import Path
-from connector.spark.pipeline import SparkPipeline
-from tests.spark.conftest import Settings
-
-conf = {"spark.driver.memory": "600", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
-pipeline = SparkPipeline(Settings("local[1]", conf=conf), Path(sys.argv[1]), "test")
-pipeline.start()
-print(Path(f"/proc/{pipeline._spark.pid}/cmdline").read_text())
-pipeline.stop()
-"""
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    answer = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=root,
-        env=environment,
-        check=False,
-    )
-    assert answer.returncode == 0, answer.stderr
-    words = answer.stdout.split("\0")
-    assert f"-Xmx{600 << 20}" in words
-    assert [word for word in words if word.endswith("GC")] == ["-XX:+UseParallelGC"]
 
 
 DRIVER = """
@@ -194,17 +179,18 @@ def driver(tmp_path: Path) -> tuple[subprocess.Popen[str], int, int]:
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert wait_for(lambda: worker.exists() and worker.read_text() != "", 120), process.communicate(
-        timeout=120
+        timeout=240
     )
     return process, int(java.read_text()), int(worker.read_text())
 
 
+@pytest.mark.process
 def test_when_java_dies_the_job_fails_the_terminal_stays_clean_and_spark_can_be_started_again(
     driver: tuple[subprocess.Popen[str], int, int],
 ) -> None:
     process, java, worker = driver
     os.kill(java, signal.SIGKILL)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=240)
     lines = output.splitlines()
     assert lines[0].startswith("SparkLost: poll 1: Spark's Java process was ended by signal 9")
     assert lines[-2:] == ["False", "[b'AGAIN']"]
@@ -214,12 +200,13 @@ def test_when_java_dies_the_job_fails_the_terminal_stays_clean_and_spark_can_be_
     assert wait_for(lambda: not is_running(worker))
 
 
+@pytest.mark.process
 def test_when_the_driver_is_killed_java_and_workers_end_by_themselves(
     driver: tuple[subprocess.Popen[str], int, int],
 ) -> None:
     process, java, worker = driver
     process.kill()
-    process.communicate(timeout=120)
+    process.communicate(timeout=240)
     assert wait_for(lambda: not is_running(java))
     assert wait_for(lambda: not is_running(worker))
 
@@ -238,19 +225,29 @@ def test_why_java_ended_is_said_without_stack_frames(tmp_path: Path) -> None:
     assert [line for line in lines if line.strip().startswith(("at ", "... "))] == []
 
 
-@pytest.mark.parametrize(("conf", "is_limited"), [({}, True), ({"spark.driver.memory": "600m"}, False)])
-def test_java_keeps_few_new_objects_unless_the_user_gives_it_memory(
-    conf: dict[str, str], is_limited: bool, tmp_path: Path
-) -> None:
-    pipeline = SparkPipeline(Settings(conf=conf), tmp_path, "test")
+def launched(directory: Path, **conf: str) -> list[str]:
+    """Returns the command line of the Java of a pipeline, which is launched and stopped."""
+    pipeline = SparkPipeline(
+        Settings(conf={f"spark.driver.{key}": one for key, one in conf.items()}), directory, "test"
+    )
     pipeline.launch()
     try:
-        command = Path(f"/proc/{pipeline._spark.pid}/cmdline")
+        command = Path(f"/proc/{java_of(pipeline)}/cmdline")
         wait_for(
             lambda: "/bin/sh" not in (text := command.read_text()) and text,
             what="Java has replaced the shell",
         )
-        words = command.read_text().split("\0")
-        assert ("-XX:MaxNewSize=16m" in words) is is_limited
+        return command.read_text().split("\0")
     finally:
         pipeline.stop()
+
+
+def test_java_keeps_few_new_objects_unless_the_user_gives_it_memory(tmp_path: Path) -> None:
+    assert "-XX:MaxNewSize=16m" in launched(tmp_path)
+    assert "-XX:MaxNewSize=16m" not in launched(tmp_path, memory="600m")
+
+
+def test_java_takes_the_memory_in_units_of_spark_and_the_collector_of_the_user(tmp_path: Path) -> None:
+    words = launched(tmp_path, memory="600", extraJavaOptions="-XX:+UseParallelGC")
+    assert f"-Xmx{600 << 20}" in words
+    assert [word for word in words if word.endswith("GC")] == ["-XX:+UseParallelGC"]

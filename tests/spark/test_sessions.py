@@ -18,10 +18,12 @@ from connector.errors import PipelineError
 from connector.java import find_java
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.settings import spark_jars
+from tests.cli.in_process import call
 from tests.spark.conftest import Settings, deployment
 from tests.spark.standalone import executor_options, java_home_for_executors
 
 ROOT = Path(__file__).parents[2]
+_PROCESS = pytest.mark.process
 ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
     "PYSPARK_PYTHON": sys.executable,
@@ -40,8 +42,9 @@ def _java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def orders(tmp_path: Path) -> Path:
     """A deployment with three orders in its input."""
     place = tmp_path / "orders"
-    run(ROOT, "-m", "connector.cli", "init", str(place))
-    run(place, "-m", "connector.cli", "send", "queue://orders", "--body", "order.json", "--count", "3")
+    assert call(ROOT, "init", str(place)).returncode == 0
+    sent = call(place, "send", "queue://orders", "--body", "order.json", "--count", "3")
+    assert sent.returncode == 0, sent.stderr
     return place
 
 
@@ -53,7 +56,7 @@ def run(cwd: Path, *arguments: str, **environment: str) -> subprocess.CompletedP
         env={**os.environ, **ENVIRONMENT, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -93,6 +96,7 @@ with Adapter.from_file("adapter.yaml") as third:  # the Java of the stopped sess
 """
 
 
+@_PROCESS
 def test_a_session_of_the_process_runs_the_events_and_goes_on(orders: Path) -> None:
     done = run(orders, "-c", GIVEN)
     lines = done.stdout.splitlines()
@@ -122,6 +126,7 @@ session.stop()
 """
 
 
+@_PROCESS
 def test_workers_of_another_python_are_named(orders: Path, tmp_path: Path) -> None:
     """A session whose workers have a Python without any of the packages."""
     venv.create(tmp_path / "bare", with_pip=False)
@@ -141,6 +146,7 @@ with Adapter.from_file("adapter.yaml") as adapter:
 """
 
 
+@_PROCESS
 def test_an_application_that_spark_submit_has_started(orders: Path) -> None:
     (orders / "application.py").write_text(SUBMITTED)
     submit = spark_jars().parent / "bin/spark-submit"
@@ -153,7 +159,7 @@ def test_an_application_that_spark_submit_has_started(orders: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -174,6 +180,7 @@ for _ in range(2):
 """
 
 
+@_PROCESS
 def test_without_the_fast_start_the_adapter_runs(orders: Path) -> None:
     done = run(orders, "-c", WITHOUT)
     assert done.stdout.splitlines() == ["published 3", "published 0"]

@@ -13,6 +13,7 @@ from connector.businessobjects.definition import Attribute, Definition, Definiti
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import CapabilityError, MalformedData, UnknownBusinessObject
 from connector.spark.tables import Table
+from tests.tables import rows
 
 UTC = datetime.UTC
 
@@ -72,8 +73,8 @@ def test_children_are_structs_and_lists_are_arrays() -> None:
     assert table.row(BusinessObject(known, "Order")) == (None, None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
+@rows(
+    "said, expected",
     [
         ({"type": "LongText"}, "string"),
         ({"type": "Ciphertext"}, "string"),
@@ -93,8 +94,8 @@ def test_each_type_has_a_column(said: dict[str, Any], expected: str) -> None:
     assert column(**said).simpleString() == expected
 
 
-@pytest.mark.parametrize(
-    ("said", "value", "expected"),
+@rows(
+    "said, value, expected",
     [
         ({"type": "Boolean"}, True, True),
         ({"type": "Integer"}, "", None),
@@ -113,8 +114,8 @@ def test_values_are_kept(said: dict[str, Any], value: Any, expected: Any) -> Non
     assert converted(value, **said) == expected
 
 
-@pytest.mark.parametrize(
-    ("said", "value", "mistake"),
+@rows(
+    "said, value, mistake",
     [
         ({"type": "Date"}, "2026-06-30T23:59:60Z", "without a leap second"),
         ({"type": "Date", "app_specific_info": "spark=date"}, "2026-01-31T12:00", "spark=timestamp"),

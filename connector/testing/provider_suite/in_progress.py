@@ -252,7 +252,9 @@ class InProgressTests(SuiteBase):
         message.set_property("connector_origin_destination", str(ORDERS))
         connection.send(IN_PROGRESS, [message])
         (claim,) = connection.find_unowned(IN_PROGRESS)
-        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        adopted = connection.adopt(claim, 0, 0)
+        assert adopted is not None
+        connection.settle([Settlement(adopted, give_back=True, delivery_count=1)])
         assert self.bodies(connection, IN_PROGRESS) == []
         assert self.take(connection.poller(ORDERS)).delivery_count == 1
 

@@ -40,6 +40,7 @@ class LentProvider(RemoteProvider):
         takeover=False,
         transactions=True,
         shows_all=False,
+        shares_client_ids=False,
         chooses_ids=False,
         lots=True,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 from connector.messaging.destination import Destination, parse_destination
 from connector.operate.replay import Choice, Discard, Move, Mover, Order, Replay, carry_out
@@ -16,11 +15,9 @@ def order(what: str) -> Order:
     """The order that a word stands for."""
     if what == "replay":
         return Replay(ERROR)
-    return (
-        Move(Destination("queue", "aside"))
-        if what == "move"
-        else Discard(Destination("queue", "archive"), "me")
-    )
+    if what == "move":
+        return Move(Destination("queue", "aside"))
+    return Discard(Destination("queue", "archive"), "me")
 
 
 def main(what: str, state: str, path: str) -> None:
@@ -28,7 +25,3 @@ def main(what: str, state: str, path: str) -> None:
     mover = Mover(ERROR, Choice(), order(what))
     result = carry_out(provider, "lent", mover, yes=True, note=lambda _: None)
     print(json.dumps(result.document()))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -92,7 +92,7 @@ class SocketProvider(LentProvider):
         return SocketProvider, (self._state_directory, self.path)
 
     def client(self) -> BrokerClient:  # type: ignore[override]  # of another process
-        return SocketClient(self.path)  # type: ignore[return-value]
+        return SocketClient(self.path)
 
 
 class SocketClient:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.brokers.engine import delays
 from connector.brokers.engine.client import BrokerMessagingConnection
 from connector.brokers.engine.connection import RemoteConnection
 from connector.errors import CapabilityError, ProviderError, SettlementError
@@ -15,9 +16,9 @@ from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
-from connector.testing.deployment import Deployment, InProcessAdapter
+from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import ProviderForRequests
-from tests.brokers.engine.world import OBJECTS, deploy, ids, send
+from tests.brokers.engine.world import OBJECTS, deploy, ids, running, send
 from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
@@ -57,6 +58,22 @@ def test_a_broker_that_keeps_delays_is_tried_once_for_each_connection(provider: 
     provider.broker.keeps_delays = False
     connection.send(ORDERS, [later()])
     with pytest.raises(CapabilityError):
+        provider.connect().send(ORDERS, [later()])
+
+
+def test_a_slow_machine_tries_a_longer_delay(
+    provider: ProviderForRequests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first delay is over when the messages are there."""
+    monkeypatch.setattr(delays, "_ASKED_MS", 100)
+    times = iter([now() - 1000])
+    monkeypatch.setattr(delays, "_now", lambda: next(times, now()))
+    connection = provider.connect()
+    connection.send(ORDERS, [later()])
+    assert connection.broker.keeps_delays
+    provider.broker.keeps_delays = False
+    times = iter([now() - 1000])
+    with pytest.raises(CapabilityError, match="the broker delivers at once: 1000 ms asked"):
         provider.connect().send(ORDERS, [later()])
 
 
@@ -131,10 +148,6 @@ def with_rule(directory: Path) -> Deployment:
     (metaobjects,) = (directory / "metaobjects").iterdir()
     metaobjects.write_text(rule)
     return deployment
-
-
-def running(deployment: Deployment, provider: ProviderForRequests) -> InProcessAdapter:
-    return InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2)
 
 
 def no_step(provider: ProviderForRequests) -> None:

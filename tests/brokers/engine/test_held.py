@@ -17,9 +17,9 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
-from connector.testing.deployment import Deployment, InProcessAdapter
+from connector.testing.deployment import Deployment
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.world import deploy, ids, seen, send, stored
+from tests.brokers.engine.world import deploy, ids, running, seen, send, stored
 
 ORDERS = parse_destination("queue://orders")
 HELD = "connector.shop.held"
@@ -151,13 +151,13 @@ def test_a_client_that_is_no_adapter_holds_nothing(root: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", _LIMITS)
+@pytest.mark.parametrize("limit", [1, 3])
 def test_an_inactive_process_costs_no_event(
     deployment: Deployment, root: Path, limit: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider = limited(root, limit)
     sent = send(provider, "", "", "sleep", "", "")
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(deployment, provider) as adapter:
         for _ in range(3 * limit + 5):
             adapter.poll()
         deployment.write("awake", "")
@@ -209,11 +209,11 @@ def test_messages_in_progress_whose_settlement_is_refused_stay_out_of_the_dead_l
     for _ in range(8):
         with (
             contextlib.suppress(ProviderError),
-            InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter,
+            running(deployment, provider) as adapter,
         ):
             adapter.drain()
     provider.broker.refused.clear()
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(deployment, provider) as adapter:
         adapter.drain()
     assert "DLQ" not in provider.broker.queues
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)

@@ -10,9 +10,9 @@ import pytest
 from connector.messaging.history import History
 from connector.operate.history import find_ids, find_now, read_all, read_life
 from connector.testing.deployment import InProcessAdapter
+from tests.brokers.engine.conftest import Run
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.server import serving
-from tests.brokers.engine.test_kills import run
+from tests.brokers.engine.test_kills import kill
 from tests.brokers.engine.world import deploy, send
 
 pytestmark = pytest.mark.slow
@@ -54,15 +54,15 @@ def test_a_transaction_that_goes_back_is_not_told_as_published(
     assert [one.row.what for one in read_all(history_of(provider), 0.0)] == ["given_back"]
 
 
-@pytest.mark.parametrize("fault", ["begin", "done", "deliver", "history"])
+@pytest.mark.process
+@pytest.mark.parametrize("step", ["begin", "done", "deliver", "history"])
 def test_after_a_kill_no_event_is_told_wrongly(
-    root: Path, tmp_path: Path, provider: LentProvider, fault: str
+    tmp_path: Path, provider: LentProvider, run: Run, step: str
 ) -> None:
     deploy(tmp_path, order="none")
     sent = send(provider, *[""] * (BATCH + 2))
-    with serving(provider.broker, root / "socket"):
-        assert run(root, tmp_path, fault) == -9
-        assert run(root, tmp_path) == 0
+    kill(run, step)
+    assert run()[0] == 0
     told = Counter(one.id for one in read_all(history_of(provider), 0.0) if one.row.what == "published")
     assert set(told) <= set(sent)
     assert set(told.values()) <= {1}

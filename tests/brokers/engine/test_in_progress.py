@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connector.messaging.message import Message
 from connector.status import ReturnCode
-from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.world import deploy, ids, seen, send, stored
+from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ IN_PROGRESS = "queue://in-progress"
 def test_events_keep_the_ids_of_their_messages(tmp_path: Path, provider: LentProvider) -> None:
     deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS, DuplicateEventElimination=False)
     sent = send(provider, "", "fail", "")
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(deployment, provider) as adapter:
         adapter.drain()
     assert stored(deployment) == ["0 1", "2 1"]
     assert sorted(map(str, ids(provider, "archive") + ids(provider, "error"))) == sorted(sent)
@@ -36,14 +36,14 @@ def test_a_message_whose_process_is_not_active_waits_there_alone(
 ) -> None:
     deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS, DuplicateEventElimination=False)
     sent = send(provider, "", "sleep", "")
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(deployment, provider) as adapter:
         for _ in range(3):
             assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
         assert ids(provider, "in-progress") == [sent[1]]
         assert sent[0] in ids(provider, "archive"), "no transaction keeps it"
     other = deploy(tmp_path / "two", instance="two", InProgressDestination=IN_PROGRESS)
     other.write("awake", "")
-    with InProcessAdapter(other.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(other, provider) as adapter:
         adapter.drain()
     assert sorted(stored(deployment) + stored(other)) == ["0 1", "1 1", "2 1"]
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
@@ -57,7 +57,7 @@ def test_a_commit_without_an_answer_is_found_out_by_looking(
     deployment = deploy(tmp_path, InProgressDestination=IN_PROGRESS)
     sent = send(provider, "", "")
     provider.broker.lost_answers += [answer] if commit == "of the move" else ["", answer]
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(deployment, provider) as adapter:
         assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
         adapter.stop()
         adapter.start()
@@ -65,7 +65,7 @@ def test_a_commit_without_an_answer_is_found_out_by_looking(
     assert [line.split()[0] for line in stored(deployment)] == ["0", "1"]
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
     assert len(ids(provider, "crm")) == 2
-    assert not list(Path(provider.existing_state("lent").published).glob(".pending*"))
+    assert not pending(provider)
 
 
 def test_strange_marks_of_another_client_touch_nothing_else(tmp_path: Path, provider: LentProvider) -> None:
@@ -77,7 +77,7 @@ def test_strange_marks_of_another_client_touch_nothing_else(tmp_path: Path, prov
     )
     kept = tmp_path / "kept"
     kept.write_text("a file beside the state")
-    strange = [
+    strange: list[dict[str, Any]] = [
         {"connector_owner": f"../../../../../../{kept}"},
         {"connector_owner": "x" * 300, "connector_claim": "1"},
         {"connector_owner": "b0", "connector_claim": "one/two", "connector_token": "a' OR 1=1 OR 'a' = '"},
@@ -92,7 +92,7 @@ def test_strange_marks_of_another_client_touch_nothing_else(tmp_path: Path, prov
         session.send("in-progress", message)
     session.commit()
     send(provider, "", "")
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(deployment, provider) as adapter:
         adapter.drain()
     ours = ["0 1", "1 1"]
     assert sorted(line for line in stored(deployment) if line[0] != "s") == ours

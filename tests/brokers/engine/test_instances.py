@@ -11,7 +11,7 @@ from connector.errors import CapabilityError
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
-from tests.brokers.engine.world import await_file, deploy, ids, send, stored
+from tests.brokers.engine.world import await_file, deploy, ids, running, send, stored
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ def test_a_done_event_whose_message_comes_to_another_instance_does_not_run_again
     assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
     other = deploy(tmp_path / "two", instance="two")
     other.write("awake", "")
-    with InProcessAdapter(other.configuration, provider, isolated=True, parallelism=2) as second:
+    with running(other, provider) as second:
         second.drain()
     assert sorted(stored(deployment) + stored(other)) == ["0 1", "1 1", "2 1"]
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
@@ -42,7 +42,7 @@ def test_a_message_of_a_running_event_waits_until_the_other_instance_has_its_out
         connection.close()
     other = deploy(tmp_path / "two", instance="two")
     other.write("go", "")
-    with InProcessAdapter(other.configuration, provider, isolated=True, parallelism=2) as second:
+    with running(other, provider) as second:
         assert second.poll().settled == 0
         assert stored(other) == []
         deployment.write("go", "")

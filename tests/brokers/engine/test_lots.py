@@ -14,7 +14,6 @@ import pytest
 
 from connector.brokers.engine import lots
 from connector.brokers.engine.connection import RemoteConnection
-from connector.brokers.engine.lots import RemoteLot
 from connector.errors import (
     CapabilityError,
     ClaimLost,
@@ -25,16 +24,24 @@ from connector.errors import (
 )
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.messaging.settlement import GroupSettlement, Settlement
-from connector.testing.deployment import InProcessAdapter
+from connector.messaging.settlement import Settlement
+from tests.brokers.engine import lot_owner
+from tests.brokers.engine.lot_owner import (
+    ARCHIVE,
+    NAME,
+    ORDERS,
+    PLACES,
+    archive,
+    archive_all,
+    check_lots,
+    claimed,
+    taken,
+)
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.server import serving
-from tests.brokers.engine.world import deploy, ids, seen, send
+from tests.brokers.engine.world import deploy, ids, running, seen, send
 from tests.stores.conftest import Children
 
-ORDERS = parse_destination("queue://orders")
-ARCHIVE = parse_destination("queue://archive")
-NAME = "to-lake"
 LOTS = "connector.shop.lots"
 
 
@@ -51,25 +58,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def put(connection: RemoteConnection, *bodies: str, **headers: Any) -> list[str]:
     return connection.send(ORDERS, [Message(body.encode(), **headers) for body in bodies])
-
-
-def claimed(connection: RemoteConnection, limit: int = 10) -> RemoteLot:
-    lot = connection.claim_lot(ORDERS, NAME, limit)
-    assert lot is not None
-    return lot
-
-
-def taken(lot: RemoteLot) -> list[str]:
-    return [claim.message_id for claim in lot.claims]
-
-
-def archive(lot: RemoteLot) -> None:
-    lot.settle([GroupSettlement(lot.claims, ARCHIVE)])
-
-
-def archive_all(connection: RemoteConnection, limit: int = 3) -> None:
-    while (lot := connection.claim_lot(ORDERS, NAME, limit)) is not None:
-        archive(lot)
 
 
 # -- commits without an answer ---------------------------------------------------------------------
@@ -126,82 +114,46 @@ def test_a_living_owner_asks_the_broker_again_after_a_commit_that_failed(
 
 # -- kills -----------------------------------------------------------------------------------------
 
-NUMBER = 10
-
-OWNER = """
-import json, signal
+OWNER = lot_owner.owner(
+    """
 from tests.brokers.engine.server import SocketProvider
-
 state, path, killed_at = sys.argv[1:4]
-orders, archive = parse_destination("orders"), parse_destination("archive")
+queue, archive = "orders", "archive"
 connection = SocketProvider(state, path).connect("shop", "one")
-while (lot := connection.claim_lot(orders, "to-lake", 4)) is not None:
-    ids = [claim.message_id for claim in lot.claims]
-    print(json.dumps([lot.sequence_id, lot.number, ids]), flush=True)
-    assert [message.message_id for message in lot.read()] == ids
-    if killed_at == "read":
-        os.kill(os.getpid(), signal.SIGKILL)
-    outcomes = [Settlement(claim, archive, {"connector_outcome": "published"}) for claim in lot.claims]
-    if lot.claims[-1].delivery_count == 0:
-        outcomes[-1] = Settlement(lot.claims[-1], give_back=True, delivery_count=1)
-    lot.settle(outcomes)
-connection.close()
-"""
-PLACES = {
-    "lot.number": "",
-    "settle.committing": "",
-    "lot.claimed": "made",
-    "read": "seen",
-    "settle.committing:2": "seen",
-    "lot.settled": "settled",
-    "lot.number:2": "settled",
-    "settle.committing:3": "settled",
-    "lot.claimed:2": "settled",
-    "settle.committing:4": "settled",
-}
-"""The places of kills, and the state of the first lot."""
+browse = connection.browse"""
+)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("place", PLACES)
 def test_a_killed_owner_leaves_the_same_lot(
     root: Path, provider: LentProvider, children: Children, place: str
 ) -> None:
     client = provider.connect()
-    sent = put(client, *map(str, range(NUMBER)))
+    sent = put(client, *map(str, range(10)))
     client.close()
-    state, path = root / "state", root / "socket"
-    with serving(provider.broker, path):
+    given = root / "state", root / "socket"
+    with serving(provider.broker, given[1]):
         fault = "" if place == "read" else f"{place}=kill"
-        status, out, errors = children.run(OWNER, state, path, place, fault=fault)
+        status, before, errors = children.run(OWNER, *given, place, fault=fault)
         assert status == -signal.SIGKILL, errors
-        before = [json.loads(line) for line in out.splitlines()]
-        assert (len(before) > 0) is (PLACES[place] in ("seen", "settled"))
-        status, out, errors = children.run(OWNER, state, path, "")
+        status, after, errors = children.run(OWNER, *given, "")
         assert status == 0, errors
-    after = [json.loads(line) for line in out.splitlines()]
-    if PLACES[place] == "made":
-        assert after[0][1:] == [1, sent[:4]]
-    if PLACES[place] == "seen":
-        assert after[0] == before[0]
-    lots_seen = {number: messages for _, number, messages in (*before, *after)}
-    assert all(lots_seen[number] == messages for _, number, messages in (*before, *after))
-    assert [number for _, number, _ in after] == sorted({number for _, number, _ in after})
-    assert len({sequence for sequence, _, _ in (*before, *after)}) == 1
+    first, second = ([json.loads(line) for line in out.splitlines()] for out in (before, after))
+    check_lots(place, first, second, sent)
     assert Counter(ids(provider, "archive")) == dict.fromkeys(sent, 1)
     assert (ids(provider, "orders"), len(ids(provider, LOTS))) == ([], 1)
 
 
+@pytest.mark.process
 def test_a_living_owner_is_named_and_a_killed_owner_is_not(
     root: Path, provider: LentProvider, owner: RemoteConnection, children: Children
 ) -> None:
     put(owner, "a")
-    hold = OWNER.partition("while")[0] + (
-        "lot = connection.claim_lot(orders, 'to-lake', 4)\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
-    )
     with serving(provider.broker, root / "socket"):
-        child = children.start(hold, root / "state", root / "socket", "")
-        pid = child.stdout.readline().strip()
-        with pytest.raises(LotError, match=f"in use by the client b.*, process {pid} on "):
+        child = children.start(OWNER, root / "state", root / "socket", "hold")
+        assert child.stdout.readline()
+        with pytest.raises(LotError, match=f"in use by the client b.*, process {child.pid} on "):
             owner.claim_lot(ORDERS, NAME, 4)
         child.kill()
         child.wait()
@@ -454,15 +406,15 @@ def test_applications_and_programs_share_the_names(provider: LentProvider, owner
 def test_an_adapter_leaves_a_lot_of_its_input_alone(
     tmp_path: Path, provider: LentProvider, *, in_progress: bool
 ) -> None:
-    more = {"InProgressDestination": "queue://progress", "InDoubtEvents": "Reprocess"} if in_progress else {}
-    deployment = deploy(tmp_path, **more)
+    more = {"InProgressDestination": "queue://progress", "InDoubtEvents": "Reprocess"}
+    deployment = deploy(tmp_path, store={}, **(more if in_progress else {}))
     sent = send(provider, *[""] * 8)
     program = provider.connect("lent", "program")
     lot = program.claim_lot(parse_destination("queue://customers"), NAME, 3)
     assert lot is not None
     program.abandon()
     for _ in range(2):
-        with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        with running(deployment, provider) as adapter:
             adapter.drain()
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent[3:])
     heir = provider.connect("lent", "heir")
@@ -470,6 +422,6 @@ def test_an_adapter_leaves_a_lot_of_its_input_alone(
     assert again is not None
     assert (again.number, taken(again)) == (lot.number, sent[:3])
     heir.give_back_lot(NAME)
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+    with running(deployment, provider) as adapter:
         adapter.drain()
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from connector.operate.metrics import InstanceMetrics
@@ -11,6 +9,7 @@ from connector.service.observer import Observer
 from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import send
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +20,10 @@ def test_failures_make_it_unwell_and_what_a_broker_does_not_tell_is_unknown(
     observer = Observer(adapter, provider)
     send(provider, *["fail"] * 6)
     adapter.drain()
-    time.sleep(1.0)  # a note is published once a second
-    adapter.poll()
+    wait_for(
+        lambda: adapter.poll() and observer.status()["failed_5m"] == 6,
+        what="a note, once a second",
+    )
     document = observer.status()
     (reason,) = document["reasons"]
     assert reason.startswith("one: 6 of 6 events failed in 5 minutes")
@@ -36,8 +37,13 @@ def test_failures_make_it_unwell_and_what_a_broker_does_not_tell_is_unknown(
 def test_a_worker_that_died_is_counted(provider: LentProvider, adapter: InProcessAdapter) -> None:
     send(provider, "", "end", "")
     adapter.drain()
-    time.sleep(1.0)
-    adapter.poll()
-    document = Observer(adapter, provider).status()
-    assert (document["workers_died_5m"], document["published_5m"], document["well"]) == (1, 3, True)
+    observer = Observer(adapter, provider)
+
+    def has_both() -> bool:
+        adapter.poll()
+        found = observer.status()
+        return (found["workers_died_5m"], found["published_5m"]) == (1, 3)
+
+    wait_for(has_both, what="a note, once a second")
+    assert observer.status()["well"]
     assert adapter.activity.workers_died == 1

@@ -10,9 +10,10 @@ from typing import Any
 
 import yaml
 
+from connector.brokers.engine.state import RemoteState
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.testing.deployment import Deployment
+from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.waiting import wait_for
 
@@ -53,8 +54,8 @@ static_metaobject: MO_Config
 
 PROCESSES = """\
 import os
-import time
 import connector
+from tests.waiting import wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -72,8 +73,7 @@ def store(customer, event):
         os._exit(1)
     if wish == "wait":
         open(HERE + "/waits", "w").close()
-        while not os.path.exists(HERE + "/go"):
-            time.sleep(0.01)
+        wait_for(lambda: os.path.exists(HERE + "/go"))
     with open(HERE + "/stored", "a") as file:
         file.write(f"{customer['Id']} {event.delivery_count}\\n")
 """
@@ -90,6 +90,11 @@ def deploy(
         "subscriptions": [{**first, **store}, *others],
     }
     return Deployment(directory, adapter=yaml.safe_dump(document), metaobjects=OBJECTS, processes=PROCESSES)
+
+
+def running(deployment: Deployment, provider: LentProvider) -> InProcessAdapter:
+    """An adapter for ``with``, whose processes run in children."""
+    return InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2)
 
 
 def send(provider: LentProvider, *wishes: str, queue: str = "customers", kind: str = "Customer") -> list[str]:
@@ -123,6 +128,13 @@ def stored(deployment: Deployment) -> list[str]:
     """What the process has stored: the ids of customers, with the delivery counts of their events."""
     path = deployment.directory / "stored"
     return sorted(path.read_text().splitlines()) if path.exists() else []
+
+
+def pending(provider: LentProvider) -> list[Path]:
+    """The records of commits whose end nobody knows."""
+    state = provider.existing_state("lent")
+    assert isinstance(state, RemoteState)
+    return list(Path(state.published).glob(".pending*"))
 
 
 def await_file(deployment: Deployment, name: str) -> None:

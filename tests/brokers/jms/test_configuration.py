@@ -32,6 +32,7 @@ from connector.errors import CapabilityError, ProviderError
 from connector.messaging import connect
 from connector.messaging.destination import Destination
 from connector.service.assembly import make_provider
+from tests.tables import rows
 
 PACKAGE = "org.example:client:1.0"
 
@@ -59,7 +60,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 def lock_one_jar(directory: Path) -> Path:
     """Puts a jar into the cache and writes the lock, as ``connector jars --resolve`` does."""
     jar = cache_directory() / "org.example/client/1.0/client-1.0.jar"
-    jar.parent.mkdir(parents=True)
+    jar.parent.mkdir(parents=True, exist_ok=True)
     jar.write_bytes(b"classes")
     Jars([PACKAGE], directory).write([jar])
     return jar
@@ -112,12 +113,10 @@ def test_check_finds_no_lack_without_packages(write: Write) -> None:
     assert errors() == []
 
 
-@pytest.mark.parametrize(
-    "selector", ["\"x-region\" = 'EU'", "XPATH 'a/b'", "a = = 1", "x LIKE 'a' ESCAPE", "a.b = 1 #", "('"]
-)
-def test_a_selector_of_a_broker_is_a_warning_at_most(write: Write, tmp_path: Path, selector: str) -> None:
+@rows("selector", ["\"x-region\" = 'EU'", "XPATH 'a/b'", "a = = 1", "x LIKE 'a' ESCAPE", "a.b = 1 #", "('"])
+def test_a_selector_of_a_broker_is_a_warning_at_most(write: Write, selector: str) -> None:
     lock_one_jar(write())
-    path = tmp_path / "adapter.yaml"
+    path = Path("adapter.yaml")
     document = yaml.safe_load(path.read_text())
     document["connector"]["InputDestination"] = [{"destination": "queue://orders", "selector": selector}]
     path.write_text(yaml.safe_dump(document))
@@ -132,7 +131,7 @@ def test_a_selector_of_a_broker_is_a_warning_at_most(write: Write, tmp_path: Pat
     assert place == "connector.InputDestination[0].selector"
 
 
-@pytest.mark.parametrize(
+@rows(
     "given",
     [
         "amqp://h:1",
@@ -149,8 +148,8 @@ def test_a_text_of_the_client_shows_no_options_of_the_adapter(given: str) -> Non
         assert without_additions(f"at h:1?{options}", given, made) == "at h:1"
 
 
-@pytest.mark.parametrize(
-    ("keys", "path", "expected"),
+@rows(
+    "keys, path, expected",
     [
         ({"packages": ["qpid-jms-client:2.10.0"]}, "provider.packages[0]", "GROUP:ARTIFACT:VERSION"),
         ({"packages": None}, "provider", "the client library"),
@@ -203,7 +202,7 @@ def test_other_known_clients_get_options_of_their_own() -> None:
     assert for_browsers(CORE, "tcp://h:1") == "tcp://h:1"
 
 
-@pytest.mark.parametrize("no_local", [False, True])
+@rows("no_local", [False, True])
 def test_a_client_that_shares_no_subscription_has_one_instance(write: Write, no_local: bool) -> None:
     lock_one_jar(write(factory=CLASSIC, url="tcp://h:1"))
     path = Path("adapter.yaml")
@@ -232,7 +231,7 @@ def test_a_broker_for_amqp_needs_two_lines(write: Write) -> None:
 JNDI: dict[str, Any] = {"factory": None, "url": None, "ConnectionFactoryName": "jms/cf"}
 
 
-@pytest.mark.parametrize("section", ["provider", "connector"])
+@rows("section", ["provider", "connector"])
 def test_jndi_stands_where_wbi_adapter_has_it_or_under_provider(write: Write, section: str) -> None:
     write(factory=None, url=None)
     path = Path("adapter.yaml")
@@ -262,8 +261,8 @@ def test_jndi_stands_where_wbi_adapter_has_it_or_under_provider(write: Write, se
     assert "hush" not in shown + repr(provider)
 
 
-@pytest.mark.parametrize(
-    ("keys", "path", "text"),
+@rows(
+    "keys, path, text",
     [
         ({"factory": None}, "provider.factory", "factory is missing"),
         ({"url": None}, "provider.factory", "neither url nor properties"),
@@ -359,8 +358,8 @@ def test_without_the_extra_the_error_names_it(write: Write, monkeypatch: pytest.
         jvm.check_installed()
 
 
-@pytest.mark.parametrize(
-    ("url", "options", "text"),
+@rows(
+    "url, options, text",
     [
         ("jms:amqp://127.0.0.1:1", {}, "factory is missing"),
         ("jms:amqp://127.0.0.1:1", {"factory": "x y"}, "no name of a Java class"),
@@ -372,7 +371,7 @@ def test_without_the_extra_the_error_names_it(write: Write, monkeypatch: pytest.
     ],
 )
 def test_a_mistake_of_a_url_is_told_before_java_starts(
-    tmp_path: Path, url: str, options: dict[str, object], text: str
+    tmp_path: Path, url: str, options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises((TypeError, ProviderError)) as found:
         connect(url, directory=tmp_path, **options)
@@ -380,7 +379,7 @@ def test_a_mistake_of_a_url_is_told_before_java_starts(
     assert "secret" not in str(found.value)
 
 
-@pytest.mark.parametrize("name", ["ldap:..127.0.0.1:1389.x", "rmi:x", "java:comp.env"])
+@rows("name", ["ldap:..127.0.0.1:1389.x", "rmi:x", "java:comp.env"])
 def test_a_name_with_a_colon_is_never_looked_up(name: str) -> None:
     """A foreign message may name it for its reply, and JNDI would ask the server that it names."""
     naming = Naming({"java.naming.factory.initial": "no.such.Factory"}, "factory", destinations=True)

