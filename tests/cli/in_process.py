@@ -73,6 +73,23 @@ class Commands:
         place = Path(tempfile.mkdtemp(dir=self.directory.parent)) / self.directory.name
         return Commands(shutil.copytree(self.directory, place), *self._words)
 
+    def write(self, file: str, content: str | bytes) -> Path:
+        """Writes a file below the directory and returns its path."""
+        path = self.directory / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def read(self, file: str) -> str:
+        """Returns the text of a file below the directory."""
+        return (self.directory / file).read_text("utf-8")
+
+    def change(self, file: str, old: str, new: str) -> None:
+        """Replaces what a file below the directory contains."""
+        text = self.read(file)
+        assert old in text
+        self.write(file, text.replace(old, new))
+
     def start(self, *arguments: str, stderr: int | None = None, **environment: str) -> PipedProcess:
         """Starts a command in a process of its own."""
         return PipedProcess(*self._words, *arguments, cwd=self.directory, stderr=stderr, **environment)

@@ -139,7 +139,7 @@ def test_convert_and_explain_name_what_a_body_has_done(deployment: Deployment, w
     (deployment.directory / "body").write_text(where + what)
     explained = call(deployment.directory, "explain", "body", "--json")
     assert explained.returncode == 1
-    document = json.loads(explained.stdout)
+    document = explained.document
     assert (document["outcome"], document["settled"]) == ("failed", "queue://error")
     reasons = [document["reason"], *(s["reason"] for o in document["objects"] for s in o["subscriptions"])]
     assert any(WORDS[what] in reason for reason in reasons)
@@ -147,8 +147,7 @@ def test_convert_and_explain_name_what_a_body_has_done(deployment: Deployment, w
     assert (shown.returncode, WORDS[what] in shown.stdout) == (1, True)
     options = ("--to", "application/x-own") if where == "later " else ()
     done = call(deployment.directory, "convert", *options, "body")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("connector: body: ")
+    assert done.failure().startswith("connector: body: ")
     assert WORDS[what] in done.stderr
     if what in ("hang", "sleep"):
         assert ("name handler names:name" if where == "name " else "data handler Handler") in done.stderr
@@ -178,7 +177,7 @@ def test_the_cases_behind_a_hostile_one_run(deployment: Deployment) -> None:
     deployment.write("all.test.yaml", "---\n".join(yaml.safe_dump(one) for one in cases))
     done = call(deployment.directory, "test", "--json")
     assert done.returncode == 1
-    results = [json.loads(line) for line in done.stdout.splitlines()]
+    results = done.documents
     assert [one["case"] for one in results] == [one["name"] for one in cases]
     for one in results:
         assert one["passed"] is not one["case"].endswith("is a surprise"), one

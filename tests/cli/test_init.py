@@ -67,9 +67,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     )
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "processes.py").read_text() == "mine"
-    in_the_way = call(tmp_path, "init", "processes.py/shop")
-    assert in_the_way.returncode == 2
-    assert "Not a directory" in in_the_way.stderr
+    assert "Not a directory" in call(tmp_path, "init", "processes.py/shop").refusal()
 
 
 def test_a_command_that_is_not_found_by_its_name_is_named_with_its_path(
@@ -142,9 +140,7 @@ def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_command_is_answered_with_the_right_one(tmp_path: Path) -> None:
-    wrong = call(tmp_path, "acept-root")
-    assert wrong.returncode == 2
-    assert "Did you mean 'accept-root'?" in wrong.stderr
+    assert "Did you mean 'accept-root'?" in call(tmp_path, "acept-root").refusal()
 
 
 def test_what_is_written_is_part_of_the_package() -> None:

@@ -378,10 +378,11 @@ def test_destinations_are_listed_with_their_numbers(call: Commands) -> None:
 
 
 def test_destinations_are_listed_with_their_roles(call: Commands) -> None:
-    (call.directory / "metaobjects/rules.yaml").write_text(
+    call.write(
+        "metaobjects/rules.yaml",
         "static_metaobject: MO_Config\n"
         "Default: {OutputDestination: queue://crm, ReplyToDestination: queue://answers}\n"
-        "rules: {Customer_Create: {InputDestination: queue://legacy}}\n"
+        "rules: {Customer_Create: {InputDestination: queue://legacy}}\n",
     )
     file = call.directory / "adapter.yaml"
     inputs = "  InProgressDestination: queue://working\n  ErrorDestination"
