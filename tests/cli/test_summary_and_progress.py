@@ -13,7 +13,7 @@ import pytest
 from connector.cli.common import BadArgument, printable
 from connector.cli.progress import Progress
 from connector.cli.summary import print_summary, write_summary
-from connector.events.outcome import Outcome
+from connector.events.outcome import Outcome, OutcomeKind
 from connector.events.summary import Summary
 
 
@@ -24,7 +24,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def settle(summary: Summary, kind: str, reason: str | None = None, *, discarded: bool = False) -> None:
+def settle(
+    summary: Summary, kind: OutcomeKind, reason: str | None = None, *, discarded: bool = False
+) -> None:
     summary.count_outcome("queue://a", "ID:1", Outcome(kind, reason=reason), discarded=discarded)
 
 
