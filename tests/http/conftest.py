@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from connector.http.server import Server
+from tests.http.shop import ADAPTER, on_database
 from tests.http.world import Script, client, serving
 from tests.requests.world import PROVIDERS, World, a_world
 
@@ -24,9 +25,7 @@ def shared() -> Iterator[tuple[Server, Script]]:
 @pytest.fixture
 def script(shared: tuple[Server, Script]) -> Script:
     """What answers the requests; as new."""
-    script = shared[1]
-    script.__init__()  # type: ignore[misc]
-    return script
+    return shared[1].again()
 
 
 @pytest.fixture
@@ -52,9 +51,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 @pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
 def on_provider(request: pytest.FixtureRequest) -> str:
     """The configuration with each provider that keeps messages itself."""
-    from tests.http.test_operating import ADAPTER  # whose assertions are rewritten later
-
     if request.param == "dropbox":
         return ADAPTER
     url = request.getfixturevalue("database") if request.param == "postgresql" else "sqlite:///./messages.db"
-    return f"provider: {{type: sql, url: '{url}'}}\n" + ADAPTER.partition("\n")[2]
+    return on_database(url)
