@@ -17,8 +17,9 @@ import pytest
 from connector.cli.hints import command_line
 from connector.cli.summary import print_next
 from connector.config.loading import load
-from connector.events.outcome import Outcome, OutcomeKind
+from connector.events.outcome import Outcome
 from connector.events.summary import Summary
+from connector.status import OutcomeKind
 from tests import forked_command
 from tests.cli.in_process import call
 from tests.tables import rows
@@ -111,12 +112,14 @@ def test_at_a_terminal_a_command_names_the_next_one(tmp_path: Path) -> None:
     ],
 )
 def test_after_a_run_the_next_command_shows_what_went_wrong_first(
-    tmp_path: Path, outcomes: list[OutcomeKind], command: str | None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, outcomes: list[str], command: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(tmp_path, "init", "shop").returncode == 0
     summary = Summary()
     for number, kind in enumerate(outcomes):
-        summary.count_outcome("queue://orders", f"ID:{number}", Outcome(kind, reason=kind), discarded=False)
+        summary.count_outcome(
+            "queue://orders", f"ID:{number}", Outcome(OutcomeKind(kind), reason=kind), discarded=False
+        )
     file = str(tmp_path / "shop/adapter.yaml")
     print_next(summary, load(file).connector, file)
     expected = "" if command is None else f"next: {command_line(command, file)}\n"

@@ -630,8 +630,9 @@ def test_an_answer_for_which_there_is_no_room_is_an_error_and_loses_no_message(
     call.send("orders", "kept")
     with open("/dev/full", "w") as full, tempfile.TemporaryFile() as errors:
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-        streams = {"stdout": full.fileno(), "stderr": errors.fileno()}
-        done = ForkedProcess(command, cwd=call.directory, env=env, **streams)
+        done = ForkedProcess(
+            command, cwd=call.directory, env=env, stdout=full.fileno(), stderr=errors.fileno()
+        )
         assert done.wait(120) == 1
         errors.seek(0)
         assert errors.read() == b"connector: cannot write to standard output: No space left on device\n"

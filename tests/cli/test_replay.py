@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def test_an_event_of_a_topic_goes_back_to_the_one_subscription_that_it_came_from
     assert each_world.lines("stored") == ["1 1", "1 1"]
 
 
-def _subscriptions(world: World) -> list[SubscriptionInfo]:
+def _subscriptions(world: World) -> Sequence[SubscriptionInfo]:
     connection = world.deployment.provider.existing()
     try:
         return connection.subscriptions()

@@ -53,7 +53,7 @@ class RootDeployment(Deployment):
 
     def start(self, *arguments: str, **environment: str) -> PipedProcess:
         body = ("--body", str(self._body)) if arguments[0] == "send" else ()
-        return PipedProcess(*arguments, *body, cwd=self.directory, **environment)
+        return PipedProcess(*arguments, *body, cwd=self.directory, stderr=None, **environment)
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""

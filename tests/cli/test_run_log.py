@@ -209,9 +209,9 @@ def listen(tmp_path: Path) -> Iterator[Callable[..., Manager]]:
         yield make
 
 
-def watched(tmp_path: Path) -> dict[str, str]:
-    """The environment of a service whose manager wants a sign of life each second."""
-    return {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
+def start_watched(deployment: CrashDeployment, tmp_path: Path) -> Run:
+    """Starts a service whose manager wants a sign of life each second."""
+    return deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
 
 
 @pytest.mark.process
@@ -220,7 +220,7 @@ def test_a_service_manager_is_told_ready_alive_and_stopping(
 ) -> None:
     deployment = deploy(connector={"PollStartTime": "00:00", "PollEndTime": "23:59"}, java=False)
     manager = listen()
-    run = deployment.start(**watched(tmp_path))
+    run = start_watched(deployment, tmp_path)
     manager.await_line("READY=1")
     for _ in range(3):  # an idle service is alive
         manager.await_status(alive=True)
@@ -236,7 +236,7 @@ def test_a_poll_that_hangs_stops_the_signs_of_life(
 ) -> None:
     deployment = deploy(connector={"stop_timeout": "1s"}, java=False)
     manager = listen()
-    run = deployment.start(**watched(tmp_path))
+    run = start_watched(deployment, tmp_path)
     manager.await_line("READY=1")
     manager.await_status(alive=True)
     deployment.fill("in", ["gate:1"])
@@ -254,7 +254,7 @@ def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
 ) -> None:
     deployment = deploy(connector={"RestartRetryInterval": 1}, java=False)
     manager = listen()
-    run = deployment.start(**watched(tmp_path))
+    run = start_watched(deployment, tmp_path)
     manager.await_line("READY=1")
     away = deployment.root.rename(deployment.root.with_name(f"{deployment.root.name}-away"))
     try:

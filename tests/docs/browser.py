@@ -10,7 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.docs.site import SITE, build
-from tests.http.webdriver import Browser, browser
+from tests.http.webdriver import Browser, shared_browser
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)  # the first build makes an environment
@@ -37,9 +37,8 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def window() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
+def window() -> Browser:
+    return shared_browser()
 
 
 def brightness(window: Browser) -> float:

@@ -79,7 +79,7 @@ class Forks:
         try:
             while True:
                 clients = {client.fileno(): pid for pid, (_, client) in self._commands.items()}
-                waited = [self._ended, self._listening, *self._commands, *clients]
+                waited: list[socket.socket | int] = [self._ended, self._listening, *self._commands, *clients]
                 ready, _, _ = select.select(waited, [], [])
                 if self._ended in ready:
                     return

@@ -16,7 +16,8 @@ import pytest
 
 from connector.cli.app import VERBS
 from tests.docs.forked import Forks
-from tests.docs.reader import Terminal, blocks, without_blocks
+from tests.docs.reader import Terminal, blocks, options_of, without_blocks
+from tests.tables import rows
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -94,7 +95,7 @@ def environment(tmp_path: Path, request: pytest.FixtureRequest, forks: Forks) ->
     return {**inherited, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@rows("page", PAGES)
 def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
     text = without_blocks(page)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -109,7 +110,7 @@ def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
             assert anchor in anchors, f"{name(page)}: {target}: there are {anchors}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@rows("page", PAGES)
 def test_every_part_of_a_shipped_file_stands_there_word_for_word(page: Path) -> None:
     for block in blocks(page):
         if block.part:
@@ -130,26 +131,15 @@ def test_the_front_page_fits_on_two_screens_and_shows_the_whole_example() -> Non
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(
-    page: Path, environment: dict[str, str]
-) -> None:
+@rows("page", PAGES)
+def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(page: Path) -> None:
     text = "".join(block.text for block in blocks(page) if block.language in ("sh", "console"))
     for verb, rest in re.findall(r"(?:^|[ /])connector ([a-z-]+)([^\n|#>&]*)", text, re.MULTILINE):
         assert verb in VERBS, f"{name(page)}: connector {verb}"
         options = set(re.findall(r"(?<= )--?[a-z][a-z-]*", rest))
-        assert options <= _options(verb), f"{name(page)}: connector {verb}{rest}"
+        assert options <= options_of(verb), f"{name(page)}: connector {verb}{rest}"
     for script in re.findall(r"(?:^|\s)(script/\w+)", text):
         assert os.access(REPOSITORY / script, os.X_OK), f"{name(page)}: {script}"
-
-
-def _options(verb: str) -> set[str]:
-    from typer.main import get_command
-
-    from connector.cli.app import _application
-
-    command = get_command(_application([verb])).commands[verb]  # type: ignore[attr-defined]
-    return {option for parameter in command.params for option in parameter.opts}
 
 
 @pytest.mark.parametrize("page", EXECUTED, ids=name)

@@ -10,6 +10,7 @@ import pytest
 
 from connector.http.server import Server
 from tests.http.shop import ADAPTER, on_database
+from tests.http.webdriver import Browser, shared_browser
 from tests.http.world import Script, client, serving
 from tests.requests.world import PROVIDERS, World, a_world
 
@@ -55,3 +56,9 @@ def on_provider(request: pytest.FixtureRequest) -> str:
         return ADAPTER
     url = request.getfixturevalue("database") if request.param == "postgresql" else "sqlite:///./messages.db"
     return on_database(url)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Browser:
+    """The browser that all tests share, as new."""
+    return shared_browser()

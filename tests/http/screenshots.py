@@ -6,7 +6,6 @@ import json
 import random
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,9 +17,9 @@ from benchmarks.common import scratch
 from connector.config.http_model import OPERATE, READ, REQUEST, TokenEntry
 from connector.config.loading import load
 from connector.http.server import Server
-from connector.service.loop import Service
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.http.shop import looping
 from tests.http.webdriver import Browser, browser
 from tests.http.world import client, settings
 from tests.waiting import wait_for
@@ -176,11 +175,7 @@ def shop(directory: Path) -> Iterator[tuple[Deployment, Server, str]]:
         server.start()
         stack.callback(server.stop)
         for one in adapters:
-            loop = Service(one)
-            thread = threading.Thread(target=loop.run)
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(loop.stop)
+            stack.enter_context(looping(one))
         an_hour(deployment, adapters)
         with client(server, TOKEN) as http:
             repaired = next(one for one in deployment.messages("error") if b"12-004" in one.body).message_id

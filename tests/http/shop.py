@@ -71,7 +71,10 @@ def named(token: str, name: str, *roles: str) -> TokenEntry:
 
 TOKENS: Final = (named(READER, "ann", READ), named(OPERATOR, "bob", OPERATE), named(CALLER, "eve", REQUEST))
 """One token for each role."""
-CONSOLE: Final = {"tokens": (named(READER, "ann", READ), named(BOSS, "eva", READ, OPERATE)), "console": True}
+CONSOLE: Final[dict[str, Any]] = {
+    "tokens": (named(READER, "ann", READ), named(BOSS, "eva", READ, OPERATE)),
+    "console": True,
+}
 """The section ``http`` of a service with a console, for a reader and for an operator."""
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -190,7 +190,7 @@ def test_changed_limits_count_from_the_next_look(tmp_path: Path) -> None:
         assert "health.instances" in observer.status()["reasons"][0]
 
 
-def _families(text: str) -> Iterator[Metric]:
+def _families(text: str) -> Iterable[Metric]:
     """The metrics in a text, as a client of Prometheus reads them."""
     return parser.text_string_to_metric_families(text)
 
