@@ -140,23 +140,6 @@ def test_what_cannot_be_converted_is_told(
 # --- datahandlers -----------------------------------------------------------------------------
 
 
-def test_data_handlers_are_listed_with_their_options(run: Commands) -> None:
-    listed = {tuple(one["mime_types"]): one for one in run("datahandlers", "--json").documents}
-    handler = listed[("application/json",)]
-    assert handler["default"]
-    assert handler["origin"] == "shipped"
-    options = {option["name"]: option for option in handler["options"]}
-    assert options["write_type"]["type"] == "bool"
-    assert options["write_type"]["default"] is True
-    assert options["write_type"]["configured"] == [
-        {"value": "false", "mime_type": "application/json", "config": "MO_DataHandler_Default"}
-    ]
-    text = run("datahandlers").stdout
-    place = "application/json in MO_DataHandler_Default"
-    assert f"write_type (bool, default true, configured for {place}: false)" in text
-    assert "NameHandlerClass" in text
-
-
 def test_a_plug_in_that_replaces_a_shipped_handler_is_marked(run: Commands) -> None:
     run.write("mine.py", 'class Mine:\n    """Ours."""\n    mime_types = ("text/plain",)\n')
     run.change("adapter.yaml", "metaobjects:", "datahandlers: ./mine.py\nmetaobjects:")

@@ -49,12 +49,14 @@ def test_options_are_those_of_each_mime_type_and_of_each_meta_object(run: Comman
         "handlers: {application/xml: {BOPrefix: B, NameHandlerClass: root}}\n",
     )
     xml = listed(run)["connector.datahandlers.xml_handler:XmlHandler"]
+    assert (xml["origin"], xml["default"]) == ("shipped", False)
     (prefix,) = [option for option in xml["options"] if option["name"] == "BOPrefix"]
     assert prefix["configured"] == [
         {"value": "A", "mime_type": "text/xml", "config": "MO_DataHandler_Default"},
         {"value": "B", "mime_type": "application/xml", "config": "MO_Other"},
     ]
     text = run().stdout
+    assert 'BOPrefix (str, default "", configured for text/xml in MO_DataHandler_Default: A, ' in text
     place = "application/xml in MO_Other"
     assert f'  NameHandlerClass (str, default "", configured for {place}: root): ' in text
 

@@ -133,16 +133,6 @@ def test_a_whole_repository_is_carried_over_and_loads_without_a_warning(shop: Co
     }
 
 
-def test_windows_line_ends_and_a_byte_order_mark_make_no_difference(shop: Commands) -> None:
-    text = (SAMPLES / "crm.repository").read_text()
-    assert run(shop, text).returncode == 0
-    written = {path.name: path.read_text() for path in (shop.directory / "metaobjects").iterdir()}
-    shutil.rmtree(shop.directory / "metaobjects")
-    shop.write("in.repository", b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
-    assert shop("import-repository", "in.repository", "--into", "metaobjects").returncode == 0
-    assert {path.name: path.read_text() for path in (shop.directory / "metaobjects").iterdir()} == written
-
-
 @rows(
     "part, warning",
     [
@@ -391,7 +381,6 @@ def test_a_definition_in_two_files_is_an_error(shop: Commands) -> None:
             "in.repository:2: Date.business_object: 'Date' is a simple type, expected another name",
         ),
         ("", "connector: in.repository: there is no [BusinessObjectDefinition]"),
-        ("hello", "in.repository:1: 'hello', expected Name = value, [Section] or [End]"),
     ],
 )
 def test_what_cannot_be_an_import_is_an_error_with_its_line(shop: Commands, text: str, error: str) -> None:

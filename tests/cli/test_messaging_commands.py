@@ -27,7 +27,6 @@ from tests.waiting import wait_for
 ROOT = Path(__file__).resolve().parents[2]
 ALL = ("--subscription", "all", "--client-id", "shop")
 SHARED = ("--subscription", "news", "--shared")
-WAITING = ("--wait", "30000")
 
 
 def numbers(call: Commands, destination: str) -> dict[str, Any]:
@@ -150,18 +149,6 @@ def test_a_subscription_keeps_what_is_sent_to_its_topic(call: Commands) -> None:
     assert call("receive", "topic://prices", *ALL, "--json").bodies == []
 
 
-def test_to_subscribe_again_changes_nothing_and_with_another_selector_begins_anew(call: Commands) -> None:
-    call("subscribe", "topic://prices", *SHARED)
-    call.send("topic://prices", "1")
-    assert call("subscribe", "topic://prices", *SHARED).returncode == 0
-    assert call("receive", "topic://prices", *SHARED, "--ack", "none", "--json").bodies == ["1"]
-    assert call("subscribe", "topic://prices", *SHARED, "--selector", "n > 1").returncode == 0
-    call.send("topic://prices", "2", "--property", "n:int=2")
-    call.send("topic://prices", "3", "--property", "n:int=1")
-    wanted = ("--selector", "n > 1", "--count", "9", "--json")
-    assert call("receive", "topic://prices", *SHARED, *wanted).bodies == ["2"]
-
-
 def test_every_subscription_has_the_message_and_each_takes_its_own(call: Commands) -> None:
     call("subscribe", "topic://prices", *ALL)
     call("subscribe", "topic://prices", *SHARED)
@@ -239,15 +226,6 @@ def test_a_topic_without_subscription_gives_what_is_sent_while_one_waits(call: C
     assert numbers(call, "topic://prices")["subscriptions"] == []
 
 
-def test_a_name_may_have_dots_and_bars(call: Commands) -> None:
-    name = ("--subscription", "a.b|c", "--client-id", "x.y|z")
-    assert call("subscribe", "topic://prices", *name, "--no-local").returncode == 0
-    call.send("topic://prices", "1")
-    (found,) = numbers(call, "topic://prices")["subscriptions"]
-    assert (found["subscription"], found["client_id"], found["waiting"]) == ("a.b|c", "x.y|z", 1)
-    assert found["no_local"] is True
-
-
 @rows("options", [ALL, SHARED])
 def test_to_receive_takes_a_subscription_as_it_is_and_keeps_what_it_has_kept(
     call: Commands, options: tuple[str, ...]
@@ -279,27 +257,6 @@ def test_to_receive_never_makes_a_subscription_anew(
     for word in words:
         assert word in refused
     assert call("receive", "topic://prices", *ALL, "--json").bodies == ["2"]
-
-
-@pytest.mark.process
-@rows(
-    "command",
-    [
-        ("unsubscribe", "--subscription", "news"),
-        ("subscribe", "topic://prices", *SHARED, "--selector", "n > 1"),
-    ],
-)
-def test_what_a_dead_consumer_has_taken_keeps_no_subscription_from_ending(
-    call: Commands, command: tuple[str, ...]
-) -> None:
-    call("subscribe", "topic://prices", *SHARED)
-    call.send("topic://prices", "1")
-    receive = ("receive", "topic://prices", *SHARED, "--ack", "none", "--count", "2", *WAITING)
-    with call.start(*receive) as consumer:
-        assert consumer.stdout.readline()
-        assert call("unsubscribe", "--subscription", "news").returncode == 1
-    ended = call(*command)
-    assert ended.returncode == 0, ended.stderr
 
 
 # --- delayed ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.docs.site import SITE, build
+from tests.http.console_pages import brightness
 from tests.http.webdriver import Browser, shared_browser
 from tests.waiting import wait_for
 
@@ -39,14 +40,6 @@ def address() -> Iterator[str]:
 @pytest.fixture
 def window() -> Browser:
     return shared_browser()
-
-
-def brightness(window: Browser) -> float:
-    """The brightness of the background: 0 to 255."""
-    red, green, blue = window.run(
-        "return getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3).map(Number)"
-    )
-    return float(red + green + blue) / 3
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

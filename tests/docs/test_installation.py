@@ -161,10 +161,3 @@ def test_the_installation_has_compiled_every_module(reader: Terminal) -> None:
     """Also those that no command of the page has imported."""
     status, output = reader.run(f"python -c {shlex.quote(UNCOMPILED)}")
     assert status == 0, output
-
-
-def test_a_malformed_message_is_in_error_with_its_reason(reader: Terminal) -> None:
-    for command in ("echo '{bad' | connector send orders", "connector run --drain", "connector browse error"):
-        status, output = reader.run(command)
-        assert status == 0, output
-    assert "connector_reason (string): the body is no JSON" in output

@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 IN_THE_CLONE = {"README.md", "docs/reference/commands.md", "docs/tutorial/tour-of-the-demo.md"}
 """Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
-ABOUT_SPARK = {"README.md", "docs/tutorial/first-adapter.md", "docs/how-to/run-on-a-cluster.md"}
+ABOUT_SPARK = {"README.md"}
 """Pages that are followed with Spark. On any other its part is the same, and it starts slowly."""
 
 NOT_RUN = {
@@ -78,14 +78,15 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
 def environment(tmp_path: Path, request: pytest.FixtureRequest, forks: Forks) -> dict[str, str]:
     """The reader's environment: ``connector`` and ``python`` are those under test.
 
-    The test forks each command but a run with Spark.
+    The test forks each command but a run with Spark, and each program of Python that is a file.
     """
     parameters = getattr(request.node, "callspec", None)
     page = name(parameters.params["page"]) if parameters else ""
     connector = f'exec {forks.command} "$@"\n'
     if page in ABOUT_SPARK:
         connector = f'[ "$1" != run ] || exec "{sys.executable}" -m connector.cli "$@"\n{connector}'
-    for command, script in (("connector", connector), ("python", f'exec "{sys.executable}" "$@"\n')):
+    python = f'case $1 in *.py) exec {forks.python} "$@" ;; esac\nexec "{sys.executable}" "$@"\n'
+    for command, script in (("connector", connector), ("python", python)):
         path = tmp_path / command
         path.write_text(f"#!/bin/sh\n{script}", "utf-8")
         path.chmod(0o755)

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.console_pages import complaints, fits, look, shown, sign_in
+from tests.http.console_pages import complaints, shown, sign_in
 from tests.http.shop import BOSS, CONSOLE, World, counts, send, service, with_archive
 from tests.http.test_console import HOSTILE
 from tests.http.webdriver import Browser
 from tests.waiting import wait_for
-
-PAGES = ("", "/queues", "/messages?queue=queue://error", "/errors", "/history", "/configuration", "/requests")
 
 
 @pytest.fixture(scope="module")
@@ -32,22 +30,6 @@ def window(world: World, chromium: Browser) -> Browser:
     return chromium
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_fits(world: World, window: Browser, width: int, scheme: str) -> None:
-    window.emulate(width=width, scheme=scheme)
-    for page in PAGES:
-        look(window, world.server, page)
-        assert fits(window), page
-        back = window.run(
-            "return getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)"
-        )
-        assert (sum(back[:3]) / 3 > 128) == (scheme == "light")
-        loaded = window.run("return performance.getEntriesByType('resource').map(it => it.name)")
-        assert [name for name in loaded if not name.startswith(f"{world.server.url}/")] == []
-    assert complaints(window) == []
-
-
 def test_numbers_change_without_a_new_page(world: World, window: Browser) -> None:
     deployment, _, server = world
     window.open(f"{server.url}/console")
@@ -58,23 +40,6 @@ def test_numbers_change_without_a_new_page(world: World, window: Browser) -> Non
     assert window.run("return window.isSamePage")
     assert "UTC" not in shown(window, "time")
     assert not shown(window, "time").endswith("Z")
-
-
-def test_a_message_is_explained_and_corrected(world: World, window: Browser) -> None:
-    deployment, adapter, server = world
-    window.open(f"{server.url}/console/messages?queue=queue://error")
-    window.click("tbody th a")
-    wait_for(lambda: "It would be" in shown(window, "#explanation"), 30, lambda: shown(window, "main"))
-    assert window.run("return document.querySelectorAll('main script').length") == 0
-    before = counts(adapter)[1]
-    window.run("document.querySelector('textarea').value = '{\"Id\": \"good3\"}'")
-    window.run("document.querySelector('form[action=\"/console/correct\"]').requestSubmit()")
-    wait_for(lambda: "Correct?" in shown(window, "h1"))
-    window.click("main form button")
-    wait_for(lambda: "the corrected message is in" in shown(window, "main"))
-    wait_for(lambda: counts(adapter)[1] == before + 1, what="the corrected message is published")
-    assert len(deployment.messages("error")) == 1
-    assert complaints(window) == []
 
 
 def test_a_page_in_a_frame_of_another_server_shows_nothing(

@@ -6,7 +6,9 @@ from connector.http.server import Server
 from tests.http.webdriver import Browser
 
 
-def sign_in(window: Browser, server: Server, token: str, page: str = "/console", then: str = "#live") -> None:
+def sign_in(
+    window: Browser, server: Server, token: str, page: str = "/console/sign-in", then: str = "#live"
+) -> None:
     """Opens a page of the console with a token, and waits for an element of it."""
     window.open(f"{server.url}{page}")
     window.write("#token", token)
@@ -35,3 +37,11 @@ def fits(window: Browser) -> bool:
     """Whether nothing runs out of the window."""
     root = "document.documentElement"
     return bool(window.run(f"return {root}.scrollWidth <= {root}.clientWidth"))
+
+
+def brightness(window: Browser) -> float:
+    """The brightness of the background: 0 to 255."""
+    red, green, blue = window.run(
+        "return getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3).map(Number)"
+    )
+    return float(red + green + blue) / 3

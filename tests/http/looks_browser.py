@@ -10,7 +10,7 @@ import pytest
 
 from connector.config.http_model import OPERATE, READ, REQUEST
 from tests.http.axe import findings
-from tests.http.console_pages import complaints, fits, look, shown, sign_in
+from tests.http.console_pages import brightness, complaints, fits, look, shown, sign_in
 from tests.http.shop import World, counts, named, send, service, with_archive
 from tests.http.webdriver import ENTER, TAB, Browser
 from tests.waiting import wait_for
@@ -110,6 +110,9 @@ def test_axe_finds_nothing_serious(world: World, window: Browser, width: int, sc
             act(window)
         window.run("for (const one of document.querySelectorAll('details')) one.open = true")
         assert fits(window), page
+        assert (brightness(window) > 128) == (scheme == "light")
+        loaded = window.run("return performance.getEntriesByType('resource').map(it => it.name)")
+        assert [name for name in loaded if not name.startswith(f"{world.server.url}/")] == []
         found += [f"{page}: {one}" for one in findings(window)]
     assert found == []
     assert [one for one in complaints(window) if " 401 " not in one and " 422 " not in one] == []

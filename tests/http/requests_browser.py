@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from connector.http.server import Server
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.http.console_pages import complaints, fits, shown, sign_in
+from tests.http.console_pages import complaints, shown, sign_in
 from tests.http.test_console_requests import CREATE, HOSTILE, console
 from tests.http.webdriver import CONTROL, ENTER, TAB, Browser
 from tests.http.world import TOKEN, Script
@@ -156,23 +155,6 @@ def test_a_session_that_is_over_is_said_and_the_body_stays(
     assert page.run("return document.querySelector('#body').value").startswith("{")
     assert script.calls == []
     sign_in(page, world[1], TOKEN, CREATE, "#body")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_fits(page: Browser, world: World, width: int, scheme: str, tmp_path: Path) -> None:
-    page.emulate(width=width, scheme=scheme)
-    page.write("#body", '{"Name": "' + "x" * 300 + '"}')
-    page.click(BUTTON)
-    answered(page, "200 OK")
-    page.screenshot(tmp_path / f"request-{width}-{scheme}.png")
-    assert fits(page)
-    unnamed = "return [...document.querySelectorAll('main :is(input:not([type=hidden]), textarea)')]"
-    assert page.run(f"{unnamed}.filter((it) => !it.labels.length).length") == 0
-    page.open(f"{world[1].url}/console/requests")
-    page.wait("h1")
-    page.screenshot(tmp_path / f"requests-{width}-{scheme}.png")
-    assert fits(page)
 
 
 def test_without_javascript_the_page_has_the_answer(page: Browser, script: Script) -> None:
