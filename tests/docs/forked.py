@@ -1,4 +1,4 @@
-"""The commands ``connector`` and ``python FILE`` for a shell: a small program asks the test, which forks them.
+"""`connector` and `python FILE` for a shell: a small program asks the test, which forks what the shell wants.
 
 The program stands for the command in the shell. It passes on signals, and it ends as the command does.
 """

@@ -91,7 +91,7 @@ def test_the_configuration_is_read_again_and_a_group_replayed(world: World, wind
     window.click("main form button")
     done(window, "replay: 2 of 2 messages")
     assert "Nothing is in queue://error" in shown(window, ".empty")
-    wait_for(lambda: len(deployment.messages("shelf")) == 2, 30, "both are published")
+    wait_for(lambda: len(deployment.messages("shelf")) == 2, what="both are published")
 
 
 def test_some_are_moved_and_one_discarded(world: World, window: Browser) -> None:

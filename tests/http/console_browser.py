@@ -36,7 +36,7 @@ def test_numbers_change_without_a_new_page(world: World, window: Browser) -> Non
     window.run("window.isSamePage = true; scrollTo(0, 50)")
     before = shown(window, "main dd")
     send(deployment, "good2")
-    wait_for(lambda: shown(window, "main dd") != before, 20, "the number of published events changes")
+    wait_for(lambda: shown(window, "main dd") != before, what="the number of published events changes")
     assert window.run("return window.isSamePage")
     assert "UTC" not in shown(window, "time")
     assert not shown(window, "time").endswith("Z")

@@ -118,7 +118,7 @@ def test_a_message_shows_it_as_text(world: World, window: Browser, queue: str, w
         page = f"/message?{urlencode({'queue': f'queue://{queue}', 'id': one.message_id or ''})}"
         look(window, world.server, page)
         wait_for(lambda: window.find("#explanation p, #explanation pre"), what="the explanation")
-        wait_for(lambda: not window.find("#explanation[hx-get]"), 60, "the explanation")
+        wait_for(lambda: not window.find("#explanation[hx-get]"), what="the explanation")
         assert window.run(_STATUS) == 200, page
         is_folded = window.run("return !document.querySelector('details').open")
         assert is_folded == (len(one.body) > 4096)

@@ -134,7 +134,7 @@ _FOCUS: Final = "const it = document.activeElement; return it.textContent.trim()
 def refreshed(window: Browser) -> None:
     """Waits until the part that changes has been exchanged once more."""
     window.run("document.querySelector('#live').isOld = true")
-    wait_for(lambda: window.run("return !document.querySelector('#live').isOld"), 30, "a refresh")
+    wait_for(lambda: window.run("return !document.querySelector('#live').isOld"), what="a refresh")
 
 
 def tab_to(window: Browser, words: str) -> list[str]:
@@ -236,10 +236,10 @@ def test_a_page_says_that_its_numbers_are_old(world: World, window: Browser) -> 
     network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     window.cdp("Network.enable")
     window.cdp("Network.emulateNetworkConditions", offline=True, **network)
-    wait_for(lambda: "There is no answer since" in shown(window, "#state"), 30)
+    wait_for(lambda: "There is no answer since" in shown(window, "#state"))
     assert window.find("#live h1") != []
     window.cdp("Network.emulateNetworkConditions", offline=False, **network)
-    wait_for(lambda: "no answer" not in shown(window, "#state"), 30)
+    wait_for(lambda: "no answer" not in shown(window, "#state"))
 
 
 def test_a_page_whose_session_is_over_asks_for_the_token(world: World, window: Browser) -> None:

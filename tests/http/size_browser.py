@@ -53,11 +53,11 @@ def texts(window: Browser, selector: str) -> list[str]:
 
 def test_the_overview_has_both_instances_and_all_that_waits(world: World, window: Browser) -> None:
     look(window, world.server, "")
-    wait_for(lambda: len(texts(window, "#instances tbody tr")) == 2, 30, "both instances")
+    wait_for(lambda: len(texts(window, "#instances tbody tr")) == 2, what="both instances")
     assert texts(window, "#instances tbody th") == ["host-a", "host-b"]
-    wait_for(lambda: "10,000" in texts(window, ".well dd"), 30, "the number of failed messages")
+    wait_for(lambda: "10,000" in texts(window, ".well dd"), what="the number of failed messages")
     cards = wait_for(
-        lambda: [one for one in texts(window, ".card") if "100,000" in one], 30, "the number that waits"
+        lambda: [one for one in texts(window, ".card") if "100,000" in one], what="the number that waits"
     )
     assert "queue://bulk" in cards[0]
     assert "paused" in cards[0]
@@ -69,7 +69,7 @@ def test_numbers_change_beside_a_full_queue(world: World, window: Browser) -> No
     window.run("window.isSamePage = true")
     send(world.deployment, *(f"good{number}" for number in range(50)))
     published = "[...document.querySelectorAll('.well dd')][0].innerText"
-    wait_for(lambda: window.run(f"return {published}") == "50", 60, "50 events of both instances")
+    wait_for(lambda: window.run(f"return {published}") == "50", what="50 events of both instances")
     assert window.run("return window.isSamePage")
     look(window, world.server, "/queues")
     row = next(one for one in texts(window, "tbody tr") if one.startswith("queue://bulk"))
@@ -85,9 +85,9 @@ def test_the_failed_messages_are_three_groups(world: World, window: Browser) -> 
     count = texts(window, ".count")[0]
     window.click(".group details:last-of-type summary")
     window.click(".group [action='/console/discard'] button")
-    wait_for(lambda: f"Discard {count} messages?" in shown(window, "h1"), 60, "the preview")
+    wait_for(lambda: f"Discard {count} messages?" in shown(window, "h1"), what="the preview")
     window.click("a.button")
-    wait_for(lambda: len(texts(window, ".count")) == 3, 30, "nothing was done")
+    wait_for(lambda: len(texts(window, ".count")) == 3, what="nothing was done")
     assert complaints(window) == []
 
 
@@ -103,8 +103,8 @@ def test_the_messages_come_fifty_at_a_time(world: World, window: Browser, width:
         seen += rows
         first = rows[0]
         window.click(".turn a")
-        wait_for(lambda first=first: texts(window, "tbody th")[:1] not in ([], [first]), 30, "further ones")  # type: ignore[misc]
+        wait_for(lambda first=first: texts(window, "tbody th")[:1] not in ([], [first]), what="further ones")  # type: ignore[misc]
     window.click("tbody th a")
-    wait_for(lambda: "It would be" in shown(window, "#explanation"), 60, "the explanation")
+    wait_for(lambda: "It would be" in shown(window, "#explanation"), what="the explanation")
     assert fits(window)
     assert complaints(window) == []

@@ -85,7 +85,7 @@ def test_pages_show_what_happened(world: World) -> None:
             assert "unsafe" not in answer.headers["content-security-policy"]
             assert not re.search(r"<[^>]*\s(style|on\w+)=", answer.text)
         told = "In the last hour 1 published and 2 failed"
-        wait_for(lambda: told in http.get("/console").text, 10, "the counts are seen")
+        wait_for(lambda: told in http.get("/console").text, what="the counts are seen")
         assert "no shelf for" in http.get("/console/errors").text
         (reason,) = re.findall(r'class="reason">([^<]*)<', http.get("/console/errors").text)
         assert "secret-7" not in reason

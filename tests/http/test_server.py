@@ -86,10 +86,9 @@ def test_a_stop_waits_for_the_calls_in_flight_and_makes_no_more() -> None:
         first = in_thread(lambda: http.post(PATH, json={}))
         wait_for(lambda: script.held, what="a call is in flight")
         assert other.get("/docs").status_code == 200
-        stopped = in_thread(lambda: server.stop(10.0))
-        late = None
-        while late is None or late.status_code == 200:
-            late = other.post("/requests/Order/Create", json={}, headers={"X": "late"}, timeout=0.5)
+        stopped = in_thread(lambda: server.stop(PATIENCE))
+        wait_for(lambda: server._calls is not None and server._calls._stopping, what="the stop has begun")
+        late = other.post("/requests/Order/Create", json={})
         assert (late.status_code, late.headers["retry-after"]) == (503, "1")
         assert "the adapter is stopping; nothing was sent" in late.json()["detail"]
         script.release()

@@ -151,7 +151,7 @@ def an_hour(deployment: Deployment, adapters: list[InProcessAdapter]) -> None:
                 == before + sent
             )
         )
-        time.sleep(0.3)
+        time.sleep(0.3)  # an event is counted after its batch, and then the clock goes on
     for one in adapters:
         one.activity._clock = time.time
 
@@ -190,10 +190,10 @@ def shop(directory: Path) -> Iterator[tuple[Deployment, Server, str]]:
             )
             pause = {"what": "queue://customers", "reason": "the CRM is upgraded until 14:00"}
             assert http.post("/control/pause", json=pause).is_success
-            time.sleep(3)
+            time.sleep(3)  # an instance obeys a pause within two seconds, and no page shows when
             for number in range(37):
                 deployment.send("queue://customers", customer(number), type="customer")
-            time.sleep(3)
+            time.sleep(3)  # the console looks at the queues every other second
         yield deployment, server, str(repaired)
 
 
