@@ -91,28 +91,6 @@ attributes:
     assert check(shop.directory / "adapter.yaml", {}) == []
 
 
-@rows(
-    "file, body",
-    [
-        ("s.xml", '<?xml version="1.0" encoding="UTF-16"?><Order><Id>1</Id><x-y/></Order>'.encode("utf-16")),
-        ("s.csv", b"Id,Name\n1,Ada\n"),
-        ("s.txt", b"Order~Create~1~2"),
-        ("s.nv", b"BusinessObject=Order\nVerb=Create\nId=1\n"),
-        ("s.schema.json", b'{"type": "object", "properties": {"Id": {"type": "string"}}}'),
-        (
-            "s.xsd",
-            b'<schema xmlns="http://www.w3.org/2001/XMLSchema"><element name="Order"><complexType><sequence>'
-            b'<element name="Id" type="int"/></sequence></complexType></element></schema>',
-        ),
-    ],
-)
-def test_every_format_gives_a_draft_without_a_mistake(shop: Commands, file: str, body: bytes) -> None:
-    shop.write(file, body)
-    done = new(shop, "Order", "--from-sample", file)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert check(shop.directory / "adapter.yaml", {}) == []
-
-
 def test_a_format_can_be_named(shop: Commands) -> None:
     shop.write("data", "Id\n1\n")
     assert new(shop, "Order", "--from-sample", "data").refusal() == (

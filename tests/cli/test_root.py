@@ -108,6 +108,7 @@ def test_the_first_command_makes_the_root_and_records_it(deployment: RootDeploym
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
 
+@pytest.mark.process
 def test_a_root_that_is_gone_is_not_made_again(deployment: RootDeployment) -> None:
     deployment.send_order()
     away = deployment.root.rename(deployment.directory / "away")
@@ -138,6 +139,7 @@ def test_a_deployment_is_known_by_every_path_that_leads_to_it(
     is_refused(moved, USUAL[0], "is missing, but")
 
 
+@pytest.mark.process
 def test_a_deployment_for_requests_only_needs_its_root_when_it_starts(deployment: RootDeployment) -> None:
     deployment.write("adapter.yaml", ADAPTER.replace("  InputDestination: queue://orders\n", ""))
     deployment.send_order()
@@ -207,6 +209,7 @@ def test_accept_root_has_nothing_to_do_where_no_root_is_recorded(deployment: Roo
     assert not deployment.root.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("commands", [("send", "send"), ("send", "accept-root")], ids="+".join)
 def test_processes_that_start_at_once_make_one_root(
     deployment: RootDeployment, commands: tuple[str, str]
@@ -220,6 +223,7 @@ def test_processes_that_start_at_once_make_one_root(
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
 
+@pytest.mark.process
 def test_deployments_that_share_a_root_agree_on_its_id(deployment: RootDeployment, tmp_path: Path) -> None:
     others = [deployment, *(RootDeployment(tmp_path / f"other{number}") for number in range(3))]
     root = str(deployment.root)

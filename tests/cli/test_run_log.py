@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -64,13 +65,14 @@ def chosen(line: dict[str, Any], *names: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def drained(deploy: Deploy) -> tuple[Run, list[str]]:
-    """A drain with JSON logs in which a worker prints, warns and fails."""
+    """A drain with JSON logs in which a worker prints, warns and fails. 512 open files are enough for it."""
     deployment = deploy(store={"process": "processes:loud"}, connector={"AgentTraceLevel": 2})
     with (deployment.directory / "processes.py").open("a") as file:
         file.write(_MORE_PROCESSES)
     with_logging(deployment, "{format: json}")
     ids = deployment.fill("in", ["", "raise:no such street", "print:1"])
     run = deployment.start("--drain")
+    resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE, (512, 512))
     assert run.wait() == 0, run.errors
     return run, ids
 

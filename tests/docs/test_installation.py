@@ -18,6 +18,7 @@ from connector.status import VERSION
 from tests.distribution import UNCOMPILED
 from tests.docs.reader import Terminal, blocks
 
+pytestmark = pytest.mark.process
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs/how-to/install.md"
 REASON = "needs-packages"

@@ -143,6 +143,7 @@ def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(page:
         assert os.access(REPOSITORY / script, os.X_OK), f"{name(page)}: {script}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("page", EXECUTED, ids=name)
 def test_a_page_followed_step_by_step_shows_what_it_says(
     page: Path, workplace: Path, environment: dict[str, str]
@@ -207,6 +208,7 @@ def _as_pattern(expected: str) -> re.Pattern[str]:
     return re.compile("".join(lines))
 
 
+@pytest.mark.process
 def test_the_shipped_deployment_has_no_mistake(environment: dict[str, str], tmp_path: Path) -> None:
     environment["CONNECTOR_DATA"] = str(tmp_path / "data")
     terminal = Terminal(REPOSITORY, environment)

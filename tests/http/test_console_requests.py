@@ -269,17 +269,6 @@ def test_a_repeated_key_gets_the_first_answer(server: Server, http: httpx.Client
     assert len(script.calls) == 2
 
 
-def test_a_key_in_progress_is_not_sent_again(server: Server, http: httpx.Client, script: Script) -> None:
-    script.holds = True
-    first = in_thread(lambda: send(http, key="in-progress"))
-    wait_for(lambda: script.held, what="the request is made")
-    with signed_in(server, TOKEN) as other:
-        assert send(other, key="in-progress").status_code == HTTPStatus.CONFLICT
-    script.release()
-    assert answer_of(first()).startswith("200 OK")
-    assert len(script.calls) == 1
-
-
 def test_a_form_counts_among_the_most_requests(tmp_path: Path) -> None:
     script = Script()
     script.holds = True

@@ -375,14 +375,6 @@ def test_an_action_that_cannot_be_done_is_a_problem(tmp_path: Path) -> None:
             assert found == (status, "application/problem+json"), what
 
 
-def test_without_tokens_nobody_operates(tmp_path: Path) -> None:
-    with controlled(tmp_path, ()) as call:
-        assert call("GET", "/control/thing/7").status_code == HTTPStatus.OK
-        answer = call("POST", "/control/thing/7")
-        assert answer.status_code == HTTPStatus.FORBIDDEN
-        assert "http.tokens" in answer.json()["detail"]
-
-
 def test_an_action_from_a_page_of_another_server_is_refused(tmp_path: Path) -> None:
     with controlled(tmp_path) as call:
         hostile = {"Origin": "http://evil.example"}
