@@ -12,7 +12,7 @@ from connector.http.server import Server
 from tests.http.shop import ADAPTER, on_database
 from tests.http.webdriver import Browser, shared_browser
 from tests.http.world import Script, client, serving
-from tests.requests.world import PROVIDERS, World, a_world
+from tests.requests.world import World, a_world
 
 
 @pytest.fixture(scope="session")
@@ -42,10 +42,10 @@ def http(server: Server) -> Iterator[httpx.Client]:
         yield made
 
 
-@pytest.fixture(params=PROVIDERS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """A real request client, and applications, on one provider, and on the other."""
-    with a_world(request.param, tmp_path) as made:
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A real request client, and applications. What each provider does is tested in ``tests/requests``."""
+    with a_world("dropbox", tmp_path) as made:
         yield made
 
 
