@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from connector.messaging.destination import parse_destination
@@ -114,19 +114,19 @@ def test_a_message_that_cannot_be_read_is_named(call: Commands) -> None:
 
 
 def test_a_sender_decides_neither_the_number_of_groups_nor_their_size() -> None:
-    def hostile() -> Any:
-        for number in range(30_000):
+    def hostile() -> Iterator[Message]:
+        for number in range(10_050):
             letters = "".join(chr(97 + int(digit)) for digit in str(number))
             yield copy(f"{letters}{'x' * 600}", {"object": letters * 200, "kind": "refused"})
             yield copy("same", {"object": letters, "origin_destination": letters})
 
     found = error_groups(hostile())
     assert len(found) == 10_001
-    assert sum(one.count for one in found) == 60_000
+    assert sum(one.count for one in found) == 20_100
     by_text = {one.text: one for one in found}
-    assert by_text["further reasons"].count == 20_001
+    assert by_text["further reasons"].count == 51
     assert (by_text["same"].count, len(by_text["same"].objects), len(by_text["same"].origins)) == (
-        30_000,
+        10_050,
         20,
         20,
     )

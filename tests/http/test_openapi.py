@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
+from schemathesis.checks import CheckFunction
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import negative_data_rejection
@@ -48,15 +49,16 @@ def guarded() -> Iterator[Server]:
         yield server
 
 
-def check_call(server: Server, case: Any) -> None:
+def check_call(server: Server, case: schemathesis.Case[Any]) -> None:
     """Makes one call, and every check of Schemathesis on its answer.
 
     That a key belongs to one call is nothing that a schema can say: one that fits is made the only one.
     """
+    assert case.meta is not None
     if case.meta.generation.mode.is_positive and "Idempotency-Key" in (case.headers or {}):
         case.headers["Idempotency-Key"] += f"-{uuid.uuid4()}"
         case.headers["Idempotency-Key"] = case.headers["Idempotency-Key"][-255:]
-    excluded = []
+    excluded: list[CheckFunction] = []
     body = case.meta.components.get(ParameterLocation.BODY)
     if body is None or body.mode.is_positive:
         excluded.append(negative_data_rejection)  # a parameter that is an empty list is not even sent
@@ -72,7 +74,7 @@ def test_what_fits_the_description_is_taken_and_what_does_not_is_refused(
 ) -> None:
     @effort(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     @given(operation.as_strategy(generation_mode=mode))
-    def check(case: Any) -> None:
+    def check(case: schemathesis.Case[Any]) -> None:
         check_call(guarded, case)
 
     check()
