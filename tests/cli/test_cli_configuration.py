@@ -41,7 +41,7 @@ def test_check_answers_in_json_one_mistake_a_line(call: Commands) -> None:
     problems = [json.loads(line) for line in done.stdout.splitlines()]
     assert [problem["path"] for problem in problems] == ["connector.PollQuantity", "connector.order"]
     assert set(problems[0]) == {
-        *("file", "line", "column", "path", "found", "expected", "nearest", "warning"),
+        *("file", "line", "column", "path", "found", "expected", "nearest", "warning")
     }
 
 
@@ -128,12 +128,7 @@ def test_the_answer_does_not_need_a_terminal_that_shows_every_character(call: Co
     done = subprocess.run(
         [sys.executable, "-m", "connector.cli", "check"],
         cwd=call.directory,
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "PYTHONIOENCODING": "ascii",
-            "LC_ALL": "C",
-        },
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
         capture_output=True,
         text=True,
         timeout=300,

@@ -149,10 +149,7 @@ def test_a_whole_repository_is_carried_over_and_loads_without_a_warning(shop: Co
             section("Map", "Name = a", section("Attribute", "x y z"), "anything"),
             "8: the section [Map] in [BusinessObjectDefinition] has no counterpart and is left out (warning)",
         ),
-        (
-            attribute("A", "Xyzzy"),
-            "10: Order.attributes.A: left out: there is no type 'Xyzzy' (warning)",
-        ),
+        (attribute("A", "Xyzzy"), "10: Order.attributes.A: left out: there is no type 'Xyzzy' (warning)"),
         (
             attribute("A", "Double", "DefaultValue = much"),
             "11: Order.attributes.A.default: left out: found the text 'much', expected a number (warning)",

@@ -74,10 +74,5 @@ def test_the_written_handler_converts_both_ways(run: Commands) -> None:
     body = 'OrderId: "7"\nTotal: "1.5"\n'
     arguments = ("convert", "--object", "Order", "--from", "text/x-ledger")
     done = run(*arguments, data=body)
-    assert done.document == {
-        "BusinessObject": "Order",
-        "Verb": "Create",
-        "OrderId": "7",
-        "Total": 1.5,
-    }
+    assert done.document == {"BusinessObject": "Order", "Verb": "Create", "OrderId": "7", "Total": 1.5}
     assert run(*arguments, "--to", "text/x-ledger", data=body).stdout == body

@@ -240,10 +240,7 @@ def test_deployments_that_share_a_root_agree_on_its_id(deployment: RootDeploymen
 def test_a_deployment_may_use_several_roots(deployment: RootDeployment) -> None:
     deployment.send_order()
     deployment.send_order(ROOT="./other")
-    assert [line.split(" ")[1] for line in deployment.record.read_text().splitlines()] == [
-        "data",
-        "other",
-    ]
+    assert [line.split(" ")[1] for line in deployment.record.read_text().splitlines()] == ["data", "other"]
     shutil.rmtree(deployment.root)
     deployment.send_order(ROOT="./other")
     is_refused(deployment, ["send", "orders"], "is missing, but this deployment has used one there")

@@ -90,7 +90,7 @@ def test_the_summary_is_one_document_whose_numbers_add_up(deploy: Deploy) -> Non
 
 def test_without_destinations_for_copies_messages_are_counted_as_discarded(deploy: Deploy) -> None:
     deployment = deploy(
-        connector=dict.fromkeys(("ArchiveDestination", "ErrorDestination", "UnsubscribedDestination")),
+        connector=dict.fromkeys(("ArchiveDestination", "ErrorDestination", "UnsubscribedDestination"))
     )
     deployment.fill("in", ["", "raise:bad"])
     run = deployment.drain()

@@ -47,9 +47,7 @@ HOSTILE = "bad<script>alert(1)</script>\u202e{{ 7*7 }}"
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A service with two failed events and one published one."""
     with service(tmp_path_factory.mktemp("console"), **CONSOLE) as made:
         deployment, adapter, _ = made
@@ -138,9 +136,7 @@ def test_an_operator_replays_a_group_after_a_preview(tmp_path: Path) -> None:
             assert "paused" in said.text
 
 
-def test_a_group_has_a_traceback_and_its_messages(
-    world: World,
-) -> None:
+def test_a_group_has_a_traceback_and_its_messages(world: World) -> None:
     deployment, _, server = world
     other = deployment.send("queue://error", "x", properties={"connector_reason": "another"})
     with signed_in(server, READER) as http:
@@ -316,10 +312,7 @@ def test_a_correction_calls_nobody_who_has_confirmed(tmp_path: Path) -> None:
 
 
 def test_a_test_message_is_sent(tmp_path: Path) -> None:
-    with (
-        service(tmp_path, **CONSOLE) as (deployment, _, server),
-        signed_in(server, BOSS) as http,
-    ):
+    with service(tmp_path, **CONSOLE) as (deployment, _, server), signed_in(server, BOSS) as http:
         deployment.send("queue://notes", "x")
         form = form_of(http, "/console/messages?queue=queue%3A%2F%2Fnotes", "send")
         form |= {"type": "T", "body": "héllo"}

@@ -71,10 +71,7 @@ def test_what_was_refused_is_not_kept(http: httpx.Client) -> None:
     assert http.post(PATH, json=DATA, headers=key("refused")).status_code == 200
 
 
-@rows(
-    "path, data",
-    [(PATH, {"CustomerId": "8"}), ("/requests/Customer/Retrieve", DATA)],
-)
+@rows("path, data", [(PATH, {"CustomerId": "8"}), ("/requests/Customer/Retrieve", DATA)])
 def test_a_key_belongs_to_one_call(
     http: httpx.Client, script: Script, path: str, data: dict[str, Any]
 ) -> None:
