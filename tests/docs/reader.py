@@ -21,7 +21,8 @@ from typer.main import get_command
 from connector.cli.app import _application
 
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-_SECONDS = 300.0
+_SECONDS = 900.0
+"""How long a command may take. One page runs a whole suite."""
 _MARK = "\x1e"
 
 

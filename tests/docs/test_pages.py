@@ -143,6 +143,7 @@ def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(page:
         assert os.access(REPOSITORY / script, os.X_OK), f"{name(page)}: {script}"
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.process
 @pytest.mark.parametrize("page", EXECUTED, ids=name)
 def test_a_page_followed_step_by_step_shows_what_it_says(
