@@ -1,4 +1,4 @@
-"""What the tests of the commands share: a deployment, and an interpreter that has loaded nothing yet."""
+"""What the tests of the commands share: deployments, and an interpreter that has loaded nothing yet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.cli.in_process import Commands
+from tests.cli.plugged import deploy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,6 +27,18 @@ def deployment(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def call(deployment: Path) -> Commands:
+    """Commands in that deployment."""
+    return Commands(deployment)
+
+
+@pytest.fixture
+def plugged(tmp_path: Path) -> Path:
+    """The directory of a deployment with data handlers of its own."""
+    return deploy(tmp_path)
+
+
+@pytest.fixture
 def interpret(deployment: Path) -> Callable[[str], list[str]]:
     """Runs a program in an interpreter of its own, in the deployment; returns the lines that it prints."""
 
@@ -34,7 +49,7 @@ def interpret(deployment: Path) -> Callable[[str], list[str]]:
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=True,
         )
         return done.stdout.splitlines()

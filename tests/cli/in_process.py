@@ -4,20 +4,106 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from connector.cli import app
+from tests.forked_command import PipedProcess
+
+
+class Answer(subprocess.CompletedProcess[str]):
+    """What a command has answered."""
+
+    @property
+    def document(self) -> Any:
+        """The document that the command has printed."""
+        return json.loads(self.stdout)
+
+    @property
+    def documents(self) -> list[Any]:
+        """The lines of a command that went well, each of which is a document."""
+        assert self.returncode == 0, self.stderr
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+    @property
+    def bodies(self) -> list[str]:
+        """The bodies of the messages that the command has printed."""
+        return [document["body"] for document in self.documents]
+
+    def refusal(self) -> str:
+        """The errors of a wrong call, which has no other answer."""
+        assert (self.returncode, self.stdout) == (2, ""), self.stderr
+        assert "Traceback" not in self.stderr
+        return self.stderr
+
+    def failure(self) -> str:
+        """The errors of a command that has failed without an answer."""
+        assert (self.returncode, self.stdout) == (1, ""), self.stderr
+        assert "Traceback" not in self.stderr
+        return self.stderr
+
+
+class Commands:
+    """Commands that are typed in one directory.
+
+    Args:
+        directory: where they are typed.
+        words: what each of them begins with.
+    """
+
+    def __init__(self, directory: Path, *words: str) -> None:
+        self.directory = directory
+        self._words = words
+
+    def __call__(
+        self, *arguments: str, data: str = "", environment: Mapping[str, str] | None = None
+    ) -> Answer:
+        return call(self.directory, *self._words, *arguments, data=data, environment=environment)
+
+    def again(self) -> Commands:
+        """The same commands in a copy of the directory as it is now, for a row of a table."""
+        place = Path(tempfile.mkdtemp(dir=self.directory.parent)) / self.directory.name
+        return Commands(shutil.copytree(self.directory, place), *self._words)
+
+    def write(self, file: str, content: str | bytes) -> Path:
+        """Writes a file below the directory and returns its path."""
+        path = self.directory / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def read(self, file: str) -> str:
+        """Returns the text of a file below the directory."""
+        return (self.directory / file).read_text("utf-8")
+
+    def change(self, file: str, old: str, new: str) -> None:
+        """Replaces what a file below the directory contains."""
+        text = self.read(file)
+        assert old in text
+        self.write(file, text.replace(old, new))
+
+    def start(self, *arguments: str, stderr: int | None = None, **environment: str) -> PipedProcess:
+        """Starts a command in a process of its own."""
+        return PipedProcess(*self._words, *arguments, cwd=self.directory, stderr=stderr, **environment)
+
+    def send(self, destination: str, body: str, *options: str) -> str:
+        """Sends a message and returns its id."""
+        answer = self("send", destination, *options, data=body)
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout.strip()
 
 
 def call(
     directory: Path, *arguments: str, data: str = "", environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+) -> Answer:
     """Runs a command as if it had been typed in a directory.
 
     Args:
@@ -45,7 +131,7 @@ def _call(
     arguments: Sequence[str],
     streams: Sequence[io.TextIOWrapper],
     environment: Mapping[str, str],
-) -> subprocess.CompletedProcess[str]:
+) -> Answer:
     with (
         contextlib.chdir(directory),
         mock.patch.dict(os.environ, environment),
@@ -53,7 +139,7 @@ def _call(
     ):
         status = app.run(arguments)
         output, errors = (_text(stream) for stream in streams[1:])
-    return subprocess.CompletedProcess(arguments, status, output, errors)
+    return Answer(arguments, status, output, errors)
 
 
 def _text(stream: io.TextIOWrapper) -> str:

@@ -12,38 +12,22 @@ from pathlib import Path
 import pytest
 
 from connector.cli.app import VERBS
-from connector.cli.app import run as run_in_process
 from connector.cli.hints import other_command
-from tests.cli.in_process import call
+from tests.cli.in_process import Commands
+from tests.tables import rows
 
 ROOT = Path(__file__).resolve().parents[2]
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture
-def run(deployment: Path) -> Run:
-    def run(*arguments: str, cwd: Path = deployment, **environment: str) -> subprocess.CompletedProcess[str]:
-        return call(cwd, *arguments, environment=environment)
-
-    return run
-
-
-def mistaken(deployment: Path, old: str, new: str) -> None:
-    file = deployment / "adapter.yaml"
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
-
-
-def test_check_says_nothing_on_stdout_when_there_is_nothing_wrong(run: Run) -> None:
-    done = run("check")
+def test_check_says_nothing_on_stdout_when_there_is_nothing_wrong(call: Commands) -> None:
+    done = call("check")
     assert (done.returncode, done.stdout) == (0, "")
     assert "no mistakes" in done.stderr
 
 
-def test_check_prints_each_mistake_as_a_line_of_the_answer(run: Run, deployment: Path) -> None:
-    mistaken(deployment, "PollQuantity: 25", "PollQuanity: 25")
-    done = run("check")
+def test_check_prints_each_mistake_as_a_line_of_the_answer(call: Commands) -> None:
+    call.change("adapter.yaml", "PollQuantity: 25", "PollQuanity: 25")
+    done = call("check")
     assert done.returncode == 2
     assert done.stdout == (
         "adapter.yaml:12:3: connector.PollQuanity: unknown key, expected a key of this section, "
@@ -51,117 +35,114 @@ def test_check_prints_each_mistake_as_a_line_of_the_answer(run: Run, deployment:
     )
 
 
-def test_check_answers_in_json_one_mistake_a_line(run: Run, deployment: Path) -> None:
-    mistaken(deployment, "PollQuantity: 25", "PollQuantity: 0\n  order: x")
-    done = run("check", "--json")
+def test_check_answers_in_json_one_mistake_a_line(call: Commands) -> None:
+    call.change("adapter.yaml", "PollQuantity: 25", "PollQuantity: 0\n  order: x")
+    done = call("check", "--json")
     problems = [json.loads(line) for line in done.stdout.splitlines()]
     assert [problem["path"] for problem in problems] == ["connector.PollQuantity", "connector.order"]
     assert set(problems[0]) == {
-        *("file", "line", "column", "path", "found", "expected", "nearest", "warning"),
+        *("file", "line", "column", "path", "found", "expected", "nearest", "warning")
     }
 
 
-def test_a_warning_is_printed_and_is_no_failure(run: Run, deployment: Path) -> None:
-    mistaken(deployment, "    - queue://orders\n", "")
-    done = run("check")
+def test_a_warning_is_printed_and_is_no_failure(call: Commands) -> None:
+    call.change("adapter.yaml", "    - queue://orders\n", "")
+    done = call("check")
     assert done.returncode == 0
     assert done.stdout.endswith("(warning)\n")
 
 
 def test_the_configuration_is_found_by_option_and_by_variable_from_any_directory(
-    run: Run, deployment: Path, tmp_path: Path
+    call: Commands, tmp_path: Path
 ) -> None:
-    assert run("check", "-c", "deployment/adapter.yaml", cwd=tmp_path).returncode == 0
-    assert run("check", cwd=tmp_path, CONNECTOR_CONFIG=str(deployment / "adapter.yaml")).returncode == 0
-    missing = run("check", cwd=tmp_path)
+    assert Commands(tmp_path)("check", "-c", "deployment/adapter.yaml").returncode == 0
+    assert (
+        Commands(tmp_path)(
+            "check", environment={"CONNECTOR_CONFIG": str(call.directory / "adapter.yaml")}
+        ).returncode
+        == 0
+    )
+    missing = Commands(tmp_path)("check")
     assert missing.returncode == 2
     assert missing.stdout.startswith("adapter.yaml: no such file")
 
 
 def test_the_place_of_a_mistake_is_a_path_that_works_where_the_command_was_typed(
-    run: Run, deployment: Path, tmp_path: Path
+    call: Commands, tmp_path: Path
 ) -> None:
-    mistaken(deployment, "PollQuantity: 25", "PollQuantity: 0")
-    rules = deployment / "metaobjects/rules.yaml"
-    rules.write_text(rules.read_text().replace("Order_Create", "Order_Creat"))
-    done = run("check", "-c", "deployment/adapter.yaml", cwd=tmp_path)
+    call.change("adapter.yaml", "PollQuantity: 25", "PollQuantity: 0")
+    call.change("metaobjects/rules.yaml", "Order_Create", "Order_Creat")
+    done = Commands(tmp_path)("check", "-c", "deployment/adapter.yaml")
     for line in done.stdout.splitlines():
         assert (tmp_path / line.partition(":")[0]).is_file()
 
 
-def test_config_shows_defaults_and_masks_secrets(run: Run, deployment: Path) -> None:
-    mistaken(deployment, "local[*]", "local[*]\n  conf: {spark.ssl.keyPassword: '${KEY}'}")
-    done = run("config", KEY="hunter2")
+def test_config_shows_defaults_and_masks_secrets(call: Commands) -> None:
+    call.change("adapter.yaml", "local[*]", "local[*]\n  conf: {spark.ssl.keyPassword: '${KEY}'}")
+    done = call("config", environment={"KEY": "hunter2"})
     assert done.returncode == 0
     assert "PollFrequency: 1000" in done.stdout
     assert "max_body: 16MiB" in done.stdout
     assert "hunter2" not in done.stdout + done.stderr
-    document = json.loads(run("config", "--json", KEY="hunter2").stdout)
+    document = call("config", "--json", environment={"KEY": "hunter2"}).document
     assert document["spark"]["conf"] == {"spark.ssl.keyPassword": "********"}
 
 
-def test_config_of_a_wrong_configuration_says_all_on_stderr(run: Run, deployment: Path) -> None:
-    mistaken(deployment, "PollQuantity: 25", "PollQuantity: 0\n  order: x")
-    done = run("config")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 2
+def test_config_of_a_wrong_configuration_says_all_on_stderr(call: Commands) -> None:
+    call.change("adapter.yaml", "PollQuantity: 25", "PollQuantity: 0\n  order: x")
+    assert len(call("config").refusal().splitlines()) == 2
 
 
-def test_schema_is_a_json_document_and_needs_no_configuration(run: Run, tmp_path: Path) -> None:
-    done = run("schema", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "connector" in json.loads(done.stdout)["properties"]
-    assert len(run("schema", "--json", cwd=tmp_path).stdout.splitlines()) == 1
+def test_schema_is_a_json_document_and_needs_no_configuration(call: Commands, tmp_path: Path) -> None:
+    assert "connector" in Commands(tmp_path)("schema").document["properties"]
+    assert len(Commands(tmp_path)("schema", "--json").stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize("arguments", [["chek"], ["check", "--jsn"], ["check", "x"], ["check", "-c"], []])
-def test_a_wrong_call_is_answered_with_usage_and_status_2(run: Run, arguments: list[str]) -> None:
-    done = run(*arguments)
+@rows("arguments", [["chek"], ["check", "--jsn"], ["check", "x"], ["check", "-c"], []])
+def test_a_wrong_call_is_answered_with_usage_and_status_2(call: Commands, arguments: list[str]) -> None:
+    done = call(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Usage: connector" in done.stderr or "Error: " in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_every_verb_is_in_the_help(run: Run) -> None:
-    done = run("--help")
+def test_every_verb_is_in_the_help(call: Commands) -> None:
+    done = call("--help")
     assert done.returncode == 0
     for verb in VERBS:
         assert f"\n  {verb} " in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["-c", "."], ["-c", "/dev/null"], ["-c", "\udcff"], ["-c", ""]])
-def test_a_file_that_is_none_is_a_problem_and_no_traceback(run: Run, arguments: list[str]) -> None:
-    done = run("check", *arguments)
+@rows("arguments", [["-c", "."], ["-c", "/dev/null"], ["-c", "\udcff"], ["-c", ""]])
+def test_a_file_that_is_none_is_a_problem_and_no_traceback(call: Commands, arguments: list[str]) -> None:
+    done = call("check", *arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_the_answer_does_not_need_a_terminal_that_shows_every_character(deployment: Path) -> None:
-    mistaken(deployment, "PollQuantity: 25", "PollQuantity: Ж")
+@pytest.mark.process
+def test_the_answer_does_not_need_a_terminal_that_shows_every_character(call: Commands) -> None:
+    call.change("adapter.yaml", "PollQuantity: 25", "PollQuantity: Ж")
     done = subprocess.run(
         [sys.executable, "-m", "connector.cli", "check"],
-        cwd=deployment,
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "PYTHONIOENCODING": "ascii",
-            "LC_ALL": "C",
-        },
+        cwd=call.directory,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 2
     assert "\\u0416" in done.stdout
 
 
-def test_a_reader_that_stops_early_is_no_error(deployment: Path) -> None:
+@pytest.mark.process
+def test_a_reader_that_stops_early_is_no_error(call: Commands) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "connector.cli", "schema"],
-        cwd=deployment,
+        cwd=call.directory,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -175,6 +156,7 @@ def test_a_reader_that_stops_early_is_no_error(deployment: Path) -> None:
     assert errors == b""
 
 
+@pytest.mark.process
 def test_a_check_imports_neither_spark_nor_what_only_other_verbs_need(
     interpret: Callable[[str], list[str]],
 ) -> None:
@@ -186,31 +168,27 @@ def test_a_check_imports_neither_spark_nor_what_only_other_verbs_need(
     assert interpret(program) == ["[]"]
 
 
-def test_a_check_makes_no_file(run: Run, deployment: Path) -> None:
-    before = sorted(deployment.rglob("*"))
-    run("check")
-    run("config")
-    assert sorted(deployment.rglob("*")) == before
+def test_a_check_makes_no_file(call: Commands) -> None:
+    before = sorted(call.directory.rglob("*"))
+    call("check")
+    call("config")
+    assert sorted(call.directory.rglob("*")) == before
 
 
 def test_a_failure_that_nobody_expected_is_one_line_and_a_traceback_only_for_debugging(
-    deployment: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.chdir(deployment)
     monkeypatch.setattr("connector.config.loading.discover", fail)
-    assert run_in_process(["check"]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == "connector: RuntimeError: two lines (--debug shows where)\n"
+    assert call("check").failure() == "connector: RuntimeError: two lines (--debug shows where)\n"
     with pytest.raises(RuntimeError):
-        run_in_process(["check", "--debug"])
+        call("check", "--debug")
 
 
-@pytest.mark.parametrize(
-    ("word", "hint"),
+@rows(
+    "word, hint",
     [
         ("start", "did you mean 'connector run'?"),
         ("restart", "did you mean 'connector run'?"),
@@ -223,17 +201,17 @@ def test_a_failure_that_nobody_expected_is_one_line_and_a_traceback_only_for_deb
         ("help", "connector --help"),
     ],
 )
-def test_a_word_of_another_program_names_the_command(run: Run, word: str, hint: str) -> None:
-    done = run(word)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"connector: there is no command {word!r}")
+def test_a_word_of_another_program_names_the_command(call: Commands, word: str, hint: str) -> None:
+    done = call(word)
+    assert done.refusal().startswith(f"connector: there is no command {word!r}")
     assert hint in done.stderr
 
 
-def test_a_configuration_before_the_verb_is_put_behind_it(run: Run) -> None:
-    done = run("-c", "adapter.yaml", "check")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "connector: the verb comes first: connector check -c adapter.yaml\n"
+def test_a_configuration_before_the_verb_is_put_behind_it(call: Commands) -> None:
+    assert (
+        call("-c", "adapter.yaml", "check").refusal()
+        == "connector: the verb comes first: connector check -c adapter.yaml\n"
+    )
 
 
 def test_words_of_other_programs_are_no_commands_here() -> None:
@@ -241,8 +219,8 @@ def test_words_of_other_programs_are_no_commands_here() -> None:
         assert other_command(verb) is None
 
 
-@pytest.mark.parametrize(
-    ("line", "hint"),
+@rows(
+    "line, hint",
     [
         ("send orders order.json", "--body order.json"),
         ("send orders order.yaml", "--body order.yaml"),
@@ -256,19 +234,17 @@ def test_words_of_other_programs_are_no_commands_here() -> None:
         ("unsubscribe --subscription a name", "--subscription name"),
     ],
 )
-def test_an_argument_too_many_names_its_option(run: Run, line: str, hint: str) -> None:
-    done = run(*line.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"connector: did you mean {hint}?" in done.stderr
+def test_an_argument_too_many_names_its_option(call: Commands, line: str, hint: str) -> None:
+    assert f"connector: did you mean {hint}?" in call(*line.split()).refusal()
 
 
-def test_a_missing_table_is_found_with_its_place_and_the_sql_that_makes_it(
-    run: Run, deployment: Path
-) -> None:
-    mistaken(
-        deployment, "process: processes:store_customer", "table: shop.customer\n    columns: {id: CustomerId}"
+def test_a_missing_table_is_found_with_its_place_and_the_sql_that_makes_it(call: Commands) -> None:
+    call.change(
+        "adapter.yaml",
+        "process: processes:store_customer",
+        "table: shop.customer\n    columns: {id: CustomerId}",
     )
-    done = run("check", "--connect")
+    done = call("check", "--connect")
     assert done.returncode == 1
     (line,) = [line for line in done.stdout.splitlines() if "shop.customer" in line and "no table" in line]
     assert line.startswith("no  table shop.customer for Customer: ")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.in_process import call
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from tests.cli.in_process import Commands
+from tests.tables import rows
 
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true}
@@ -62,36 +59,28 @@ NAMED = '{"BusinessObject": "Order", "OrderId": "1"}'
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    (tmp_path / "metaobjects").mkdir()
-    (tmp_path / "metaobjects/objects.yaml").write_text(OBJECTS)
-    (tmp_path / "adapter.yaml").write_text(ADAPTER)
-    (tmp_path / "processes.py").write_text("def book(order, event):\n    raise SystemExit('called')\n")
-    return tmp_path
-
-
-@pytest.fixture
-def run(shop: Path) -> Run:
-    def run_command(*arguments: str, data: str = "") -> subprocess.CompletedProcess[str]:
-        return call(shop, *arguments, data=data)
-
-    return run_command
+def run(tmp_path: Path) -> Commands:
+    shop = Commands(tmp_path)
+    shop.write("metaobjects/objects.yaml", OBJECTS)
+    shop.write("adapter.yaml", ADAPTER)
+    shop.write("processes.py", "def book(order, event):\n    raise SystemExit('called')\n")
+    return shop
 
 
 # --- convert ----------------------------------------------------------------------------------
 
 
-def test_a_body_becomes_a_business_object(run: Run) -> None:
+def test_a_body_becomes_a_business_object(run: Commands) -> None:
     done = run("convert", "--object", "Order", data=ORDER)
     assert done.returncode == 0
-    assert json.loads(done.stdout) == {"BusinessObject": "Order", "Verb": "Create", **json.loads(ORDER)}
-    assert list(json.loads(done.stdout))[:2] == ["BusinessObject", "Verb"]
+    assert done.document == {"BusinessObject": "Order", "Verb": "Create", **json.loads(ORDER)}
+    assert list(done.document)[:2] == ["BusinessObject", "Verb"]
 
 
-@pytest.mark.parametrize("digits", ["0.10", "12345678901234567890.123456789", "-10.00", "0.0000001"])
-def test_a_decimal_keeps_its_digits_in_every_answer(run: Run, shop: Path, digits: str) -> None:
+@rows("digits", ["0.10", "12345678901234567890.123456789", "-10.00", "0.0000001"])
+def test_a_decimal_keeps_its_digits_in_every_answer(run: Commands, digits: str) -> None:
     body = f'{{"OrderId": "1", "Price": {digits}}}'
-    (shop / "order.json").write_text(body)
+    run.write("order.json", body)
     assert f'"Price": {digits}' in run("convert", "--object", "Order", "order.json").stdout
     assert f'"Price": {digits}' in run("convert", "--object", "Order", "--json", "order.json").stdout
     for mime_type in ("text/xml", "text/namevalue", "text/delimited", "application/json"):
@@ -104,29 +93,29 @@ def test_a_decimal_keeps_its_digits_in_every_answer(run: Run, shop: Path, digits
     assert f'"Price": {digits}' in run(*explain, "--json").stdout
     message = "message: {destination: queue://web, body_file: order.json}\n"
     case = message + "expect: {object: Order, values: {OrderId: '1', Price: PRICE}}\n"
-    (shop / "price.test.yaml").write_text(case.replace("PRICE", digits))
+    run.write("price.test.yaml", case.replace("PRICE", digits))
     assert run("test").stdout == "1 passed, 0 failed\n"
-    (shop / "price.test.yaml").write_text(case.replace("PRICE", "99"))
+    run.write("price.test.yaml", case.replace("PRICE", "99"))
     assert f'+  "Price": {digits}' in run("test").stdout
 
 
-def test_a_body_may_name_its_object_and_the_verb_is_that_of_the_call(run: Run) -> None:
-    assert json.loads(run("convert", data=NAMED).stdout)["BusinessObject"] == "Order"
+def test_a_body_may_name_its_object_and_the_verb_is_that_of_the_call(run: Commands) -> None:
+    assert run("convert", data=NAMED).document["BusinessObject"] == "Order"
     done = run("convert", "--object", "Order", "--verb", "Cancel", data=NAMED)
-    assert json.loads(done.stdout)["Verb"] == "Cancel"
+    assert done.document["Verb"] == "Cancel"
 
 
-def test_an_object_is_written_in_another_format_and_back(run: Run, shop: Path) -> None:
-    (shop / "order.json").write_text(ORDER)
+def test_an_object_is_written_in_another_format_and_back(run: Commands) -> None:
+    run.write("order.json", ORDER)
     done = run("convert", "--object", "Order", "--to", "text/xml", "order.json")
     assert done.stdout.startswith("<?xml")
     assert "<Item>tea</Item>" in done.stdout
     again = run("convert", "--from", "text/xml", "--to", "application/json", data=done.stdout)
-    assert json.loads(again.stdout) == json.loads(ORDER)  # write_type is false in this deployment
+    assert again.document == json.loads(ORDER)  # write_type is false in this deployment
 
 
-@pytest.mark.parametrize(
-    ("arguments", "data", "status", "words"),
+@rows(
+    "arguments, data, status, words",
     [
         (["--object", "Order"], '{"OrderId": 7}', 1, "stdin: Order: OrderId: found the number 7"),
         (["--object", "Order"], '{"Total": 7}', 1, "stdin: Order: OrderId: required, but not set"),
@@ -140,7 +129,7 @@ def test_an_object_is_written_in_another_format_and_back(run: Run, shop: Path) -
     ],
 )
 def test_what_cannot_be_converted_is_told(
-    run: Run, arguments: list[str], data: str, status: int, words: str
+    run: Commands, arguments: list[str], data: str, status: int, words: str
 ) -> None:
     done = run("convert", *arguments, data=data)
     assert (done.returncode, done.stdout) == (status, "")
@@ -151,34 +140,16 @@ def test_what_cannot_be_converted_is_told(
 # --- datahandlers -----------------------------------------------------------------------------
 
 
-def test_data_handlers_are_listed_with_their_options(run: Run) -> None:
-    listed = {tuple(one["mime_types"]): one for one in map(json.loads, _lines(run("datahandlers", "--json")))}
-    handler = listed[("application/json",)]
-    assert handler["default"]
-    assert handler["origin"] == "shipped"
-    options = {option["name"]: option for option in handler["options"]}
-    assert options["write_type"]["type"] == "bool"
-    assert options["write_type"]["default"] is True
-    assert options["write_type"]["configured"] == [
-        {"value": "false", "mime_type": "application/json", "config": "MO_DataHandler_Default"}
-    ]
-    text = run("datahandlers").stdout
-    place = "application/json in MO_DataHandler_Default"
-    assert f"write_type (bool, default true, configured for {place}: false)" in text
-    assert "NameHandlerClass" in text
-
-
-def test_a_plug_in_that_replaces_a_shipped_handler_is_marked(run: Run, shop: Path) -> None:
-    (shop / "mine.py").write_text('class Mine:\n    """Ours."""\n    mime_types = ("text/plain",)\n')
-    with open(shop / "adapter.yaml", "a") as file:
-        file.write("datahandlers: ./mine.py\n")
+def test_a_plug_in_that_replaces_a_shipped_handler_is_marked(run: Commands) -> None:
+    run.write("mine.py", 'class Mine:\n    """Ours."""\n    mime_types = ("text/plain",)\n')
+    run.change("adapter.yaml", "metaobjects:", "datahandlers: ./mine.py\nmetaobjects:")
     lines = run("datahandlers").stdout.splitlines()
     assert "text/plain: mine.py:Mine (plug-in)" in lines
     assert any("text_handler:TextHandler (shipped, replaced for text/plain)" in line for line in lines)
 
 
 def test_without_a_configuration_the_shipped_data_handlers_are_listed(tmp_path: Path) -> None:
-    done = call(tmp_path, "datahandlers")
+    done = Commands(tmp_path)("datahandlers")
     assert done.returncode == 0
     assert "text/xml, application/xml" in done.stdout
     assert "adapter.yaml does not exist" in done.stderr
@@ -187,11 +158,11 @@ def test_without_a_configuration_the_shipped_data_handlers_are_listed(tmp_path: 
 # --- explain ----------------------------------------------------------------------------------
 
 
-def test_a_message_is_explained(run: Run, shop: Path) -> None:
-    (shop / "order.json").write_text(ORDER)
+def test_a_message_is_explained(run: Commands) -> None:
+    run.write("order.json", ORDER)
     done = run("explain", "order.json", "--destination", "web", "--json")
     assert done.returncode == 0
-    found = json.loads(done.stdout)
+    found = done.document
     assert found["rules"] == [
         {"name": "Order_Create", "matches": True, "reasons": [], "priority": 0},
         {
@@ -216,11 +187,11 @@ def test_a_message_is_explained(run: Run, shop: Path) -> None:
         {"name": "crm", "wants": False, "reason": "wants Cust*", "sends_to": "queue://crm", **common},
     ]
     assert (found["outcome"], found["settled"]) == ("published", "queue://archive")
-    assert not (shop / "data").exists()
+    assert not (run.directory / "data").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
+@rows(
+    "arguments, status, words",
     [
         (["--destination", "web"], 0, "only the rule Order_Create counts"),
         (["--type", "CANCEL"], 1, "no XML"),
@@ -230,26 +201,23 @@ def test_a_message_is_explained(run: Run, shop: Path) -> None:
         (["--destination", "web"], 0, "  subscription crm: wants Cust*"),
     ],
 )
-def test_an_explanation_for_people(
-    run: Run, shop: Path, arguments: list[str], status: int, words: str
-) -> None:
-    (shop / "order.json").write_text(ORDER)
+def test_an_explanation_for_people(run: Commands, arguments: list[str], status: int, words: str) -> None:
+    run.write("order.json", ORDER)
     done = run("explain", "order.json", *arguments)
     assert done.returncode == status
     assert words in done.stdout
 
 
-def test_a_message_in_a_queue_is_explained_by_its_id_and_stays(run: Run) -> None:
-    identity = run(
-        "send", "web", "--type", "CANCEL", data="<Order><OrderId>1</OrderId></Order>"
-    ).stdout.strip()
-    found = json.loads(run("explain", identity, "--json").stdout)
+def test_a_message_in_a_queue_is_explained_by_its_id_and_stays(run: Commands) -> None:
+    identity = run.send("web", "<Order><OrderId>1</OrderId></Order>", "--type", "CANCEL")
+    found = run("explain", identity, "--json").document
     assert (found["message_id"], found["destination"]) == (identity, "queue://web")
     assert found["why"].startswith("several rules match")
     assert len(run("browse", "web", "--json").stdout.splitlines()) == 1
-    missing = run("explain", "ID:nothing")
-    assert missing.returncode == 2
-    assert "no such file, and no message of this id in queue://orders, queue://web" in missing.stderr
+    assert (
+        "no such file, and no message of this id in queue://orders, queue://web"
+        in run("explain", "ID:nothing").refusal()
+    )
 
 
 # --- test -------------------------------------------------------------------------------------
@@ -276,12 +244,11 @@ expect: {outcome: failed, reason: found the number 1, destination: "queue://erro
 """
 
 
-def test_cases_pass(run: Run, shop: Path) -> None:
-    (shop / "cases").mkdir()
-    (shop / "cases/orders.test.yaml").write_text(CASES)
+def test_cases_pass(run: Commands) -> None:
+    run.write("cases/orders.test.yaml", CASES)
     done = run("test")
     assert (done.returncode, done.stdout) == (0, "3 passed, 0 failed\n")
-    listed = [json.loads(line) for line in _lines(run("test", "cases", "--json"))]
+    listed = run("test", "cases", "--json").documents
     assert [(one["case"], one["passed"]) for one in listed] == [
         ("an order", True),
         ("cancelled", True),
@@ -289,8 +256,8 @@ def test_cases_pass(run: Run, shop: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
+@rows(
+    "old, new, words",
     [
         ("Total: 2.50", "Total: 3", '-  "Total": 3.0'),
         ("Count: 2}]}\n    rule", "Count: 3}]}\n    rule", '-      "Count": 3,'),
@@ -307,9 +274,9 @@ def test_cases_pass(run: Run, shop: Path) -> None:
         ("{OrderId: no}", "{OrderId: yes}", '-  "OrderId": "yes"'),
     ],
 )
-def test_a_case_that_fails_shows_the_difference(run: Run, shop: Path, old: str, new: str, words: str) -> None:
+def test_a_case_that_fails_shows_the_difference(run: Commands, old: str, new: str, words: str) -> None:
     assert CASES.count(old) == 1
-    (shop / "orders.test.yaml").write_text(CASES.replace(old, new))
+    run.write("orders.test.yaml", CASES.replace(old, new))
     done = run("test")
     assert done.returncode == 1
     assert done.stdout.endswith("2 passed, 1 failed\n")
@@ -317,8 +284,8 @@ def test_a_case_that_fails_shows_the_difference(run: Run, shop: Path, old: str, 
     assert words in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
+@rows(
+    "old, new, words",
     [
         ("expect:\n    object", "expects:\n    object", "orders.test.yaml:3:3: case.expects: unknown key"),
         ("Total: 2.50", "Totl: 2", "Order has no such attribute"),
@@ -330,16 +297,12 @@ def test_a_case_that_fails_shows_the_difference(run: Run, shop: Path, old: str, 
         ("Line: [", "Line: {a: [", "expected a list of mappings"),
     ],
 )
-def test_a_mistake_in_a_case_is_told_with_its_place(
-    run: Run, shop: Path, old: str, new: str, words: str
-) -> None:
+def test_a_mistake_in_a_case_is_told_with_its_place(run: Commands, old: str, new: str, words: str) -> None:
     text = CASES.replace(old, new)
     if "{a: [" in new:
         text = text.replace("Count: 2}]}\n    rule", "Count: 2}]}}\n    rule")
-    (shop / "orders.test.yaml").write_text(text)
-    done = run("test")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr
+    run.write("orders.test.yaml", text)
+    assert words in run("test").refusal()
 
 
 LISTS = """\
@@ -353,12 +316,10 @@ expect:
 """
 
 
-def test_a_case_expects_lists_of_values(run: Run, shop: Path) -> None:
-    (shop / "lists.test.yaml").write_text(LISTS)
+def test_a_case_expects_lists_of_values(run: Commands) -> None:
+    run.write("lists.test.yaml", LISTS)
     assert run("test").stdout == "1 passed, 0 failed\n"
-    (shop / "lists.test.yaml").write_text(
-        LISTS.replace("Tag: [1, 2]", "Tag: [1, 3]").replace("[s3cret]", "[x]")
-    )
+    run.write("lists.test.yaml", LISTS.replace("Tag: [1, 2]", "Tag: [1, 3]").replace("[s3cret]", "[x]"))
     done = run("test")
     assert done.returncode == 1
     assert "-    3" in done.stdout
@@ -366,8 +327,8 @@ def test_a_case_expects_lists_of_values(run: Run, shop: Path) -> None:
     assert "s3cret" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("new", "words"),
+@rows(
+    "new, words",
     [
         ("Tag: 1", "expect.values.Tag: a single value, expected a list of values"),
         ("Tag: [1, x]", "expect.values.Tag[1]: found the text 'x', expected an integer"),
@@ -375,21 +336,10 @@ def test_a_case_expects_lists_of_values(run: Run, shop: Path) -> None:
         ("Tag: [1, null]", "expect.values.Tag[1]: null, expected a value, because a list has no gaps"),
     ],
 )
-def test_a_mistake_in_an_expected_list_is_told_with_its_place(
-    run: Run, shop: Path, new: str, words: str
-) -> None:
-    (shop / "lists.test.yaml").write_text(LISTS.replace("Tag: [1, 2]", new))
-    done = run("test")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr
+def test_a_mistake_in_an_expected_list_is_told_with_its_place(run: Commands, new: str, words: str) -> None:
+    run.write("lists.test.yaml", LISTS.replace("Tag: [1, 2]", new))
+    assert words in run("test").refusal()
 
 
-def test_no_case_at_all_is_an_error(run: Run) -> None:
-    done = run("test")
-    assert done.returncode == 2
-    assert "there is no case" in done.stderr
-
-
-def _lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+def test_no_case_at_all_is_an_error(run: Commands) -> None:
+    assert "there is no case" in run("test").refusal()

@@ -3,67 +3,52 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.in_process import call
-from tests.cli.plugged import deploy
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+from tests.cli.in_process import Commands
+from tests.tables import rows
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return deploy(tmp_path)
+def run(plugged: Path) -> Commands:
+    return Commands(plugged)
 
 
-@pytest.fixture
-def run(directory: Path) -> Run:
-    def run_command(*arguments: str, data: str = "") -> subprocess.CompletedProcess[str]:
-        return call(directory, *arguments, data=data)
-
-    return run_command
-
-
-def write(directory: Path, body: str) -> str:
-    (directory / "body").write_text(body)
-    return "body"
-
-
-def test_the_message_that_a_subscription_sends_is_shown(run: Run, directory: Path) -> None:
-    done = run("explain", write(directory, "7\n8\n"), "--type", "LINES")
+def test_the_message_that_a_subscription_sends_is_shown(run: Commands) -> None:
+    run.write("body", "7\n8\n")
+    done = run("explain", "body", "--type", "LINES")
     assert done.returncode == 0
     assert "  split: true" in done.stdout
     assert "record 2: Order.Create" in done.stdout
     assert "  subscription crm: sends it to queue://crm\n    | 8\n" in done.stdout
     assert "aloud" not in done.stdout
-    found = json.loads(run("explain", "body", "--type", "LINES", "--json").stdout)
+    found = run("explain", "body", "--type", "LINES", "--json").document
     first = found["objects"][0]["subscriptions"][1]
     assert (first["sends_to"], first["sent"]["body"]) == ("queue://crm", "7\r\n")
-    assert not (directory / "data").exists()
+    assert not (run.directory / "data").exists()
 
 
-def test_a_message_that_cannot_be_made_is_a_failure(run: Run, directory: Path) -> None:
-    done = run("explain", write(directory, '{"BusinessObject": "Order", "OrderId": "13"}'))
+def test_a_message_that_cannot_be_made_is_a_failure(run: Commands) -> None:
+    run.write("body", '{"BusinessObject": "Order", "OrderId": "13"}')
+    done = run("explain", "body")
     assert done.returncode == 1
     assert "  subscription crm: cannot send it: MalformedData: 13 brings bad luck" in done.stdout
     assert "reason: crm: MalformedData: 13 brings bad luck" in done.stdout
     assert "failed, a copy goes to queue://error" in done.stdout
 
 
-def test_a_bug_of_a_data_handler_is_told_with_its_place(run: Run, directory: Path) -> None:
-    done = run("explain", write(directory, "7"), "--type", "BROKEN")
+def test_a_bug_of_a_data_handler_is_told_with_its_place(run: Commands) -> None:
+    run.write("body", "7")
+    done = run("explain", "body", "--type", "BROKEN")
     assert done.returncode == 1
     assert "reason: the data handler Broken raised KeyError: 'nothing' (handlers/lines.py:" in done.stdout
 
 
-def test_a_ciphertext_is_nowhere_to_be_seen(run: Run, directory: Path) -> None:
-    lines = directory / "handlers/lines.py"
-    lines.write_text(lines.read_text().replace("{bo['OrderId']}", "{bo['Pin']}"))
-    write(directory, '{"BusinessObject": "Order", "OrderId": "7", "Pin": "s3cret"}')
+def test_a_ciphertext_is_nowhere_to_be_seen(run: Commands) -> None:
+    run.change("handlers/lines.py", "{bo['OrderId']}", "{bo['Pin']}")
+    run.write("body", '{"BusinessObject": "Order", "OrderId": "7", "Pin": "s3cret"}')
     done = run("explain", "body")
     assert "its body is not shown, because the object has a Ciphertext" in done.stdout
     assert "s3cret" not in done.stdout + done.stderr
@@ -72,8 +57,8 @@ def test_a_ciphertext_is_nowhere_to_be_seen(run: Run, directory: Path) -> None:
     assert json.loads(document)["objects"][0]["subscriptions"][1]["sent"]["body"] is None
 
 
-def test_stderr_says_why_the_adapter_would_not_take_the_message(run: Run, directory: Path) -> None:
-    write(directory, '{"BusinessObject": "Order", "OrderId": "7"}')
+def test_stderr_says_why_the_adapter_would_not_take_the_message(run: Commands) -> None:
+    run.write("body", '{"BusinessObject": "Order", "OrderId": "7"}')
     first = run("explain", "body")
     assert "queue://orders is the first of 2 inputs; --destination names another" in first.stderr
     web = "the message does not fit the selector of queue://web: region = 'EU'"
@@ -83,35 +68,35 @@ def test_stderr_says_why_the_adapter_would_not_take_the_message(run: Run, direct
     assert "queue://other is no InputDestination: the adapter takes no message from there" in other.stderr
 
 
-def test_a_copy_is_explained_as_the_message_that_it_was(run: Run, directory: Path) -> None:
-    identity = run(
-        *("send", "error", "--correlation-id", "C7", "--type", "LINES"),
+def test_a_copy_is_explained_as_the_message_that_it_was(run: Commands) -> None:
+    identity = run.send(
+        *("error", "7\n8\n", "--correlation-id", "C7", "--type", "LINES"),
         *("--property", "connector_origin_destination=queue://orders"),
         *("--property", "connector_outcome=failed"),
         *("--property", "connector_delivered=book#1"),
-        data="7\n8\n",
-    ).stdout.strip()
+    )
     done = run("explain", identity)
     assert f"{identity} from queue://orders, format LINES" in done.stdout
     assert done.stdout.count("  subscription book: has confirmed already\n") == 1
     assert done.stdout.count("  subscription book: gets it\n") == 1
-    found = json.loads(run("explain", identity, "--json").stdout)
+    found = run("explain", identity, "--json").document
     assert found["objects"][0]["values"]["Meta"] == {"CorrelationID": "C7", "Destination": "queue://orders"}
     assert [one["confirmed"] for one in found["objects"][0]["subscriptions"]] == [True, False]
 
 
-@pytest.mark.parametrize("arguments", [["--type", "LINES"], ["--property", "a=b"]])
-def test_headers_are_for_a_file(run: Run, arguments: list[str]) -> None:
-    done = run("explain", "ID:1", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "ID:1: no such file, and --type and --property are for a file" in done.stderr
+@rows("arguments", [["--type", "LINES"], ["--property", "a=b"]])
+def test_headers_are_for_a_file(run: Commands, arguments: list[str]) -> None:
+    assert (
+        "ID:1: no such file, and --type and --property are for a file"
+        in run("explain", "ID:1", *arguments).refusal()
+    )
 
 
-def test_a_message_is_found_by_its_bare_name_in_the_named_queue_only(run: Run, directory: Path) -> None:
-    target = directory / "data/orders/incoming/target"
-    run("send", "orders", data="x")
-    (target / "order-7.json").write_text('{"BusinessObject": "Order", "OrderId": "7"}')
+def test_a_message_is_found_by_its_bare_name_in_the_named_queue_only(run: Commands) -> None:
+    run.send("orders", "x")
+    run.write("data/orders/incoming/target/order-7.json", '{"BusinessObject": "Order", "OrderId": "7"}')
     assert run("explain", "order-7.json").returncode == 0
-    missing = run("explain", "order-7.json", "--destination", "web")
-    assert missing.returncode == 2
-    assert "no message of this id in queue://web" in missing.stderr
+    assert (
+        "no message of this id in queue://web"
+        in run("explain", "order-7.json", "--destination", "web").refusal()
+    )

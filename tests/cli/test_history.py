@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
 import pytest
 
-from connector.cli.app import run
 from connector.operate.history import note_action
 from connector.testing.deployment import Deployment
+from tests.cli.in_process import Commands
 from tests.events.conftest import OBJECTS, PROCESSES
 from tests.events.test_history import CUSTOMER
+from tests.tables import rows
 
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true, durability: none}
@@ -27,13 +27,15 @@ subscriptions: [{object: '*', process: 'processes:a', name: a}]
 metaobjects: ./metaobjects
 """
 
-Capture = pytest.CaptureFixture[str]
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
 
 
 @pytest.fixture
-def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    monkeypatch.chdir(tmp_path)
-    return Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+def history(deployment: Deployment) -> Commands:
+    return Commands(deployment.directory, "history")
 
 
 def drain(deployment: Deployment) -> None:
@@ -41,48 +43,38 @@ def drain(deployment: Deployment) -> None:
         adapter.drain()
 
 
-def documents(capsys: Capture) -> list[dict[str, object]]:
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
-def test_the_life_of_a_message_is_one_document(deployment: Deployment, capsys: Capture) -> None:
+def test_the_life_of_a_message_is_one_document(deployment: Deployment, history: Commands) -> None:
     identity = deployment.send("customers", CUSTOMER % ("7", "a: fail no"), correlation_id="C-1")
-    assert run(["history", identity, "--json"]) == 1  # nothing has happened yet
+    assert history(identity, "--json").returncode == 1, "nothing has happened yet"
     drain(deployment)
-    history = deployment.provider.state("test").history()
-    note_action(history, "moved", [identity], by="alice", origin="queue://error", to="queue://customers")
-    capsys.readouterr()
-    assert run(["history", identity, "--json"]) == 0
-    (document,) = documents(capsys)
+    kept = deployment.provider.state("test").history()
+    note_action(kept, "moved", [identity], by="alice", origin="queue://error", to="queue://customers")
+    (document,) = history(identity, "--json").documents
     assert document["id"] == identity
     assert document["now"] == [{"id": identity, "destination": "queue://error", "state": "waiting"}]
-    failed, moved = document["events"]  # type: ignore[misc]
-    assert (
-        failed.items()
-        >= {  # type: ignore[has-type]
-            "instance": "one",
-            "what": "failed",
-            "destination": "queue://customers",
-            "object": "Customer",
-            "verb": "Create",
-            "to": "queue://error",
-            "keys": ["7"],
-            "correlation_id": "C-1",
-        }.items()
-    )
-    assert failed["reason"].startswith("a: ValueError: no")  # type: ignore[has-type]
-    assert failed["time"].endswith("Z")  # type: ignore[has-type]
-    assert (moved["what"], moved["by"]) == ("moved", "alice")  # type: ignore[has-type]
+    failed, moved = document["events"]
+    expected = {
+        "instance": "one",
+        "what": "failed",
+        "destination": "queue://customers",
+        "object": "Customer",
+        "verb": "Create",
+        "to": "queue://error",
+        "keys": ["7"],
+        "correlation_id": "C-1",
+    }
+    assert failed.items() >= expected.items()
+    assert failed["reason"].startswith("a: ValueError: no")
+    assert failed["time"].endswith("Z")
+    assert (moved["what"], moved["by"]) == ("moved", "alice")
     for found in (["--correlation-id", "C-1"], ["--key", "7"], ["--key", "7", "--since", "1h"]):
-        assert run(["history", *found, "--json"]) == 0
-        assert documents(capsys) == [document]
+        assert history(*found, "--json").documents == [document]
 
 
-def test_people_read_a_line_for_each_event(deployment: Deployment, capsys: Capture) -> None:
+def test_people_read_a_line_for_each_event(deployment: Deployment, history: Commands) -> None:
     identity = deployment.send("customers", CUSTOMER % ("7", ""))
     drain(deployment)
-    assert run(["history", identity]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = history(identity).stdout.splitlines()
     assert lines[:2] == [identity, "  now: waiting in queue://archive"]
     assert lines[2].split() == ["time", "instance", "what", "destination", "object", "details"]
     assert lines[3].split()[1:] == [
@@ -90,26 +82,22 @@ def test_people_read_a_line_for_each_event(deployment: Deployment, capsys: Captu
     ]
 
 
-def test_all_that_happened_since_a_time_is_listed(deployment: Deployment, capsys: Capture) -> None:
+def test_all_that_happened_since_a_time_is_listed(deployment: Deployment, history: Commands) -> None:
     sent = [deployment.send("customers", CUSTOMER % (number, "")) for number in range(3)]
     drain(deployment)
-    assert run(["history", "--since", "1h", "--json"]) == 0
-    assert [one["id"] for one in documents(capsys)] == sent
-    soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 2))
-    assert run(["history", "--since", soon]) == 1
-    assert run(["history", sent[0], "--since", soon]) == 1
+    assert [one["id"] for one in history("--since", "1h", "--json").documents] == sent
+    soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 3600))
+    for asked in (("--since", soon), (sent[0], "--since", soon)):
+        assert history(*asked).returncode == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
+@rows(
+    "arguments, text",
     [
         ([], "expected an ID, --correlation-id, --key or --since"),
         (["ID:1", "--key", "7"], "give one of them"),
         (["--since", "yesterday"], "'yesterday' is no time; expected 30m, 2h, 7d, or 2026-01-31T17:00"),
     ],
 )
-def test_what_cannot_be_asked_is_said(
-    deployment: Deployment, capsys: Capture, arguments: list[str], text: str
-) -> None:
-    assert run(["history", *arguments]) == 2
-    assert text in capsys.readouterr().err
+def test_what_cannot_be_asked_is_said(history: Commands, arguments: list[str], text: str) -> None:
+    assert text in history(*arguments).refusal()

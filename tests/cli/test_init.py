@@ -19,12 +19,15 @@ from connector.cli.summary import print_next
 from connector.config.loading import load
 from connector.events.outcome import Outcome
 from connector.events.summary import Summary
+from connector.status import OutcomeKind
 from tests import forked_command
 from tests.cli.in_process import call
+from tests.tables import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.process
 def test_what_is_written_runs_by_the_commands_that_are_named(tmp_path: Path) -> None:
     """The run uses no Spark. The pages of the tutorial and of installation run the same with Spark."""
     written = call(tmp_path, "init", "a shop")
@@ -60,18 +63,15 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "processes.py").write_text("mine")
     (tmp_path / "metaobjects/order.yaml").symlink_to("nowhere")
     before = sorted(tmp_path.rglob("*"))
-    refused = call(tmp_path, "init", ".")
-    assert refused.returncode == 2
-    assert refused.stderr == (
+    assert call(tmp_path, "init", ".").refusal() == (
         "connector: .: there is metaobjects/order.yaml, processes.py already; nothing was written\n"
     )
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "processes.py").read_text() == "mine"
-    in_the_way = call(tmp_path, "init", "processes.py/shop")
-    assert in_the_way.returncode == 2
-    assert "Not a directory" in in_the_way.stderr
+    assert "Not a directory" in call(tmp_path, "init", "processes.py/shop").refusal()
 
 
+@pytest.mark.process
 def test_a_command_that_is_not_found_by_its_name_is_named_with_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +85,7 @@ def test_a_command_that_is_not_found_by_its_name_is_named_with_its_path(
     assert done.stderr == "adapter.yaml: no mistakes, no warnings\n"
 
 
+@pytest.mark.process
 def test_at_a_terminal_a_command_names_the_next_one(tmp_path: Path) -> None:
     assert call(tmp_path, "init", "shop").returncode == 0
     command = [sys.executable, "-m", "connector.cli", "send", "orders", "--body", "shop/order.json"]
@@ -100,8 +101,8 @@ def test_at_a_terminal_a_command_names_the_next_one(tmp_path: Path) -> None:
     assert call(tmp_path, *command[3:]).stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "command"),
+@rows(
+    "outcomes, command",
     [
         ([], "queues"),
         (["published"], "browse archive"),
@@ -116,14 +117,16 @@ def test_after_a_run_the_next_command_shows_what_went_wrong_first(
     assert call(tmp_path, "init", "shop").returncode == 0
     summary = Summary()
     for number, kind in enumerate(outcomes):
-        summary.count_outcome("queue://orders", f"ID:{number}", Outcome(kind, reason=kind), discarded=False)
+        summary.count_outcome(
+            "queue://orders", f"ID:{number}", Outcome(OutcomeKind(kind), reason=kind), discarded=False
+        )
     file = str(tmp_path / "shop/adapter.yaml")
     print_next(summary, load(file).connector, file)
     expected = "" if command is None else f"next: {command_line(command, file)}\n"
     assert capsys.readouterr().err == expected
 
 
-@pytest.mark.parametrize("verb", ["init", "send", "browse", "receive", "explain"])
+@rows("verb", ["init", "send", "browse", "receive", "explain"])
 def test_a_verb_without_its_argument_is_answered_with_an_example(tmp_path: Path, verb: str) -> None:
     wrong = call(tmp_path, verb)
     assert wrong.returncode == 2
@@ -142,9 +145,7 @@ def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_command_is_answered_with_the_right_one(tmp_path: Path) -> None:
-    wrong = call(tmp_path, "acept-root")
-    assert wrong.returncode == 2
-    assert "Did you mean 'accept-root'?" in wrong.stderr
+    assert "Did you mean 'accept-root'?" in call(tmp_path, "acept-root").refusal()
 
 
 def test_what_is_written_is_part_of_the_package() -> None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from connector.cli.app import run
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.subscription import SubscriptionInfo
 from connector.operate.errors import group_of
 from connector.operate.replay import Choice, Move, Movement, Mover, Replay
 from connector.testing.deployment import Deployment
 from connector.user import operator_name
+from tests.cli.in_process import Commands
+from tests.waiting import now_ms, until_past
 
 PROCESSES = """\
 import os
@@ -83,6 +84,12 @@ class World:
         }
         self.configure()
         self.broken = directory / "broken"
+        self.run = Commands(directory)
+
+    def do(self, *arguments: str) -> Any:
+        """Runs a command with ``--json`` that goes well, and returns its document."""
+        (document,) = self.run(*arguments, "--json").documents
+        return document
 
     def configure(self) -> None:
         self.deployment.write("adapter.yaml", yaml.safe_dump(self.document))
@@ -118,77 +125,63 @@ class World:
             connection.close()
 
 
-def copy(**properties: Any) -> Message:
+def copy(**properties: PropertyValue) -> Message:
     message = Message(b'{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
-    given = {"origin_destination": "queue://orders", "outcome": "failed", **properties}
-    for name, value in given.items():
+    origin: dict[str, PropertyValue] = {"origin_destination": "queue://orders", "outcome": "failed"}
+    for name, value in {**origin, **properties}.items():
         message.set_property(f"connector_{name}", value)
     return message
 
 
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, "dropbox")
+
+
 @pytest.fixture(params=PROVIDERS)
-def world(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.chdir(tmp_path)
+def each_world(tmp_path: Path, request: pytest.FixtureRequest) -> World:
+    """A world on each store, for what the stores have to do with it."""
     return World(tmp_path, request.param)
 
 
-Do = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def do(capsys: pytest.CaptureFixture[str]) -> Do:
-    """Runs a command with ``--json``; returns its document."""
-
-    def call(*arguments: str, status: int = 0) -> dict[str, Any]:
-        assert run([*arguments, "--json"]) == status, capsys.readouterr().err
-        output = capsys.readouterr().out
-        return json.loads(output) if output else {}  # type: ignore[no-any-return]
-
-    return call
-
-
-def test_a_replayed_event_goes_to_those_who_had_not_confirmed_and_counts_from_zero(
-    world: World, do: Do
-) -> None:
-    ids = world.send("1", "2")
-    world.drain(broken=True)
+def test_a_replayed_event_goes_to_those_who_had_not_confirmed_and_counts_from_zero(each_world: World) -> None:
+    ids = each_world.send("1", "2")
+    each_world.drain(broken=True)
     expected = {"matched": 2, "moved": 0, "to": {"queue://orders": 2}}
-    assert do("replay") == expected
-    assert sorted(world.ids("error")) == sorted(ids)
-    assert do("replay", "--yes", "--expect", "2") == {**expected, "moved": 2}
-    assert world.ids("error") == []
-    (first, _) = world.messages("orders")
+    assert each_world.do("replay") == expected
+    assert sorted(each_world.ids("error")) == sorted(ids)
+    assert each_world.do("replay", "--yes", "--expect", "2") == {**expected, "moved": 2}
+    assert each_world.ids("error") == []
+    (first, _) = each_world.messages("orders")
     assert (first.delivery_count, first.properties) == (1, {"connector_delivered": "note"})
-    world.drain()
-    assert world.lines("noted") == ["1 1", "2 1"]
-    assert world.lines("stored") == ["1 1", "2 1"]
-    archived = world.messages("archive")
+    each_world.drain()
+    assert each_world.lines("noted") == ["1 1", "2 1"]
+    assert each_world.lines("stored") == ["1 1", "2 1"]
+    archived = each_world.messages("archive")
     assert [one.properties["connector_attempts"] for one in archived] == [1, 1]
 
 
-def test_an_event_of_a_topic_goes_back_to_the_one_subscription_that_it_came_from(
-    world: World, do: Do
-) -> None:
-    world.drain()  # makes the subscriptions
-    world.send("1", queue="topic://news")
-    world.drain(broken=True)
-    assert len(world.messages("error")) == 2
-    by_name = {str(m.properties["connector_origin_subscription"]): m for m in world.messages("error")}
+def test_an_event_of_a_topic_goes_back_to_the_one_subscription_that_it_came_from(each_world: World) -> None:
+    each_world.drain()  # makes the subscriptions
+    each_world.send("1", queue="topic://news")
+    each_world.drain(broken=True)
+    assert len(each_world.messages("error")) == 2
+    by_name = {str(m.properties["connector_origin_subscription"]): m for m in each_world.messages("error")}
     (first,) = (name for name in by_name if "first" in name)
     selector = f"connector_origin_subscription = '{first}'"
-    done = do("replay", "--selector", selector, "--yes")
+    done = each_world.do("replay", "--selector", selector, "--yes")
     assert done == {"matched": 1, "moved": 1, "to": {f"topic://news {first}": 1}}
-    waiting = {info.subscription.name: info.waiting for info in _subscriptions(world)}
+    waiting = {info.subscription.name: info.waiting for info in _subscriptions(each_world)}
     assert waiting == {"first": 1, "second": 0}
-    world.drain(broken=True)  # it fails again, and its copy can be replayed once more
-    assert do("replay", "--yes")["moved"] == 2
-    world.drain()
-    assert world.messages("error") == []
-    assert world.lines("noted") == ["1 1", "1 1"], "once for each subscription of the topic"
-    assert world.lines("stored") == ["1 1", "1 1"]
+    each_world.drain(broken=True)  # it fails again, and its copy can be replayed once more
+    assert each_world.do("replay", "--yes")["moved"] == 2
+    each_world.drain()
+    assert each_world.messages("error") == []
+    assert each_world.lines("noted") == ["1 1", "1 1"], "once for each subscription of the topic"
+    assert each_world.lines("stored") == ["1 1", "1 1"]
 
 
-def _subscriptions(world: World) -> Any:
+def _subscriptions(world: World) -> Sequence[SubscriptionInfo]:
     connection = world.deployment.provider.existing()
     try:
         return connection.subscriptions()
@@ -196,15 +189,15 @@ def _subscriptions(world: World) -> Any:
         connection.close()
 
 
-def test_choices_say_which_messages_are_meant(world: World, do: Do) -> None:
-    ids = world.put_into_error(
+def test_choices_say_which_messages_are_meant(each_world: World) -> None:
+    ids = each_world.put_into_error(
         copy(kind="refused", reason="no account for 1"),
         copy(kind="refused", reason="no account for 2"),
         copy(kind="malformed", reason="Amount: wrong"),
     )
 
     def count(*choices: str) -> int:
-        return int(do("replay", *choices)["matched"])
+        return int(each_world.do("replay", *choices)["matched"])
 
     assert count() == 3
     assert count("--id", ids[0], "--id", ids[2].removeprefix("ID:")) == 2
@@ -213,28 +206,28 @@ def test_choices_say_which_messages_are_meant(world: World, do: Do) -> None:
     assert count("--reason", "ACCOUNT") == 2
     assert count("--selector", "connector_reason LIKE '%wrong'") == 1
     assert count("--limit", "2") == 2
-    groups = {group_of(message) for message in world.messages("error")}
+    groups = {group_of(message) for message in each_world.messages("error")}
     by_number = {count("--group", group): group for group in groups}
     assert sorted(by_number) == [1, 2]
-    do("replay", "--kind", "refuse", status=2)
-    do("replay", "--selector", "1 =", status=2)
-    assert do("replay", "--group", by_number[2], "--limit", "1", "--yes")["moved"] == 1
-    assert sorted(world.ids("error")) == sorted(ids[1:])
+    each_world.run("replay", "--kind", "refuse").refusal()
+    each_world.run("replay", "--selector", "1 =").refusal()
+    assert each_world.do("replay", "--group", by_number[2], "--limit", "1", "--yes")["moved"] == 1
+    assert sorted(each_world.ids("error")) == sorted(ids[1:])
 
 
-def test_another_number_than_expected_moves_nothing(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_number_than_expected_moves_nothing(world: World) -> None:
     world.put_into_error(copy(), copy())
     for more in (["--yes"], []):
-        assert run(["replay", "--expect", "3", *more]) == 1
-        assert capsys.readouterr().err == "connector: expected 3, found 2: nothing was done\n"
+        failure = world.run("replay", "--expect", "3", *more).failure()
+        assert failure == "connector: expected 3, found 2: nothing was done\n"
     assert len(world.ids("error")) == 2
 
 
-def test_what_cannot_go_back_stays_and_the_answer_says_why(world: World, do: Do) -> None:
-    soon = time.time_ns() // 1_000_000 + 100
+def test_what_cannot_go_back_stays_and_the_answer_says_why(each_world: World) -> None:
+    soon = now_ms() + 100
     expired = copy()
     expired.expiration = soon
-    world.put_into_error(
+    each_world.put_into_error(
         expired,
         copy(origin_destination="topic://news"),
         copy(origin_destination="queue://error"),
@@ -242,52 +235,54 @@ def test_what_cannot_go_back_stays_and_the_answer_says_why(world: World, do: Do)
         copy(origin_destination=7),
         copy(),
     )
-    time.sleep(0.2)
-    found = do("replay")
+    until_past(soon)
+    found = each_world.do("replay")
     assert (found["matched"], found["to"]) == (1, {"queue://orders": 1})
     assert sorted(found["left"].values()) == [1, 1, 1, 2]
-    assert do("replay", "--limit", "1", "--yes")["moved"] == 1
-    assert len(world.ids("error")) == 5, "an expired message was not put aside"
-    assert do("replay", "--to", "queue://repair", "--yes") == {
+    assert each_world.do("replay", "--limit", "1", "--yes")["moved"] == 1
+    assert len(each_world.ids("error")) == 5, "an expired message was not put aside"
+    assert each_world.do("replay", "--to", "queue://repair", "--yes") == {
         "matched": 4,
         "moved": 4,
         "to": {"queue://repair": 4},
         "left": {"they have expired, and would expire again": 1},
     }
-    assert len(world.ids("repair")) == 4
+    assert len(each_world.ids("repair")) == 4
 
 
-def test_a_destination_that_takes_nothing_does_not_stop_the_others(world: World, do: Do) -> None:
+def test_a_destination_that_takes_nothing_does_not_stop_the_others(each_world: World) -> None:
     gone = copy(origin_destination="topic://news", origin_subscription="gone")
-    ids = world.put_into_error(gone, copy(), copy())
-    done = do("replay", "--yes", status=1)
+    ids = each_world.put_into_error(gone, copy(), copy())
+    answer = each_world.run("replay", "--yes", "--json")
+    assert answer.returncode == 1
+    done = answer.document
     assert (done["matched"], done["moved"], done["to"]) == (3, 2, {"queue://orders": 2})
     (reason,) = done["left"]
     assert "gone" in reason
-    assert world.ids("error") == ids[:1]
-    (left,) = world.messages("error")
+    assert each_world.ids("error") == ids[:1]
+    (left,) = each_world.messages("error")
     assert left.delivery_count == 1
     assert left.properties["connector_origin_subscription"] == "gone"
 
 
-def test_nothing_is_replayed_to_a_topic(world: World, do: Do) -> None:
+def test_nothing_is_replayed_to_a_topic(world: World) -> None:
     world.put_into_error(copy())
-    do("replay", "--to", "topic://news", status=2)
-    do("replay", "topic://news", status=2)
-    do("replay", "--to", "orders~EXPIRED", status=2)
-    do("replay", "--to", "error", status=2)
-    do("replay", "no-such-queue", status=1)
+    world.run("replay", "--to", "topic://news").refusal()
+    world.run("replay", "topic://news").refusal()
+    world.run("replay", "--to", "orders~EXPIRED").refusal()
+    world.run("replay", "--to", "error").refusal()
+    world.run("replay", "no-such-queue").failure()
 
 
-def test_without_an_error_in_sight_there_is_nothing_to_replay(world: World, do: Do) -> None:
+def test_without_an_error_in_sight_there_is_nothing_to_replay(world: World) -> None:
     world.send("1")
-    assert do("replay", "--yes") == {"matched": 0, "moved": 0, "to": {}}
+    assert world.do("replay", "--yes") == {"matched": 0, "moved": 0, "to": {}}
     del world.connector["ErrorDestination"]
     world.configure()
-    do("replay", status=2)
+    world.run("replay").refusal()
 
 
-def test_an_unsubscribed_event_starts_anew_for_all(world: World, do: Do) -> None:
+def test_an_unsubscribed_event_starts_anew_for_all(world: World) -> None:
     world.send("1")
     store = {"object": "Order", "name": "store", "process": "processes:store"}
     world.document["subscriptions"] = [{**store, "verbs": ["Update"]}]
@@ -296,40 +291,41 @@ def test_an_unsubscribed_event_starts_anew_for_all(world: World, do: Do) -> None
     assert len(world.ids("unsubscribed")) == 1
     world.document["subscriptions"] = [store]
     world.configure()
-    assert do("replay", "unsubscribed", "--yes")["moved"] == 1
+    assert world.do("replay", "unsubscribed", "--yes")["moved"] == 1
     world.drain()
     assert world.lines("stored") == ["1 1"]
 
 
-def test_messages_that_were_put_aside_go_back_to_their_queue(
-    world: World, do: Do, capsys: pytest.CaptureFixture[str]
-) -> None:
-    world.document["provider"] = {**world.document["provider"], "redelivery_limit": 1}
-    world.configure()
-    world.send("1")
-    assert run(["receive", "orders", "--ack", "rollback"]) == 0
-    assert run(["receive", "orders"]) == 0
-    capsys.readouterr()
-    assert len(world.ids("orders~RECOVER-ERROR")) == 1
-    assert do("replay", "orders~RECOVER-ERROR", "--yes")["to"] == {"queue://orders": 1}
-    world.drain()
-    assert world.lines("stored") == ["1 1"]
+def test_messages_that_were_put_aside_go_back_to_their_queue(each_world: World) -> None:
+    each_world.document["provider"] = {**each_world.document["provider"], "redelivery_limit": 1}
+    each_world.configure()
+    each_world.send("1")
+    assert each_world.run("receive", "orders", "--ack", "rollback").returncode == 0
+    assert each_world.run("receive", "orders").returncode == 0
+    assert len(each_world.ids("orders~RECOVER-ERROR")) == 1
+    assert each_world.do("replay", "orders~RECOVER-ERROR", "--yes")["to"] == {"queue://orders": 1}
+    each_world.drain()
+    assert each_world.lines("stored") == ["1 1"]
 
 
-def test_messages_are_moved_as_they_are(world: World, do: Do) -> None:
-    ids = world.put_into_error(copy(reason="r", attempts=3, kind="refused", delivered="note"))
-    before = world.messages("error")[0].properties
-    assert do("move", "error", "later", "--yes") == {"matched": 1, "moved": 1, "to": {"queue://later": 1}}
-    (moved,) = world.messages("later")
+def test_messages_are_moved_as_they_are(each_world: World) -> None:
+    ids = each_world.put_into_error(copy(reason="r", attempts=3, kind="refused", delivered="note"))
+    before = each_world.messages("error")[0].properties
+    assert each_world.do("move", "error", "later", "--yes") == {
+        "matched": 1,
+        "moved": 1,
+        "to": {"queue://later": 1},
+    }
+    (moved,) = each_world.messages("later")
     assert (moved.message_id, moved.properties, moved.delivery_count) == (ids[0], before, 1)
-    do("move", "later", "later", status=2)
-    do("move", "later", status=2)
+    each_world.run("move", "later", "later").refusal()
+    each_world.run("move", "later").refusal()
 
 
-def test_discarded_messages_are_in_the_archive_with_who_and_why(world: World, do: Do) -> None:
+def test_discarded_messages_are_in_the_archive_with_who_and_why(world: World) -> None:
     ids = world.put_into_error(copy(reason="r", attempts=3, kind="refused", time="2026-01-01T00:00:00Z"))
-    assert do("discard", "error")["moved"] == 0
-    done = do("discard", "error", "--why", "a test order", "--yes")
+    assert world.do("discard", "error")["moved"] == 0
+    done = world.do("discard", "error", "--why", "a test order", "--yes")
     assert done == {"matched": 1, "moved": 1, "to": {"queue://archive": 1}}
     (archived,) = world.messages("archive")
     properties = archived.properties
@@ -338,22 +334,22 @@ def test_discarded_messages_are_in_the_archive_with_who_and_why(world: World, do
     assert properties["connector_discarded_reason"] == "a test order"
     assert os.uname().nodename in str(properties["connector_discarded_by"])
     assert properties["connector_reason"] == "r"
-    assert properties["connector_time"] > "2026-01-02"
-    do("discard", "archive", status=2)
-    assert do("replay", "archive", "--yes")["moved"] == 1
+    assert str(properties["connector_time"]) > "2026-01-02"
+    world.run("discard", "archive").refusal()
+    assert world.do("replay", "archive", "--yes")["moved"] == 1
     world.drain()
     (archived,) = world.messages("archive")
     assert archived.properties["connector_outcome"] == "published"
     assert "connector_discarded_by" not in archived.properties
 
 
-def test_the_history_tells_what_was_done_by_whom(world: World, do: Do) -> None:
+def test_the_history_tells_what_was_done_by_whom(world: World) -> None:
     (identity,) = world.send("1")
     world.drain(broken=True)
-    assert do("replay", "--yes")["moved"] == 1
-    assert do("move", "orders", "error", "--yes")["moved"] == 1
-    assert do("discard", "error", "--why", "a test", "--yes")["moved"] == 1
-    events = do("history", identity)["events"]
+    assert world.do("replay", "--yes")["moved"] == 1
+    assert world.do("move", "orders", "error", "--yes")["moved"] == 1
+    assert world.do("discard", "error", "--why", "a test", "--yes")["moved"] == 1
+    events = world.do("history", identity)["events"]
     found = [(one["what"], one["destination"], one["to"], one.get("reason")) for one in events[1:]]
     assert found == [
         ("replayed", "queue://error", "queue://orders", None),
@@ -363,41 +359,39 @@ def test_the_history_tells_what_was_done_by_whom(world: World, do: Do) -> None:
     assert {one["by"] for one in events[1:]} == {operator_name()}
     world.document["history"] = {"keep": "0"}
     world.configure()
-    assert do("replay", "archive", "--to", "orders", "--yes")["moved"] == 1
-    assert len(do("history", identity)["events"]) == 4
+    assert world.do("replay", "archive", "--to", "orders", "--yes")["moved"] == 1
+    assert len(world.do("history", identity)["events"]) == 4
 
 
-def test_without_an_archive_discarded_messages_end(world: World, do: Do) -> None:
+def test_without_an_archive_discarded_messages_end(world: World) -> None:
     del world.connector["ArchiveDestination"]
     world.configure()
     world.put_into_error(copy())
-    assert do("discard", "error", "--yes")["to"] == {"no copy": 1}
+    assert world.do("discard", "error", "--yes")["to"] == {"no copy": 1}
     assert world.ids("error") == []
 
 
-def test_people_read_what_would_happen(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_read_what_would_happen(world: World) -> None:
     world.put_into_error(copy(), copy(origin_destination=1))
-    assert run(["replay"]) == 0
-    output, notes = capsys.readouterr()
-    assert output.splitlines() == [
+    done = world.run("replay")
+    assert done.stdout.splitlines() == [
         "1 message of queue://error would be replayed:",
         "  1 to queue://orders",
         "  1 not: their properties do not name where they came from",
     ]
-    assert notes == "nothing was done: --yes does it, and --yes --expect 1 only for as many\n"
-    assert run(["move", "error", "later", "--yes"]) == 0
-    output, notes = capsys.readouterr()
-    assert output.splitlines() == ["2 messages of queue://error moved:", "  2 to queue://later"]
-    assert notes == "connector: queue://later is new, and the configuration does not name it\n"
+    assert done.stderr == "nothing was done: --yes does it, and --yes --expect 1 only for as many\n"
+    done = world.run("move", "error", "later", "--yes")
+    assert done.stdout.splitlines() == ["2 messages of queue://error moved:", "  2 to queue://later"]
+    assert done.stderr == "connector: queue://later is new, and the configuration does not name it\n"
 
 
 def test_what_fails_again_meanwhile_is_not_replayed_twice(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    each_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While an adapter runs, a replayed event may be in error again before the run ends."""
     source = parse_destination("queue://error")
-    world.put_into_error(*[copy(time="2026-01-01T00:00:00Z") for _ in range(3)])
-    connection = world.deployment.provider.connect()
+    each_world.put_into_error(*[copy(time="2026-01-01T00:00:00Z") for _ in range(3)])
+    connection = each_world.deployment.provider.connect()
     mover = Mover(source, Choice(), Replay(source))
     assert mover.preview(connection.browse(source)).matched == 3
     moved: list[Movement] = []
@@ -405,11 +399,11 @@ def test_what_fails_again_meanwhile_is_not_replayed_twice(
     def fail_again(movement: Movement) -> None:
         """The adapter fails what was replayed so far, at a later time, and others fail, too."""
         moved.append(movement)
-        world.put_into_error(copy(time="2026-01-01T00:00:01Z"))
-        for message in world.messages("orders"):
+        each_world.put_into_error(copy(time="2026-01-01T00:00:01Z"))
+        for message in each_world.messages("orders"):
             again = message.copy(message.body)
             again.set_property("connector_time", "2026-01-01T00:00:01Z")
-            world.put_into_error(again)
+            each_world.put_into_error(again)
 
     monkeypatch.setattr("connector.operate.replay.TRANSACTION", 1)
     result = mover.run(connection, together=False, note=fail_again)
@@ -421,13 +415,13 @@ def test_what_fails_again_meanwhile_is_not_replayed_twice(
     ] * 3
 
 
-def test_messages_that_another_client_takes_meanwhile_are_not_moved(world: World) -> None:
+def test_messages_that_another_client_takes_meanwhile_are_not_moved(each_world: World) -> None:
     source = parse_destination("queue://error")
-    world.put_into_error(copy(), copy())
-    connection = world.deployment.provider.connect()
+    each_world.put_into_error(copy(), copy())
+    connection = each_world.deployment.provider.connect()
     mover = Mover(source, Choice(), Move(parse_destination("queue://later")))
     mover.preview(connection.browse(source))
-    other = world.deployment.provider.connect()
+    other = each_world.deployment.provider.connect()
     assert len(other.poller(source).claim(1, range(1))) == 1
     result = mover.run(connection, together=False, note=lambda _: None)
     assert (result.matched, result.moved, result.left.total()) == (2, 1, 1)
@@ -435,10 +429,10 @@ def test_messages_that_another_client_takes_meanwhile_are_not_moved(world: World
     connection.close()
 
 
-def test_a_note_that_fails_leaves_the_messages_as_they_were(world: World) -> None:
+def test_a_note_that_fails_leaves_the_messages_as_they_were(each_world: World) -> None:
     source = parse_destination("queue://error")
-    world.put_into_error(copy(), copy())
-    connection = world.deployment.provider.connect()
+    each_world.put_into_error(copy(), copy())
+    connection = each_world.deployment.provider.connect()
     mover = Mover(source, Choice(), Replay(source))
     mover.preview(connection.browse(source))
 
@@ -448,6 +442,6 @@ def test_a_note_that_fails_leaves_the_messages_as_they_were(world: World) -> Non
     with pytest.raises(OSError, match="full"):
         mover.run(connection, together=False, note=refuse)
     assert mover.result.moved == 0
-    assert [one.delivery_count for one in world.messages("error")] == [1, 1]
+    assert [one.delivery_count for one in each_world.messages("error")] == [1, 1]
     assert len(connection.poller(source).claim(9, range(5))) == 2
     connection.close()

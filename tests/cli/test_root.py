@@ -53,7 +53,7 @@ class RootDeployment(Deployment):
 
     def start(self, *arguments: str, **environment: str) -> PipedProcess:
         body = ("--body", str(self._body)) if arguments[0] == "send" else ()
-        return PipedProcess(*arguments, *body, cwd=self.directory, **environment)
+        return PipedProcess(*arguments, *body, cwd=self.directory, stderr=None, **environment)
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""
@@ -108,6 +108,7 @@ def test_the_first_command_makes_the_root_and_records_it(deployment: RootDeploym
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
 
+@pytest.mark.process
 def test_a_root_that_is_gone_is_not_made_again(deployment: RootDeployment) -> None:
     deployment.send_order()
     away = deployment.root.rename(deployment.directory / "away")
@@ -138,6 +139,7 @@ def test_a_deployment_is_known_by_every_path_that_leads_to_it(
     is_refused(moved, USUAL[0], "is missing, but")
 
 
+@pytest.mark.process
 def test_a_deployment_for_requests_only_needs_its_root_when_it_starts(deployment: RootDeployment) -> None:
     deployment.write("adapter.yaml", ADAPTER.replace("  InputDestination: queue://orders\n", ""))
     deployment.send_order()
@@ -207,6 +209,7 @@ def test_accept_root_has_nothing_to_do_where_no_root_is_recorded(deployment: Roo
     assert not deployment.root.exists()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("commands", [("send", "send"), ("send", "accept-root")], ids="+".join)
 def test_processes_that_start_at_once_make_one_root(
     deployment: RootDeployment, commands: tuple[str, str]
@@ -220,6 +223,7 @@ def test_processes_that_start_at_once_make_one_root(
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
 
+@pytest.mark.process
 def test_deployments_that_share_a_root_agree_on_its_id(deployment: RootDeployment, tmp_path: Path) -> None:
     others = [deployment, *(RootDeployment(tmp_path / f"other{number}") for number in range(3))]
     root = str(deployment.root)
@@ -236,10 +240,7 @@ def test_deployments_that_share_a_root_agree_on_its_id(deployment: RootDeploymen
 def test_a_deployment_may_use_several_roots(deployment: RootDeployment) -> None:
     deployment.send_order()
     deployment.send_order(ROOT="./other")
-    assert [line.split(" ")[1] for line in deployment.record.read_text().splitlines()] == [
-        "data",
-        "other",
-    ]
+    assert [line.split(" ")[1] for line in deployment.record.read_text().splitlines()] == ["data", "other"]
     shutil.rmtree(deployment.root)
     deployment.send_order(ROOT="./other")
     is_refused(deployment, ["send", "orders"], "is missing, but this deployment has used one there")

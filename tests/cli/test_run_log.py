@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import resource
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from connector.cli.notify import ServiceManager
 from connector.status import VERSION
 from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, deployments
@@ -65,13 +65,14 @@ def chosen(line: dict[str, Any], *names: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def drained(deploy: Deploy) -> tuple[Run, list[str]]:
-    """A drain with JSON logs in which a worker prints, warns and fails."""
+    """A drain with JSON logs in which a worker prints, warns and fails. 512 open files are enough for it."""
     deployment = deploy(store={"process": "processes:loud"}, connector={"AgentTraceLevel": 2})
     with (deployment.directory / "processes.py").open("a") as file:
         file.write(_MORE_PROCESSES)
     with_logging(deployment, "{format: json}")
     ids = deployment.fill("in", ["", "raise:no such street", "print:1"])
     run = deployment.start("--drain")
+    resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE, (512, 512))
     assert run.wait() == 0, run.errors
     return run, ids
 
@@ -142,6 +143,7 @@ def test_the_progress_of_a_drain_is_json_too(drained: tuple[Run, list[str]]) -> 
     assert shown[-1]["claimed"] == 3
 
 
+@pytest.mark.process
 def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(deploy: Deploy) -> None:
     deployment = deploy()
     deployment.fill("in", ["raise:no such street"])
@@ -154,6 +156,7 @@ def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(dep
     assert run.errors.count("Traceback") == 1
 
 
+@pytest.mark.process
 def test_the_last_line_of_a_failed_run_is_json_when_its_log_is(deploy: Deploy) -> None:
     deployment = with_logging(deploy(java=False), "{format: json}")
     deployment.folder("in").parent.parent.mkdir(parents=True)
@@ -166,39 +169,41 @@ def test_the_last_line_of_a_failed_run_is_json_when_its_log_is(deploy: Deploy) -
 
 
 class Manager:
-    """A service manager: a real datagram socket."""
+    """A service manager: a real datagram socket. Each report of a service is one datagram.
+
+    Args:
+        address: where it listens, as the kernel has it.
+    """
 
     def __init__(self, address: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(address)
-        self.told: list[tuple[float, str]] = []
+        self.socket.settimeout(120)
+        self.lines: list[str] = []
 
-    def listen(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            if select.select([self.socket], [], [], left)[0]:
-                text = self.socket.recv(65536).decode()
-                self.told += [(time.monotonic(), line) for line in text.splitlines()]
+    def await_report(self, wanted: Callable[[list[str]], bool]) -> list[str]:
+        """Waits for a report, and returns its lines."""
+        while True:
+            report = self.socket.recv(65536).decode().splitlines()
+            self.lines += report
+            if wanted(report):
+                return report
 
-    def await_line(self, line: str, seconds: float = 60.0) -> None:
-        end = time.monotonic() + seconds
-        while line not in self.lines:
-            assert time.monotonic() < end, self.told
-            self.listen(0.1)
+    def await_line(self, line: str) -> None:
+        self.await_report(lambda report: line in report)
 
-    @property
-    def lines(self) -> list[str]:
-        return [line for _, line in self.told]
-
-    def pings_since(self, moment: float) -> int:
-        return sum(line == "WATCHDOG=1" and when > moment for when, line in self.told)
+    def await_status(self, *, alive: bool) -> None:
+        """Waits for a status with a sign of life, or for one without it."""
+        self.await_report(
+            lambda report: report[-1].startswith("STATUS=") and ("WATCHDOG=1" in report) is alive
+        )
 
 
 @pytest.fixture
-def listen() -> Iterator[Callable[[str], Manager]]:
+def listen(tmp_path: Path) -> Iterator[Callable[..., Manager]]:
     with ExitStack() as stack:
 
-        def make(address: str) -> Manager:
+        def make(address: str = str(tmp_path / "notify")) -> Manager:
             manager = Manager(address)
             stack.enter_context(manager.socket)
             return manager
@@ -206,73 +211,67 @@ def listen() -> Iterator[Callable[[str], Manager]]:
         yield make
 
 
-@pytest.fixture(params=["path", "abstract"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
-    """The address of a socket as the environment has it, and as the kernel has it."""
-    if request.param == "path":
-        return str(tmp_path / "notify"), str(tmp_path / "notify")
-    name = f"connector-test-{os.getpid()}-{time.monotonic_ns()}"
-    return f"@{name}", f"\0{name}"
+def start_watched(deployment: CrashDeployment, tmp_path: Path) -> Run:
+    """Starts a service whose manager wants a sign of life each second."""
+    return deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
 
 
+@pytest.mark.process
 def test_a_service_manager_is_told_ready_alive_and_stopping(
-    deploy: Deploy, listen: Callable[[str], Manager], address: tuple[str, str]
+    deploy: Deploy, listen: Callable[..., Manager], tmp_path: Path
 ) -> None:
     deployment = deploy(connector={"PollStartTime": "00:00", "PollEndTime": "23:59"}, java=False)
-    manager = listen(address[1])
-    run = deployment.start(NOTIFY_SOCKET=address[0], WATCHDOG_USEC="1000000")
+    manager = listen()
+    run = start_watched(deployment, tmp_path)
     manager.await_line("READY=1")
-    ready = time.monotonic()
-    manager.listen(2.2)
-    assert 3 <= manager.pings_since(ready) <= 6, "an idle service is alive"
+    for _ in range(3):  # an idle service is alive
+        manager.await_status(alive=True)
     assert "STOPPING=1" not in manager.lines
     run.signal_driver(signal.SIGTERM)
     manager.await_line("STOPPING=1")
     assert run.wait(120) == 0, run.errors
-    assert any(line.startswith("STATUS=") for line in manager.lines)
 
 
-def test_a_poll_that_hangs_stops_the_pings(
-    deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
+@pytest.mark.process
+def test_a_poll_that_hangs_stops_the_signs_of_life(
+    deploy: Deploy, listen: Callable[..., Manager], tmp_path: Path
 ) -> None:
     deployment = deploy(connector={"stop_timeout": "1s"}, java=False)
-    manager = listen(str(tmp_path / "notify"))
-    run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
+    manager = listen()
+    run = start_watched(deployment, tmp_path)
     manager.await_line("READY=1")
-    manager.await_line("WATCHDOG=1")
+    manager.await_status(alive=True)
     deployment.fill("in", ["gate:1"])
     wait_for(lambda: bool(deployment.reached("1")))
-    manager.listen(1.0)
-    hung = time.monotonic()
-    manager.listen(2.0)
-    assert manager.pings_since(hung) == 0
+    for _ in range(3):
+        manager.await_status(alive=False)
     deployment.open("1")
-    manager.listen(1.5)
-    assert manager.pings_since(hung) > 0
+    manager.await_status(alive=True)
     run.stop()
 
 
+@pytest.mark.process
 def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
-    deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
+    deploy: Deploy, listen: Callable[..., Manager], tmp_path: Path
 ) -> None:
     deployment = deploy(connector={"RestartRetryInterval": 1}, java=False)
-    manager = listen(str(tmp_path / "notify"))
-    run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
+    manager = listen()
+    run = start_watched(deployment, tmp_path)
     manager.await_line("READY=1")
     away = deployment.root.rename(deployment.root.with_name(f"{deployment.root.name}-away"))
     try:
         wait_for(lambda: "restarting the connection failed" in run.errors)
-        waits = time.monotonic()
-        manager.listen(2.2)
-        assert manager.pings_since(waits) >= 3
+        for _ in range(3):
+            manager.await_status(alive=True)
     finally:
         run.signal_driver(signal.SIGTERM)
         run.wait(120)
         away.rename(deployment.root)
 
 
+@pytest.mark.process
 def test_a_start_that_waits_for_its_provider_asks_for_more_time(
-    deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
+    deploy: Deploy, listen: Callable[..., Manager], tmp_path: Path
 ) -> None:
     nobody = "postgresql+psycopg://nobody:no@127.0.0.1:1/nothing"
     deployment = deploy(
@@ -280,7 +279,7 @@ def test_a_start_that_waits_for_its_provider_asks_for_more_time(
     )
     deployment.provider_keys = {"url": nobody}
     deployment.configure()
-    manager = listen(str(tmp_path / "notify"))
+    manager = listen()
     run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"))
     manager.await_line("EXTEND_TIMEOUT_USEC=120000000")
     wait_for(lambda: "restarting the connection failed" in run.errors)
@@ -290,14 +289,13 @@ def test_a_start_that_waits_for_its_provider_asks_for_more_time(
     assert run.wait(120) == 0, run.errors
 
 
-def test_a_watchdog_of_another_process_is_left_alone(
-    deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
-) -> None:
-    manager = listen(str(tmp_path / "notify"))
-    run = deploy(java=False).start(
-        NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="500000", WATCHDOG_PID="1"
-    )
-    manager.await_line("READY=1")
-    manager.listen(1.5)
-    assert "WATCHDOG=1" not in manager.lines
-    run.stop()
+def test_a_name_in_the_kernel_is_an_address_too(listen: Callable[..., Manager]) -> None:
+    name = f"connector-test-{os.getpid()}"
+    manager = listen(f"\0{name}")
+    ServiceManager({"NOTIFY_SOCKET": f"@{name}"}).stopping("the test ends")
+    assert manager.await_report(lambda _: True) == ["STOPPING=1", "STATUS=stopping: the test ends"]
+
+
+def test_a_watchdog_of_another_process_is_left_alone() -> None:
+    for pid, seconds in (("1", 0.0), (str(os.getpid()), 0.5), ("", 0.5)):
+        assert ServiceManager({"WATCHDOG_USEC": "500000", "WATCHDOG_PID": pid}).watchdog == seconds

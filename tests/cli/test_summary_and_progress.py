@@ -15,6 +15,7 @@ from connector.cli.progress import Progress
 from connector.cli.summary import print_summary, write_summary
 from connector.events.outcome import Outcome
 from connector.events.summary import Summary
+from connector.status import OutcomeKind
 
 
 class Terminal(io.StringIO):
@@ -25,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 def settle(summary: Summary, kind: str, reason: str | None = None, *, discarded: bool = False) -> None:
-    summary.count_outcome("queue://a", "ID:1", Outcome(kind, reason=reason), discarded=discarded)
+    summary.count_outcome("queue://a", "ID:1", Outcome(OutcomeKind(kind), reason=reason), discarded=discarded)
 
 
 def test_archived_are_published_and_duplicates_that_have_a_copy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.docs.forked import Forks
 
+pytestmark = pytest.mark.process
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 

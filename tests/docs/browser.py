@@ -10,7 +10,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.docs.site import SITE, build
-from tests.http.webdriver import Browser, browser
+from tests.http.console_pages import brightness
+from tests.http.webdriver import Browser, shared_browser
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)  # the first build makes an environment
@@ -37,17 +38,8 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def window() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
-
-
-def brightness(window: Browser) -> float:
-    """The brightness of the background: 0 to 255."""
-    red, green, blue = window.run(
-        "return getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3).map(Number)"
-    )
-    return float(red + green + blue) / 3
+def window() -> Browser:
+    return shared_browser()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

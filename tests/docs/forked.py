@@ -1,4 +1,4 @@
-"""The command ``connector`` for a shell: a small program asks the test, which forks the command.
+"""`connector` and `python FILE` for a shell: a small program asks the test, which forks what the shell wants.
 
 The program stands for the command in the shell. It passes on signals, and it ends as the command does.
 """
@@ -24,7 +24,7 @@ import json, os, signal, socket, sys
 
 asked = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 asked.connect(sys.argv[1])
-request = {"arguments": sys.argv[2:], "cwd": os.getcwd(), "env": dict(os.environ)}
+request = {"program": sys.argv[2], "arguments": sys.argv[3:], "cwd": os.getcwd(), "env": dict(os.environ)}
 signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 socket.send_fds(asked, [json.dumps(request).encode()], [0, 1, 2])
@@ -39,6 +39,16 @@ if status < 0:
     os.kill(os.getpid(), -status)
 sys.exit(status)
 """
+
+
+_RUN_FILE: Final = """\
+import os, runpy, sys
+
+sys.argv = sys.argv[1:]
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""What ``python FILE`` does, in a fork."""
 
 
 class Forks:
@@ -73,13 +83,21 @@ class Forks:
     @property
     def command(self) -> str:
         """A shell's words that stand for ``connector``."""
-        return f'"{sys.executable}" -I -S "{self._client}" "{self._address}"'
+        return self._words("connector")
+
+    @property
+    def python(self) -> str:
+        """A shell's words that stand for ``python``, in front of a file."""
+        return self._words("python")
+
+    def _words(self, program: str) -> str:
+        return f'"{sys.executable}" -I -S "{self._client}" "{self._address}" {program}'
 
     def _serve(self) -> None:
         try:
             while True:
                 clients = {client.fileno(): pid for pid, (_, client) in self._commands.items()}
-                waited = [self._ended, self._listening, *self._commands, *clients]
+                waited: list[socket.socket | int] = [self._ended, self._listening, *self._commands, *clients]
                 ready, _, _ = select.select(waited, [], [])
                 if self._ended in ready:
                     return
@@ -108,6 +126,7 @@ class Forks:
             stdin=streams[0],
             stdout=streams[1],
             stderr=streams[2],
+            script=_RUN_FILE if request["program"] == "python" else None,
         )
         for stream in streams:
             os.close(stream)

@@ -13,9 +13,16 @@ import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
+
+from typer import Typer
+from typer.main import get_command
+
+from connector.cli.app import _application
 
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-_SECONDS = 300.0
+_SECONDS = 900.0
+"""How long a command may take. One page runs a whole suite."""
 _MARK = "\x1e"
 
 
@@ -173,13 +180,15 @@ class Terminal:
                 if stream is not None:
                     stream.close()
 
-    def _start(self, *command: str, stdin: int, stdout: object = subprocess.PIPE) -> subprocess.Popen[bytes]:
+    def _start(
+        self, *command: str, stdin: int, stdout: int | IO[bytes] = subprocess.PIPE
+    ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
             cwd=self._directory,
             env=self._environment,
             stdin=stdin,
-            stdout=stdout,  # type: ignore[call-overload]
+            stdout=stdout,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
@@ -197,3 +206,11 @@ class Terminal:
                 assert part, f"{command}: has ended the shell\n{found.decode()}"
                 found += part
         return found.decode()
+
+
+def options_of(verb: str) -> set[str]:
+    """The options of a verb of ``connector``, as they are typed."""
+    application = _application([verb])
+    assert isinstance(application, Typer)
+    command = get_command(application).commands[verb]  # type: ignore[attr-defined]
+    return {option for parameter in command.params for option in parameter.opts}

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pydantic import BaseModel
 
 from connector.businessobjects.dynamic import HEADERS, PROPERTIES
@@ -17,6 +16,7 @@ from connector.config.model import AdapterFile, Connector, InputEntry, Logging, 
 from connector.config.provider_section import provider_sections
 from connector.formats.catalogue import discover
 from connector.spark.section import Spark
+from tests.tables import rows
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs/how-to"
 WBI = (HOW_TO / "come-from-wbi-adapter.md").read_text("utf-8")
@@ -97,8 +97,8 @@ def keys() -> Iterator[str]:
         yield from (f"{section}.{name}" for name in names(model))
 
 
-@pytest.mark.parametrize(
-    ("heading", "listed"),
+@rows(
+    "heading, listed",
     [
         ("Standard properties of a connector", STANDARD),
         ("Properties of the adapter", ADAPTER),
@@ -114,7 +114,7 @@ def test_the_page_for_wbi_has_every_property_once_and_says_what_became_of_it(
     assert [row for row in rows if row[1] == "left out" and len(row) < 3] == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "heading",
     [
         "Standard properties of a connector",

@@ -11,9 +11,11 @@ import sys
 import tomllib
 from pathlib import Path, PurePosixPath
 
+import pytest
 import yaml
 
 from connector.config.model import Connector
+from tests.cli.in_process import call
 from tests.docs.reader import blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,6 +41,7 @@ def _arguments(stage: list[tuple[str, str]], instruction: str) -> list[str]:
     return [arguments for name, arguments in stage if name == instruction]
 
 
+@pytest.mark.process
 def test_the_first_stage_makes_the_wheel_and_the_versions_from_what_it_copies(tmp_path: Path) -> None:
     source, wheel, programs = tmp_path / "source", tmp_path / "wheel", tmp_path / "bin"
     source.mkdir()
@@ -84,7 +87,7 @@ def test_the_image_runs_the_command_of_the_package_as_an_ordinary_user() -> None
 def test_the_example_mounts_a_deployment_and_the_root_of_its_messages(tmp_path: Path) -> None:
     service = yaml.safe_load(EXAMPLE.read_text("utf-8"))["services"]["adapter"]
     for arguments in (["init", "."], ["check"]):
-        subprocess.run([sys.executable, "-m", "connector.cli", *arguments], cwd=tmp_path, check=True)
+        assert call(tmp_path, *arguments).returncode == 0
     shutil.copy(EXAMPLE, tmp_path)
     mounted = dict(reversed(volume.split(":")) for volume in service["volumes"])
     (directory,) = _arguments(_stages()[-1], "WORKDIR")

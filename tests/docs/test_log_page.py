@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +13,22 @@ PAGE = (ROOT / "docs/reference/log.md").read_text("utf-8")
 LEVELS = ("info", "warning", "error", "exception", "log")
 
 
-def _calls() -> Iterator[tuple[str, ast.Call]]:
-    for path in sorted((ROOT / "connector").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call):
-                yield f"{path.name}:{node.lineno}", node
+@functools.cache
+def _nodes() -> list[tuple[str, ast.Call | ast.Constant]]:
+    """The calls and the constants of the product, each with its place."""
+    return [
+        (f"{path.name}:{node.lineno}", node)
+        for path in sorted((ROOT / "connector").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call | ast.Constant)
+    ]
 
 
 def _texts() -> Iterator[tuple[str, ast.expr]]:
     """Where a line is logged, and the expression that is its text."""
-    for where, call in _calls():
+    for where, call in _nodes():
+        if not isinstance(call, ast.Call):
+            continue
         called = ast.unparse(call.func)
         owner, _, method = called.rpartition(".")
         if owner in ("_log", "log", "self._log", "self._lines", "self._working.lines") and method in LEVELS:
@@ -33,12 +40,8 @@ def _texts() -> Iterator[tuple[str, ast.expr]]:
 
 
 def _constants() -> set[str]:
-    return {
-        node.value
-        for path in (ROOT / "connector").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+    constants = (node for _, node in _nodes() if isinstance(node, ast.Constant))
+    return {node.value for node in constants if isinstance(node.value, str)}
 
 
 def _documented() -> set[str]:
@@ -48,11 +51,11 @@ def _documented() -> set[str]:
 
 
 def test_every_text_is_constant_and_on_the_page() -> None:
-    texts = list(_texts())
+    texts, documented = list(_texts()), _documented()
     assert len(texts) > 60
     for where, text in texts:
         if isinstance(text, ast.Constant):
-            assert text.value in _documented(), where
+            assert text.value in documented, where
         else:
             assert isinstance(text, ast.Name | ast.Attribute), f"{where}: a text is constant"
 

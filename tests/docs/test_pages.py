@@ -16,13 +16,14 @@ import pytest
 
 from connector.cli.app import VERBS
 from tests.docs.forked import Forks
-from tests.docs.reader import Terminal, blocks, without_blocks
+from tests.docs.reader import Terminal, blocks, options_of, without_blocks
+from tests.tables import rows
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 IN_THE_CLONE = {"README.md", "docs/reference/commands.md", "docs/tutorial/tour-of-the-demo.md"}
 """Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
-ABOUT_SPARK = {"README.md", "docs/tutorial/first-adapter.md", "docs/how-to/run-on-a-cluster.md"}
+ABOUT_SPARK = {"README.md"}
 """Pages that are followed with Spark. On any other its part is the same, and it starts slowly."""
 
 NOT_RUN = {
@@ -77,14 +78,15 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
 def environment(tmp_path: Path, request: pytest.FixtureRequest, forks: Forks) -> dict[str, str]:
     """The reader's environment: ``connector`` and ``python`` are those under test.
 
-    The test forks each command but a run with Spark.
+    The test forks each command but a run with Spark, and each program of Python that is a file.
     """
     parameters = getattr(request.node, "callspec", None)
     page = name(parameters.params["page"]) if parameters else ""
     connector = f'exec {forks.command} "$@"\n'
     if page in ABOUT_SPARK:
         connector = f'[ "$1" != run ] || exec "{sys.executable}" -m connector.cli "$@"\n{connector}'
-    for command, script in (("connector", connector), ("python", f'exec "{sys.executable}" "$@"\n')):
+    python = f'case $1 in *.py) exec {forks.python} "$@" ;; esac\nexec "{sys.executable}" "$@"\n'
+    for command, script in (("connector", connector), ("python", python)):
         path = tmp_path / command
         path.write_text(f"#!/bin/sh\n{script}", "utf-8")
         path.chmod(0o755)
@@ -94,7 +96,7 @@ def environment(tmp_path: Path, request: pytest.FixtureRequest, forks: Forks) ->
     return {**inherited, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@rows("page", PAGES)
 def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
     text = without_blocks(page)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -109,7 +111,7 @@ def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
             assert anchor in anchors, f"{name(page)}: {target}: there are {anchors}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@rows("page", PAGES)
 def test_every_part_of_a_shipped_file_stands_there_word_for_word(page: Path) -> None:
     for block in blocks(page):
         if block.part:
@@ -130,28 +132,19 @@ def test_the_front_page_fits_on_two_screens_and_shows_the_whole_example() -> Non
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(
-    page: Path, environment: dict[str, str]
-) -> None:
+@rows("page", PAGES)
+def test_every_command_in_a_shell_block_is_a_verb_with_options_that_it_has(page: Path) -> None:
     text = "".join(block.text for block in blocks(page) if block.language in ("sh", "console"))
     for verb, rest in re.findall(r"(?:^|[ /])connector ([a-z-]+)([^\n|#>&]*)", text, re.MULTILINE):
         assert verb in VERBS, f"{name(page)}: connector {verb}"
         options = set(re.findall(r"(?<= )--?[a-z][a-z-]*", rest))
-        assert options <= _options(verb), f"{name(page)}: connector {verb}{rest}"
+        assert options <= options_of(verb), f"{name(page)}: connector {verb}{rest}"
     for script in re.findall(r"(?:^|\s)(script/\w+)", text):
         assert os.access(REPOSITORY / script, os.X_OK), f"{name(page)}: {script}"
 
 
-def _options(verb: str) -> set[str]:
-    from typer.main import get_command
-
-    from connector.cli.app import _application
-
-    command = get_command(_application([verb])).commands[verb]  # type: ignore[attr-defined]
-    return {option for parameter in command.params for option in parameter.opts}
-
-
+@pytest.mark.timeout(1200)
+@pytest.mark.process
 @pytest.mark.parametrize("page", EXECUTED, ids=name)
 def test_a_page_followed_step_by_step_shows_what_it_says(
     page: Path, workplace: Path, environment: dict[str, str]
@@ -216,6 +209,7 @@ def _as_pattern(expected: str) -> re.Pattern[str]:
     return re.compile("".join(lines))
 
 
+@pytest.mark.process
 def test_the_shipped_deployment_has_no_mistake(environment: dict[str, str], tmp_path: Path) -> None:
     environment["CONNECTOR_DATA"] = str(tmp_path / "data")
     terminal = Terminal(REPOSITORY, environment)

@@ -8,10 +8,9 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import connector
 import connector.messaging
+from tests.tables import rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/reference/python.md").read_text("utf-8")
@@ -32,17 +31,17 @@ def names_under(heading: str) -> set[str]:
     return {name for column in columns for name in re.findall(r"`(\w+)`", column)}
 
 
-@pytest.mark.parametrize("module", [connector, connector.messaging], ids=lambda one: one.__name__)
+@rows("module", [connector, connector.messaging])
 def test_the_page_has_the_names_that_a_package_exports(module: ModuleType) -> None:
     assert names_under(module.__name__) == set(module.__all__)
 
 
-@pytest.mark.parametrize("name", QUALIFIED)
+@rows("name", QUALIFIED)
 def test_a_name_on_the_page_is_there(name: str) -> None:
     pkgutil.resolve_name(name)
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda one: one.name)
+@rows("guide", GUIDES)
 def test_a_guide_imports_public_names_alone(guide: Path) -> None:
     public = tuple(QUALIFIED)
     for block in re.findall(

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
-import pytest
-from typer.main import get_command
-
-from connector.cli.app import VERBS, _application
+from connector.businessobjects.metadata import READERS
+from connector.cli.app import VERBS
 from connector.formats.catalogue import discover
+from connector.formats.plan import MAX_DEPTH
+from connector.http import connections, throttled_log
+from connector.http.actions import ACTIONS
+from connector.http.answers import STATUS
+from connector.http.calls import ServerLimits
+from connector.http.idempotency import KeptAnswers
+from connector.http.openapi import describe_requests
 from connector.messaging.history import EVENT_ID
 from connector.messaging.settlement import HISTORY
+from connector.requests.replies import RESULTS
+from connector.requests.result import GOOD
+from connector.status import ReturnCode
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.claims import split_tag
 from connector.stores.dropbox.layout import FOLDERS, RootLayout
 from connector.stores.dropbox.transaction_log import format_record, parse_record
+from tests.docs.reader import options_of
+from tests.http.world import DEFINITIONS
+from tests.tables import rows
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 COMMON = {"--config", "-c", "--json", "--help", "-h"}
@@ -33,13 +45,12 @@ def section(text: str, heading: str) -> str:
     return re.split(rf"^{level} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@rows("verb", VERBS)
 def test_the_page_of_commands_names_every_option_of_a_verb_and_no_other(verb: str) -> None:
     described = set(
         re.findall(r"^\| `(--[a-z-]+)", section(page("commands"), f"## `connector {verb}`"), re.MULTILINE)
     )
-    command = get_command(_application([verb])).commands[verb]  # type: ignore[attr-defined]
-    options = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    options = {name for name in options_of(verb) if name.startswith("--")}
     assert described == options - COMMON
 
 
@@ -126,3 +137,68 @@ def _shown(default: object) -> str:
     if default in (" ", "\r\n"):
         return {" ": "a space", "\r\n": "CR LF"}[str(default)]
     return str(default).lower() if isinstance(default, bool) else str(default) or "empty"
+
+
+# -- requests -----------------------------------------------------------------------------------------
+
+
+def cells(heading: str, pattern: str) -> list[tuple[str, str]]:
+    """The cells of two columns of the page of requests, under a heading."""
+    part = re.split(r"^#+ ", page("requests").partition(f"\n{heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[
+        0
+    ]
+    return re.findall(rf"^\| {pattern} \|", part, re.MULTILINE)
+
+
+def test_the_table_of_properties_of_requests_is_that_of_the_readers() -> None:
+    assert sorted(name for name, _ in cells("## Properties", r"`(\w+)`()")) == sorted(READERS)
+
+
+def test_the_table_of_replies_is_that_of_the_results() -> None:
+    described = cells("## Replies", r"`(\w+)` \| `(\w+)`")
+    assert described == [(name, code.name) for name, code in RESULTS.items()]
+
+
+def test_the_numbers_of_return_codes_are_those_that_requests_answer() -> None:
+    described = dict(cells("## Return codes", r"`(\w+)` \| (-?\d+)"))
+    assert described == {code.name: str(code.value) for code in RESULTS.values()}
+
+
+def test_what_is_not_negative_went_well_but_valdupes() -> None:
+    well = {code for code in RESULTS.values() if code.value >= 0} - {ReturnCode.VALDUPES}
+    assert well == GOOD
+
+
+# -- the HTTP server ----------------------------------------------------------------------------------
+
+
+HTTP = page("http")
+
+
+def test_the_table_of_return_codes_is_that_of_the_server() -> None:
+    rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", HTTP, re.MULTILINE))
+    assert rows == {code.name: str(status.value) for code, status in STATUS.items()}
+
+
+def test_the_page_has_every_call_of_operators() -> None:
+    rows = set(re.findall(r"^\| `([A-Z]+ /control/[^?`]+)[^|]*\|", HTTP, re.MULTILINE))
+    assert rows == {f"{one.method} {one.path.replace(':path', '')}" for one in ACTIONS}
+
+
+def test_every_status_that_is_described_has_its_row() -> None:
+    operation = describe_requests(DEFINITIONS, True)["paths"]["/requests/Order/Create"]["post"]
+    rows = set(re.findall(r"^\| (\d{3}) \|", HTTP, re.MULTILINE)) | {
+        str(status.value) for status in STATUS.values()
+    }
+    assert rows == set(operation["responses"])
+
+
+def test_the_limits_are_those_of_the_server() -> None:
+    assert f"and {ServerLimits().body_seconds:g} s |" in HTTP
+    assert f"and {ServerLimits().head_seconds:g} s |" in HTTP
+    assert f"| idle connection | {connections.KEEP_ALIVE_SECONDS} s |" in HTTP
+    assert f"| head | {connections.HEAD_BYTES >> 10} KiB, and" in HTTP
+    assert f"every {throttled_log.SECONDS:g} s at most" in HTTP
+    kept = inspect.signature(KeptAnswers).parameters["most_bytes"].default
+    assert f"{kept >> 20} MiB" in HTTP
+    assert f"nesting beyond {MAX_DEPTH})" in HTTP

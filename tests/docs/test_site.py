@@ -6,8 +6,10 @@ import inspect
 import json
 import pkgutil
 import re
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +18,11 @@ from lxml import html
 import connector
 import connector.messaging
 from tests.docs.site import REPOSITORY, SITE, build
+from tests.tables import Table, rows
 
 pytestmark = pytest.mark.timeout(900)  # the first build makes an environment
 
+MISTAKES: Callable[[Path], list[str]] = runpy.run_path(str(REPOSITORY / "website/check.py"))["mistakes"]
 INDEX = '{"docs": [{"location": "index.html", "title": "", "text": ""}]}'
 PUBLIC = [
     f"{module.__name__}.{name}" for module in (connector, connector.messaging) for name in module.__all__
@@ -58,8 +62,8 @@ def test_the_site_is_built_and_the_check_finds_no_mistake(site: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("page", "style", "index", "mistake"),
+@rows(
+    "page, style, index, mistake",
     [
         ('<a href="gone.html">', "", INDEX, "index.html has a link to gone.html, which is not there"),
         ('<a href="#gone">', "", INDEX, "index.html has a link to #gone, and index.html has no such anchor"),
@@ -98,9 +102,15 @@ def test_the_check_names_a_mistake(page: str, style: str, index: str, mistake: s
     (tmp_path / "search").mkdir()
     if index:
         (tmp_path / "search/search_index.json").write_text(index)
-    command = [sys.executable, REPOSITORY / "website/check.py", tmp_path]
+    assert MISTAKES(tmp_path) == [mistake]
+
+
+@pytest.mark.process
+def test_a_mistake_is_told_and_ends_the_check_with_status_1(tmp_path: Path) -> None:
+    (tmp_path / "index.html").touch()
+    command = [sys.executable, str(REPOSITORY / "website/check.py"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, f"docs: {mistake}\n")
+    assert (done.returncode, done.stderr) == (1, "docs: there is no search index\n")
 
 
 def test_each_page_of_the_docs_has_a_line_in_the_navigation() -> None:
@@ -112,28 +122,25 @@ def test_each_page_of_the_docs_has_a_line_in_the_navigation() -> None:
     assert entered == {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
 
 
-@pytest.mark.parametrize(
-    ("term", "page"),
-    [
-        ("DuplicateEventElimination", "reference/configuration.html"),
-        ("connector_outcome", "how-to/write-business-data-once.html"),
-        ("ExternalSinkSuite", "reference/api/tests.html"),
-        ("script/bootstrap", "contributing.html"),
-    ],
-)
-def test_the_search_index_leads_from_a_term_to_its_page(term: str, page: str, site: Path) -> None:
+def test_the_search_index_leads_from_a_term_to_its_page(site: Path) -> None:
     entries = json.loads((site / "search/search_index.json").read_text("utf-8"))["docs"]
-    found = {
-        entry["location"].partition("#")[0] for entry in entries if term in entry["title"] + entry["text"]
-    }
-    assert page in found
+    with Table() as table:
+        for term, page in (
+            ("DuplicateEventElimination", "reference/configuration.html"),
+            ("connector_outcome", "how-to/write-business-data-once.html"),
+            ("ExternalSinkSuite", "reference/api/tests.html"),
+            ("script/bootstrap", "contributing.html"),
+        ):
+            with table.row(term):
+                found = [entry for entry in entries if term in entry["title"] + entry["text"]]
+                assert page in {entry["location"].partition("#")[0] for entry in found}
 
 
 def test_the_api_reference_has_each_public_name(api: dict[str, html.HtmlElement]) -> None:
     assert [name for name in PUBLIC if name not in api] == []
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
+@rows("name", DESCRIBED)
 def test_the_api_reference_shows_the_docstring_of_a_name(name: str, api: dict[str, html.HtmlElement]) -> None:
     documented = inspect.getdoc(pkgutil.resolve_name(name))
     assert documented is not None

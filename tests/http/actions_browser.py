@@ -4,55 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 from urllib.parse import urlencode
 
 import pytest
 
-from connector.http.server import Server
-from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.http.console_browser import complaints, shown
-from tests.http.test_console import BOSS, TOKENS, counts
-from tests.http.test_operating import ADAPTER, READER, send, service
-from tests.http.webdriver import Browser, browser
+from tests.http.console_pages import complaints, look, shown, sign_in
+from tests.http.shop import BOSS, CONSOLE, READER, World, counts, send, service, with_archive
+from tests.http.webdriver import Browser
 from tests.waiting import wait_for
-
-ARCHIVE: Final = ADAPTER.replace(
-    "  ErrorDestination", "  ArchiveDestination: queue://archive\n  ErrorDestination"
-)
-World = tuple[Deployment, InProcessAdapter, Server]
-
-
-@pytest.fixture(scope="module")
-def signed_in() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with service(tmp_path, ARCHIVE, tokens=TOKENS, console=True) as made:
+    with service(tmp_path, with_archive(), **CONSOLE) as made:
         yield made
 
 
 @pytest.fixture
-def window(signed_in: Browser, world: World) -> Browser:
+def window(chromium: Browser, world: World) -> Browser:
     """A browser in which an operator has signed in."""
-    sign_in(signed_in, world, BOSS)
-    return signed_in
-
-
-def sign_in(window: Browser, world: World, token: str) -> None:
-    window.open(f"{world[2].url}/console/sign-in")
-    window.write("#token", token)
-    window.click("main button")
-    window.wait("#live")
-    window.log()
-
-
-def look(window: Browser, world: World, page: str) -> None:
-    window.open(f"{world[2].url}/console{page}")
-    window.wait("h1")
+    sign_in(chromium, world.server, BOSS)
+    return chromium
 
 
 def done(window: Browser, words: str) -> None:
@@ -66,13 +38,13 @@ def agree(window: Browser, question: str) -> None:
 
 
 def message_page(world: World, queue: str) -> str:
-    (one,) = world[0].messages(queue)
+    (one,) = world.deployment.messages(queue)
     return f"/message?{urlencode({'queue': f'queue://{queue}', 'id': one.message_id or ''})}"
 
 
 def test_an_input_and_a_subscription_are_paused_and_resumed(world: World, window: Browser) -> None:
     deployment, adapter, _ = world
-    look(window, world, "")
+    look(window, world.server, "")
     window.click(".card .steer button")
     agree(window, "Pause queue://orders?")
     done(window, "pause: queue://orders")
@@ -98,13 +70,13 @@ def test_the_configuration_is_read_again_and_a_group_replayed(world: World, wind
     send(deployment, "bad1", "bad2")
     wait_for(lambda: counts(adapter) == (2, 0))
     deployment.write(
-        "adapter.yaml", ARCHIVE.replace('process: "processes:store"', "destination: queue://shelf")
+        "adapter.yaml", with_archive().replace('process: "processes:store"', "destination: queue://shelf")
     )
-    look(window, world, "")
+    look(window, world.server, "")
     window.click("#reload")
     agree(window, "Reload?")
     done(window, "reload: ")
-    look(window, world, "/errors")
+    look(window, world.server, "/errors")
     assert shown(window, ".count") == "2", "the groups of the errors"
     window.click("[class=group] details:last-of-type summary")
     window.click("[action='/console/replay'] button")
@@ -119,14 +91,14 @@ def test_the_configuration_is_read_again_and_a_group_replayed(world: World, wind
     window.click("main form button")
     done(window, "replay: 2 of 2 messages")
     assert "Nothing is in queue://error" in shown(window, ".empty")
-    wait_for(lambda: len(deployment.messages("shelf")) == 2, 30, "both are published")
+    wait_for(lambda: len(deployment.messages("shelf")) == 2, what="both are published")
 
 
 def test_some_are_moved_and_one_discarded(world: World, window: Browser) -> None:
     deployment, adapter, _ = world
     send(deployment, "bad1", "bad2", "bad3")
     wait_for(lambda: counts(adapter) == (3, 0))
-    look(window, world, "/errors")
+    look(window, world.server, "/errors")
     window.click("[class=group] details:last-of-type summary")
     form = "[action='/console/move']"
     window.click(f"{form} button")
@@ -138,7 +110,7 @@ def test_some_are_moved_and_one_discarded(world: World, window: Browser) -> None
     window.click("main form button")
     done(window, "move: 2 of 2 messages")
     assert len(deployment.messages("later")) == 2
-    look(window, world, message_page(world, "error"))
+    look(window, world.server, message_page(world, "error"))
     window.write("[action='/console/discard'] [name=why]", "no such <order>")
     window.click("[action='/console/discard'] button")
     wait_for(lambda: "Discard 1 message?" in shown(window, "h1"))
@@ -154,7 +126,7 @@ def test_a_message_is_corrected_by_typing(world: World, window: Browser) -> None
     deployment, adapter, _ = world
     send(deployment, "bad1")
     wait_for(lambda: counts(adapter) == (1, 0))
-    look(window, world, message_page(world, "error"))
+    look(window, world.server, message_page(world, "error"))
     window.write("#body", '{"Id": "good"}')
     window.click("[action='/console/correct'] button")
     agree(window, "Correct?")
@@ -163,23 +135,23 @@ def test_a_message_is_corrected_by_typing(world: World, window: Browser) -> None
 
 
 def test_a_test_message_is_sent(world: World, window: Browser) -> None:
-    world[0].send("queue://notes", "x")
-    look(window, world, "/messages?queue=queue://notes")
+    world.deployment.send("queue://notes", "x")
+    look(window, world.server, "/messages?queue=queue://notes")
     window.click("details summary")
     window.write("#type", "T1")
     window.write("#body", "héllo <b>")
     window.click(".trial button")
     agree(window, "Send?")
     done(window, "was sent")
-    assert [one.body.decode() for one in world[0].messages("notes")] == ["x", "héllo <b>"]
+    assert [one.body.decode() for one in world.deployment.messages("notes")] == ["x", "héllo <b>"]
     assert "T1" in shown(window, "tbody")
 
 
 def test_a_session_ends_with_sign_out(world: World, window: Browser) -> None:
-    look(window, world, "")
+    look(window, world.server, "")
     window.click(".who button")
     window.wait("#token")
-    window.open(f"{world[2].url}/console/errors")
+    window.open(f"{world.server.url}/console/errors")
     window.wait("#token")
     assert window.run("return new URLSearchParams(location.search).get('next')") == "/console/errors"
 
@@ -188,21 +160,23 @@ def test_a_reader_sees_no_control(world: World, window: Browser) -> None:
     deployment, adapter, _ = world
     send(deployment, "bad1")
     wait_for(lambda: counts(adapter) == (1, 0))
-    pages = ("", "/queues", "/errors", "/messages?queue=queue://error", message_page(world, "error"))
-    pages += ("/messages?queue=queue://error&selector=JMSPriority>0", "/history?since=1h", "/configuration")
-    pages += ("/requests", "/requests?object=Order&verb=Create")
+    pages = (
+        *("", "/queues", "/errors", "/messages?queue=queue://error", message_page(world, "error")),
+        *("/messages?queue=queue://error&selector=JMSPriority>0", "/history?since=1h", "/configuration"),
+        *("/requests", "/requests?object=Order&verb=Create"),
+    )
     forms = "return [...document.querySelectorAll('[method=post]')].map((it) => it.getAttribute('action'))"
     found = set()
     for page in pages:
-        look(window, world, page)
+        look(window, world.server, page)
         found |= set(window.run(forms))
     names = ("pause", "reload", "replay", "move", "discard", "correct", "sign-out")
     assert found == {f"/console/{one}" for one in (*names, "send")}
-    sign_in(window, world, READER)
+    sign_in(window, world.server, READER)
     for page in pages:
-        look(window, world, page)
+        look(window, world.server, page)
         assert window.run(forms) == ["/console/sign-out"], page
-    look(window, world, "")
+    look(window, world.server, "")
     statuses = window.run("""
         const form_key = document.querySelector("[name=form_key]").value;
         const given = {what: "queue://orders", destination: "queue://error", all: "1", yes: "1", form_key};

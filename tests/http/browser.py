@@ -9,16 +9,11 @@ from pathlib import Path
 import pytest
 
 from connector.http.server import Server
-from tests.http.webdriver import ENTER, TAB, Browser, browser
+from tests.http.console_pages import complaints, fits
+from tests.http.webdriver import ENTER, TAB, Browser
 from tests.http.world import TOKEN, serving
 
 CREATE = "[id='Customer.Create']"
-
-
-@pytest.fixture(scope="module")
-def window() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture
@@ -28,15 +23,11 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def page(window: Browser, server: Server) -> Browser:
-    window.log()
-    window.open(f"{server.url}/")
-    window.wait(CREATE)
-    return window
-
-
-def complaints(page: Browser) -> list[str]:
-    return [entry["message"] for entry in page.log() if entry["level"] in ("SEVERE", "WARNING")]
+def page(chromium: Browser, server: Server) -> Browser:
+    chromium.log()
+    chromium.open(f"{server.url}/")
+    chromium.wait(CREATE)
+    return chromium
 
 
 def test_the_page_shows_every_request_there_is_and_nothing_of_it_comes_from_elsewhere(
@@ -73,7 +64,7 @@ def test_the_attributes_and_the_answers_are_explained(page: Browser) -> None:
 
 @pytest.mark.parametrize("width", [360, 400, 1280])
 def test_the_descriptions_of_attributes_are_within_the_window(page: Browser, width: int) -> None:
-    page._post("window/rect", width=width, height=900)
+    page.resize(width)
     page.click(f"{CREATE} > summary")
     page.wait(f"{CREATE} table")
     inside = """
@@ -88,7 +79,7 @@ def test_the_descriptions_of_attributes_are_within_the_window(page: Browser, wid
 
 def test_everything_is_done_by_keyboard(page: Browser) -> None:
     page.run("document.activeElement.blur(); window.scrollTo(0, 0)")
-    reached = []
+    reached: list[str] = []
     for _ in range(30):
         page.press(TAB)
         reached.append(
@@ -110,12 +101,12 @@ def test_the_example_is_shown_and_no_form(page: Browser) -> None:
     assert "http: {console: true}" in page.text("#trial")
 
 
-def test_the_console_is_named_where_there_is_one(window: Browser) -> None:
+def test_the_console_is_named_where_there_is_one(chromium: Browser) -> None:
     with serving(console=True) as server:
-        window.open(f"{server.url}/docs#Customer.Create")
+        chromium.open(f"{server.url}/docs#Customer.Create")
         link = "[id='Customer.Create'] a"
-        window.wait(link)
-        found = window.run(f"""return document.querySelector("{link}").getAttribute("href")""")
+        chromium.wait(link)
+        found = chromium.run(f"""return document.querySelector("{link}").getAttribute("href")""")
         assert found == "/console/requests?object=Customer&verb=Create"
 
 
@@ -135,11 +126,10 @@ def test_a_link_leads_to_a_request_and_opens_it(page: Browser) -> None:
 
 @pytest.mark.parametrize("width", [360, 800, 1280])
 def test_nothing_runs_out_of_the_window(page: Browser, width: int, tmp_path: Path) -> None:
-    page._post("window/rect", width=width, height=900)
+    page.resize(width)
     page.click(f"{CREATE} > summary")
     page.screenshot(tmp_path / f"page-{width}.png")
-    inner = "document.documentElement"
-    assert page.run(f"return {inner}.scrollWidth <= {inner}.clientWidth")
+    assert fits(page)
 
 
 def test_nothing_of_a_stranger_is_run_in_the_page(page: Browser) -> None:

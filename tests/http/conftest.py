@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from connector.http.server import Server
+from tests.http.shop import ADAPTER, on_database
+from tests.http.webdriver import Browser, shared_browser
 from tests.http.world import Script, client, serving
-from tests.requests.world import PROVIDERS, World, a_world
+from tests.requests.world import World, a_world
 
 
 @pytest.fixture(scope="session")
@@ -24,9 +26,7 @@ def shared() -> Iterator[tuple[Server, Script]]:
 @pytest.fixture
 def script(shared: tuple[Server, Script]) -> Script:
     """What answers the requests; as new."""
-    script = shared[1]
-    script.__init__()  # type: ignore[misc]
-    return script
+    return shared[1].again()
 
 
 @pytest.fixture
@@ -42,19 +42,23 @@ def http(server: Server) -> Iterator[httpx.Client]:
         yield made
 
 
-@pytest.fixture(params=PROVIDERS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """A real request client, and applications, on one provider, and on the other."""
-    with a_world(request.param, tmp_path) as made:
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A real request client, and applications. What each provider does is tested in ``tests/requests``."""
+    with a_world("dropbox", tmp_path) as made:
         yield made
 
 
 @pytest.fixture(params=["dropbox", "sqlite", "postgresql"])
 def on_provider(request: pytest.FixtureRequest) -> str:
     """The configuration with each provider that keeps messages itself."""
-    from tests.http.test_operating import ADAPTER  # whose assertions are rewritten later
-
     if request.param == "dropbox":
         return ADAPTER
     url = request.getfixturevalue("database") if request.param == "postgresql" else "sqlite:///./messages.db"
-    return f"provider: {{type: sql, url: '{url}'}}\n" + ADAPTER.partition("\n")[2]
+    return on_database(url)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Browser:
+    """The browser that all tests share, as new."""
+    return shared_browser()

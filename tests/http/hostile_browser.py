@@ -9,12 +9,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from connector.http.server import Server
-from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.http.console_browser import complaints, shown
-from tests.http.test_console import BOSS, TOKENS
-from tests.http.test_operating import ADAPTER, service
-from tests.http.webdriver import Browser, browser
+from tests.http.console_pages import complaints, fits, look, shown, sign_in
+from tests.http.shop import BOSS, CONSOLE, World, service, with_archive
+from tests.http.webdriver import Browser
 from tests.http.world import client
 from tests.waiting import wait_for
 
@@ -33,20 +30,12 @@ NAMES: Final = (
 )
 """Names of files that another program has written. Some are no UTF-8."""
 _MIB: Final = 1 << 20
-_ROOM: Final = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 _STATUS: Final = "return performance.getEntriesByType('navigation')[0].responseStatus"
-World = tuple[Deployment, InProcessAdapter, Server]
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    archive = "  ArchiveDestination: queue://archive\n  ErrorDestination"
-    with service(
-        tmp_path_factory.mktemp("hostile"),
-        ADAPTER.replace("  ErrorDestination", archive),
-        tokens=TOKENS,
-        console=True,
-    ) as made:
+    with service(tmp_path_factory.mktemp("hostile"), with_archive(), **CONSOLE) as made:
         deployment, _, server = made
         headers = {"type": f"T{MARK}", "correlation_id": f"{MARK}{BACKWARDS}", "reply_to": None}
         properties = {
@@ -77,13 +66,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def window(world: World) -> Iterator[Browser]:
-    with browser() as made:
-        made.open(f"{world[2].url}/console")
-        made.write("#token", BOSS)
-        made.click("main button")
-        made.wait("#live")
-        yield made
+def window(world: World, chromium: Browser) -> Browser:
+    sign_in(chromium, world.server, BOSS)
+    return chromium
 
 
 def is_harmless(window: Browser) -> None:
@@ -91,13 +76,12 @@ def is_harmless(window: Browser) -> None:
     assert window.run("return window.pwned === undefined")
     strange = "main script, main img, main svg[onload], [onerror], [onload], [onmouseover], td b, td i, pre *"
     assert window.find(strange) == []
-    assert window.run(_ROOM) == 0, window.run("return location.href")
+    assert fits(window), window.run("return location.href")
     assert complaints(window) == []
 
 
-def look(window: Browser, world: World, page: str) -> None:
-    window.open(f"{world[2].url}/console{page}")
-    window.wait("h1")
+def look_closely(window: Browser, world: World, page: str) -> None:
+    look(window, world.server, page)
     assert window.run(_STATUS) == 200, page
     window.run("for (const one of document.querySelectorAll('details')) one.open = true")
     is_harmless(window)
@@ -118,7 +102,7 @@ def test_lists_show_it_as_text(world: World, window: Browser, width: int) -> Non
         **{f"/messages?{urlencode({'queue': f'queue://{name}'})}": name for name in QUEUES},
     }
     for page, words in pages.items():
-        look(window, world, page)
+        look_closely(window, world, page)
         assert words in window.run(
             "const fields = [...document.querySelectorAll('main input')].map((it) => it.value);"
             "return document.body.innerText + fields"
@@ -130,12 +114,11 @@ def test_lists_show_it_as_text(world: World, window: Browser, width: int) -> Non
 @pytest.mark.parametrize("queue", ["error", "notes"])
 def test_a_message_shows_it_as_text(world: World, window: Browser, queue: str, width: int) -> None:
     window.emulate(width=width, scheme="light")
-    for one in world[0].messages(queue):
+    for one in world.deployment.messages(queue):
         page = f"/message?{urlencode({'queue': f'queue://{queue}', 'id': one.message_id or ''})}"
-        window.open(f"{world[2].url}/console{page}")
-        window.wait("h1")
+        look(window, world.server, page)
         wait_for(lambda: window.find("#explanation p, #explanation pre"), what="the explanation")
-        wait_for(lambda: not window.find("#explanation[hx-get]"), 60, "the explanation")
+        wait_for(lambda: not window.find("#explanation[hx-get]"), what="the explanation")
         assert window.run(_STATUS) == 200, page
         is_folded = window.run("return !document.querySelector('details').open")
         assert is_folded == (len(one.body) > 4096)
@@ -151,7 +134,7 @@ def test_a_message_shows_it_as_text(world: World, window: Browser, queue: str, w
 
 
 def test_a_preview_and_its_end_show_it_as_text(world: World, window: Browser) -> None:
-    look(window, world, "/errors")
+    look_closely(window, world, "/errors")
     window.run(
         "const group = [...document.querySelectorAll('.group')].find((it) => it.innerText.includes('pwned'));"
         "group.querySelector('[action=\"/console/replay\"] button').click()"
@@ -162,4 +145,4 @@ def test_a_preview_and_its_end_show_it_as_text(world: World, window: Browser) ->
     window.click("main form button")
     window.wait(".said")
     is_harmless(window)
-    look(window, world, f"/messages?{urlencode({'queue': f'queue://{QUEUES[0]}'})}")
+    look_closely(window, world, f"/messages?{urlencode({'queue': f'queue://{QUEUES[0]}'})}")

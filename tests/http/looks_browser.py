@@ -8,28 +8,21 @@ from urllib.parse import urlencode
 
 import pytest
 
-from connector.config.http_model import OPERATE, READ, REQUEST, TokenEntry
-from connector.http.server import Server
-from connector.testing.deployment import Deployment, InProcessAdapter
+from connector.config.http_model import OPERATE, READ, REQUEST
 from tests.http.axe import findings
-from tests.http.console_browser import complaints, shown
-from tests.http.test_console import counts
-from tests.http.test_operating import ADAPTER, send, service
-from tests.http.webdriver import ENTER, TAB, Browser, browser
+from tests.http.console_pages import brightness, complaints, fits, look, shown, sign_in
+from tests.http.shop import World, counts, named, send, service, with_archive
+from tests.http.webdriver import ENTER, TAB, Browser
 from tests.waiting import wait_for
 
 ALL: Final = "everything-0123456789"
-_ROOM: Final = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-World = tuple[Deployment, InProcessAdapter, Server]
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A service that can do everything, with two groups of failed messages, and something paused."""
-    archive = "  ArchiveDestination: queue://archive\n  ErrorDestination"
-    token = TokenEntry.model_construct(token=ALL, name="eva", roles=(READ, OPERATE, REQUEST))
-    adapter = ADAPTER.replace("  ErrorDestination", archive)
-    with service(tmp_path_factory.mktemp("looks"), adapter, tokens=(token,), console=True) as made:
+    tokens = (named(ALL, "eva", READ, OPERATE, REQUEST),)
+    with service(tmp_path_factory.mktemp("looks"), with_archive(), tokens=tokens, console=True) as made:
         deployment, running, _ = made
         send(deployment, "bad1", "bad2", *(f"good{number}" for number in range(60)))
         deployment.send("queue://orders", "{no json")
@@ -40,13 +33,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def signed_in(world: World) -> Iterator[Browser]:
-    with browser() as made:
-        made.open(f"{world[2].url}/console")
-        made.write("#token", ALL)
-        made.click("main button")
-        made.wait("#live")
-        yield made
+def signed_in(world: World, chromium: Browser) -> Browser:
+    sign_in(chromium, world.server, ALL)
+    return chromium
 
 
 @pytest.fixture
@@ -59,7 +48,7 @@ def window(signed_in: Browser) -> Browser:
 
 def failed(world: World) -> str:
     """The path of a message that a process has refused."""
-    one = next(one for one in world[0].messages("error") if b"bad" in one.body)
+    one = next(one for one in world.deployment.messages("error") if b"bad" in one.body)
     return f"/message?{urlencode({'queue': 'queue://error', 'id': one.message_id or ''})}"
 
 
@@ -74,10 +63,11 @@ def press_submit(selector: str, then: str) -> Callable[[Browser], None]:
 
 
 def wait_until(selector: str, words: str) -> Callable[[Browser], None]:
-    return lambda window: (
-        wait_for(lambda: words in shown(window, selector), what=lambda: f"{words}: {shown(window, selector)}")
-        and None
-    )
+    def wait(window: Browser) -> None:
+        told = lambda: f"{words}: {shown(window, selector)}"  # noqa: E731
+        wait_for(lambda: words in shown(window, selector), what=told)
+
+    return wait
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -113,21 +103,23 @@ def test_axe_finds_nothing_serious(world: World, window: Browser, width: int, sc
     window.emulate(width=width, scheme=scheme)
     found = []
     for page, act in pages.items():
-        window.open(f"{world[2].url}/console{page}")
-        window.wait("h1")
+        look(window, world.server, page)
         if page == "/sign-in?":
             window.write("#token", "no token of this server")
         if act is not None:
             act(window)
         window.run("for (const one of document.querySelectorAll('details')) one.open = true")
-        assert window.run(_ROOM) == 0, page
+        assert fits(window), page
+        assert (brightness(window) > 128) == (scheme == "light")
+        loaded = window.run("return performance.getEntriesByType('resource').map(it => it.name)")
+        assert [name for name in loaded if not name.startswith(f"{world.server.url}/")] == []
         found += [f"{page}: {one}" for one in findings(window)]
     assert found == []
     assert [one for one in complaints(window) if " 401 " not in one and " 422 " not in one] == []
 
 
 def test_axe_would_find_something(world: World, window: Browser) -> None:
-    window.open(f"{world[2].url}/console/history")
+    window.open(f"{world.server.url}/console/history")
     window.run(
         "document.querySelector('label').remove(); document.querySelector('h1').style.color = '#bbbbbb'"
     )
@@ -142,7 +134,7 @@ _FOCUS: Final = "const it = document.activeElement; return it.textContent.trim()
 def refreshed(window: Browser) -> None:
     """Waits until the part that changes has been exchanged once more."""
     window.run("document.querySelector('#live').isOld = true")
-    wait_for(lambda: window.run("return !document.querySelector('#live').isOld"), 30, "a refresh")
+    wait_for(lambda: window.run("return !document.querySelector('#live').isOld"), what="a refresh")
 
 
 def tab_to(window: Browser, words: str) -> list[str]:
@@ -160,7 +152,7 @@ def tab_to(window: Browser, words: str) -> list[str]:
 
 
 def test_an_input_is_paused_by_keyboard(world: World, window: Browser) -> None:
-    window.open(f"{world[2].url}/console")
+    window.open(f"{world.server.url}/console")
     window.wait("#live")
     window.run("document.activeElement.blur(); scrollTo(0, 0)")
     before = tab_to(window, "Pause queue://orders")
@@ -171,7 +163,7 @@ def test_an_input_is_paused_by_keyboard(world: World, window: Browser) -> None:
     window.press(ENTER)  # the button has the focus
     wait_for(lambda: "pause: queue://orders" in shown(window, ".said"))
     assert shown(window, ".card .mark") == "paused"
-    window.open(f"{world[2].url}/console")
+    window.open(f"{world.server.url}/console")
     window.press(TAB)
     window.press(ENTER)
     tab_to(window, "queue://orders")
@@ -185,7 +177,7 @@ def test_an_input_is_paused_by_keyboard(world: World, window: Browser) -> None:
 @pytest.mark.parametrize("part", ["[id^=steer-queue]", "[id^=input-]", "#steer-store", "#reload"])
 def test_a_refresh_takes_nothing_from_the_reader(world: World, window: Browser, part: str) -> None:
     window.emulate(width=390, scheme="light")
-    window.open(f"{world[2].url}/console")
+    window.open(f"{world.server.url}/console")
     window.wait("#live")
     window.run(f"""
         document.querySelector("{part}").focus();
@@ -210,7 +202,7 @@ def test_a_refresh_takes_nothing_from_the_reader(world: World, window: Browser, 
 
 def test_the_queues_stay_as_the_reader_has_them(world: World, window: Browser) -> None:
     window.emulate(width=390, scheme="light")
-    window.open(f"{world[2].url}/console/queues")
+    window.open(f"{world.server.url}/console/queues")
     window.wait("#live")
     window.run("document.querySelector('#live a').focus({preventScroll: true}); live.scrollLeft = 60")
     refreshed(window)
@@ -219,13 +211,12 @@ def test_the_queues_stay_as_the_reader_has_them(world: World, window: Browser) -
 
 def test_what_was_opened_stays_open(world: World, window: Browser) -> None:
     for page in ("/errors", "/messages?queue=queue://notes", "/configuration"):
-        window.open(f"{world[2].url}/console{page}")
-        window.wait("h1")
+        look(window, world.server, page)
         assert window.find("#live details, [hx-trigger*=every] details") == [], "a refresh would close it"
 
 
 def test_a_screen_reader_is_told_of_a_change_only(world: World, window: Browser) -> None:
-    window.open(f"{world[2].url}/console")
+    window.open(f"{world.server.url}/console")
     window.wait("#live")
     assert window.find("#live [role=status], #live [aria-live]") == []
     refreshed(window)
@@ -240,19 +231,19 @@ def test_a_screen_reader_is_told_of_a_change_only(world: World, window: Browser)
 
 
 def test_a_page_says_that_its_numbers_are_old(world: World, window: Browser) -> None:
-    window.open(f"{world[2].url}/console")
+    window.open(f"{world.server.url}/console")
     window.wait("#live")
     network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     window.cdp("Network.enable")
     window.cdp("Network.emulateNetworkConditions", offline=True, **network)
-    wait_for(lambda: "There is no answer since" in shown(window, "#state"), 30)
+    wait_for(lambda: "There is no answer since" in shown(window, "#state"))
     assert window.find("#live h1") != []
     window.cdp("Network.emulateNetworkConditions", offline=False, **network)
-    wait_for(lambda: "no answer" not in shown(window, "#state"), 30)
+    wait_for(lambda: "no answer" not in shown(window, "#state"))
 
 
 def test_a_page_whose_session_is_over_asks_for_the_token(world: World, window: Browser) -> None:
-    window.open(f"{world[2].url}/console")
+    window.open(f"{world.server.url}/console")
     window.wait("#live")
     window.run(
         "fetch('/console/sign-out', {method: 'POST', redirect: 'manual', body: new URLSearchParams("

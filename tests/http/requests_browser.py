@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -11,9 +10,9 @@ import pytest
 from connector.http.server import Server
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.http.console_browser import complaints, shown
+from tests.http.console_pages import complaints, shown, sign_in
 from tests.http.test_console_requests import CREATE, HOSTILE, console
-from tests.http.webdriver import CONTROL, ENTER, TAB, Browser, browser
+from tests.http.webdriver import CONTROL, ENTER, TAB, Browser
 from tests.http.world import TOKEN, Script
 from tests.waiting import wait_for
 
@@ -29,22 +28,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def window(world: World) -> Iterator[Browser]:
+def window(world: World, chromium: Browser) -> Browser:
     """A browser that has signed in."""
-    with browser() as made:
-        made.open(f"{world[1].url}{CREATE}")
-        made.write("#token", TOKEN)
-        made.click("main button")
-        made.wait("#body")
-        yield made
+    sign_in(chromium, world[1], TOKEN, CREATE, "#body")
+    return chromium
 
 
 @pytest.fixture
 def script(world: World) -> Script:
     """What answers the requests; as new."""
-    script = world[0]
-    script.__init__()  # type: ignore[misc]
-    return script
+    return world[0].again()
 
 
 @pytest.fixture
@@ -129,7 +122,7 @@ def test_everything_is_done_by_keyboard(page: Browser, world: World, script: Scr
     page.press(ENTER)
     page.wait("#body")
     page.run("document.querySelector('main a').focus()")
-    reached = []
+    reached: list[str] = []
     while not reached or reached[-1] != "BUTTON":
         page.press(TAB)
         reached.append(str(page.run("const it = document.activeElement; return it.id || it.tagName")))
@@ -161,33 +154,12 @@ def test_a_session_that_is_over_is_said_and_the_body_stays(
     answered(page, "you are signed out")
     assert page.run("return document.querySelector('#body').value").startswith("{")
     assert script.calls == []
-    page.open(f"{world[1].url}{CREATE}")
-    page.write("#token", TOKEN)
-    page.click("main button")
-    page.wait("#body")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_every_page_fits(page: Browser, world: World, width: int, scheme: str, tmp_path: Path) -> None:
-    page.emulate(width=width, scheme=scheme)
-    room = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    page.write("#body", '{"Name": "' + "x" * 300 + '"}')
-    page.click(BUTTON)
-    answered(page, "200 OK")
-    page.screenshot(tmp_path / f"request-{width}-{scheme}.png")
-    assert page.run(room) == 0
-    unnamed = "return [...document.querySelectorAll('main :is(input:not([type=hidden]), textarea)')]"
-    assert page.run(f"{unnamed}.filter((it) => !it.labels.length).length") == 0
-    page.open(f"{world[1].url}/console/requests")
-    page.wait("h1")
-    page.screenshot(tmp_path / f"requests-{width}-{scheme}.png")
-    assert page.run(room) == 0
+    sign_in(page, world[1], TOKEN, CREATE, "#body")
 
 
 def test_without_javascript_the_page_has_the_answer(page: Browser, script: Script) -> None:
     for disabled in (True, False):
-        page._post("goog/cdp/execute", cmd="Emulation.setScriptExecutionDisabled", params={"value": disabled})
+        page.cdp("Emulation.setScriptExecutionDisabled", value=disabled)
         if disabled:
             page.open(page.run("return location.href"))
             page.click(BUTTON)

@@ -13,6 +13,7 @@ from connector.http.server import Server
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.http.world import Script, client, serving
+from tests.tables import rows
 from tests.waiting import wait_for
 
 CUSTOMER = {"CustomerId": "7", "Address": [{"City": "Kiel"}], "Meta": {"Priority": 3}}
@@ -27,8 +28,8 @@ def test_the_answer_is_the_document_of_the_result(http: httpx.Client, script: Sc
     assert (bo.type, bo.verb, bo.as_dict(), timeout, others) == ("Customer", "Retrieve", CUSTOMER, None, [])
 
 
-@pytest.mark.parametrize("digits", ["0.10", "12345678901234567890.123456789", "10.00", "7", "7.0", "1e5"])
-@pytest.mark.parametrize("form", ['{"CustomerId": "7", "Price": %s}', '{"CustomerId": "7", "Price": "%s"}'])
+@rows("digits", ["0.10", "12345678901234567890.123456789", "10.00", "7", "7.0", "1e5"])
+@rows("form", ['{"CustomerId": "7", "Price": %s}', '{"CustomerId": "7", "Price": "%s"}'])
 def test_a_decimal_is_exact_in_a_call_and_in_its_answer(
     http: httpx.Client, script: Script, form: str, digits: str
 ) -> None:
@@ -40,15 +41,15 @@ def test_a_decimal_is_exact_in_a_call_and_in_its_answer(
     assert f'"Price":{format(Decimal(digits), "f")}' in answer.text
 
 
-@pytest.mark.parametrize("value", ["NaN", '"NaN"', "true", '"one"', "1e9999", "[1]"])
+@rows("value", ["NaN", '"NaN"', "true", '"one"', "1e9999", "[1]"])
 def test_what_is_no_decimal_is_refused(http: httpx.Client, value: str) -> None:
     headers = {"Content-Type": "application/json"}
     answer = http.post("/requests/Customer/Create", content=f'{{"Price": {value}}}', headers=headers)
     assert answer.status_code in (400, 422)
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
+@rows(
+    "code, status",
     [
         (ReturnCode.SUCCEED, 200),
         (ReturnCode.VALCHANGE, 200),
@@ -68,11 +69,8 @@ def test_the_status_says_how_it_went_and_the_document_says_it_all(
     answer = http.post("/requests/Customer/Create", json={"CustomerId": "7"})
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == {
-        "status": code.name,
-        "object": {"CustomerId": "7"},
-        "message": "as the application says",
-    }
+    document = {"status": code.name, "object": {"CustomerId": "7"}, "message": "as the application says"}
+    assert answer.json() == document
     assert code in STATUS
 
 
@@ -88,14 +86,11 @@ def test_what_can_never_be_sent_is_the_mistake_of_the_caller(http: httpx.Client,
     answer = http.post("/requests/Customer/Create", json={"CustomerId": "7"})
     assert (answer.status_code, answer.headers.get("retry-after")) == (422, None)
     assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == {
-        "status": "FAIL",
-        "object": {"CustomerId": "7"},
-        "message": "no OutputDestination",
-    }
+    document = {"status": "FAIL", "object": {"CustomerId": "7"}, "message": "no OutputDestination"}
+    assert answer.json() == document
 
 
-@pytest.mark.parametrize(("text", "milliseconds"), [("0", 0), ("-1", -1), ("1500", 1500)])
+@rows("text, milliseconds", [("0", 0), ("-1", -1), ("1500", 1500)])
 def test_the_timeout_of_a_call_is_its_response_timeout(
     http: httpx.Client, script: Script, text: str, milliseconds: int
 ) -> None:
@@ -103,7 +98,7 @@ def test_the_timeout_of_a_call_is_its_response_timeout(
     assert [timeout for _, timeout in script.calls] == [milliseconds]
 
 
-@pytest.mark.parametrize(
+@rows(
     "content_type",
     ["application/json", "Application/JSON; charset=UTF-8", 'application/json;charset="utf-8"'],
 )
@@ -152,7 +147,7 @@ def test_the_root_leads_to_the_page_that_explains(http: httpx.Client) -> None:
     assert http.get("/docs").headers["content-type"] == "text/html; charset=utf-8"
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/nowhere"])
+@rows("path", ["/", "/docs", "/openapi.json", "/nowhere"])
 def test_every_answer_forbids_what_it_does_not_need(http: httpx.Client, path: str) -> None:
     headers = http.get(path).headers
     assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")

@@ -11,12 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from connector.config.http_model import OPERATE, READ, TokenEntry
 from connector.errors import ProviderError
 from connector.http.console import views
 from connector.http.console.bodies import shown_body
@@ -25,16 +23,11 @@ from connector.http.server import Server
 from connector.http.tokens import Tokens
 from connector.messaging.message import Message
 from connector.service.looks import Looks
-from connector.testing.deployment import Deployment, InProcessAdapter
-from tests.http.test_operating import ADAPTER, READER, send, service
+from tests.http.shop import BOSS, CONSOLE, READER, World, counts, send, service, with_archive
 from tests.http.world import client, tokens
+from tests.tables import Table, rows
 from tests.waiting import wait_for
 
-BOSS = "chief-0123456789"
-TOKENS = tuple(
-    TokenEntry.model_construct(token=token, name=name, roles=roles)
-    for token, name, roles in ((READER, "ann", (READ,)), (BOSS, "eva", (READ, OPERATE)))
-)
 PAGES = (
     *("", "/queues", "/errors", "/history", "/configuration", "/messages?queue=queue://error"),
     *("/requests", "/requests?object=Order&verb=Create"),
@@ -54,21 +47,13 @@ HOSTILE = "bad<script>alert(1)</script>\u202e{{ 7*7 }}"
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Deployment, InProcessAdapter, Server]]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A service with two failed events and one published one."""
-    with service(tmp_path_factory.mktemp("console"), tokens=TOKENS, console=True) as made:
+    with service(tmp_path_factory.mktemp("console"), **CONSOLE) as made:
         deployment, adapter, _ = made
         send(deployment, HOSTILE, "bad2", "good1")
         wait_for(lambda: counts(adapter) == (2, 1))
         yield made
-
-
-def counts(adapter: InProcessAdapter) -> tuple[int, int]:
-    """Failed and published events."""
-    found = adapter.summary.as_dict()
-    return found["failed"], found["published"]
 
 
 @contextmanager
@@ -86,7 +71,7 @@ def form_of(http: httpx.Client, page: str, action: str) -> dict[str, str]:
     return dict(re.findall(r'name="([^"]+)" value="([^"]*)"', form))
 
 
-def test_pages_show_what_happened(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+def test_pages_show_what_happened(world: World) -> None:
     _, _, server = world
     with signed_in(server, READER) as http:
         for page in PAGES:
@@ -97,14 +82,14 @@ def test_pages_show_what_happened(world: tuple[Deployment, InProcessAdapter, Ser
             assert "unsafe" not in answer.headers["content-security-policy"]
             assert not re.search(r"<[^>]*\s(style|on\w+)=", answer.text)
         told = "In the last hour 1 published and 2 failed"
-        wait_for(lambda: told in http.get("/console").text, 10, "the counts are seen")
+        wait_for(lambda: told in http.get("/console").text, what="the counts are seen")
         assert "no shelf for" in http.get("/console/errors").text
         (reason,) = re.findall(r'class="reason">([^<]*)<', http.get("/console/errors").text)
         assert "secret-7" not in reason
         assert READER not in http.get("/console/configuration").text
 
 
-def test_hostile_text_is_only_shown(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+def test_hostile_text_is_only_shown(world: World) -> None:
     deployment, _, server = world
     (hostile,) = [one for one in deployment.messages("error") if b"script" in one.body]
     with signed_in(server, READER) as http:
@@ -125,7 +110,7 @@ def test_hostile_text_is_only_shown(world: tuple[Deployment, InProcessAdapter, S
 
 
 def test_an_operator_replays_a_group_after_a_preview(tmp_path: Path) -> None:
-    with service(tmp_path, tokens=TOKENS, console=True) as (deployment, adapter, server):
+    with service(tmp_path, **CONSOLE) as (deployment, adapter, server):
         send(deployment, "bad1", "bad2")
         wait_for(lambda: counts(adapter) == (2, 0))
         deployment.write("processes.py", "def store(order, event):\n    pass\n")
@@ -151,9 +136,7 @@ def test_an_operator_replays_a_group_after_a_preview(tmp_path: Path) -> None:
             assert "paused" in said.text
 
 
-def test_a_group_has_a_traceback_and_its_messages(
-    world: tuple[Deployment, InProcessAdapter, Server],
-) -> None:
+def test_a_group_has_a_traceback_and_its_messages(world: World) -> None:
     deployment, _, server = world
     other = deployment.send("queue://error", "x", properties={"connector_reason": "another"})
     with signed_in(server, READER) as http:
@@ -171,7 +154,7 @@ def test_a_group_has_a_traceback_and_its_messages(
 
 
 def test_some_of_a_group_are_moved_to_a_queue(tmp_path: Path) -> None:
-    with service(tmp_path, tokens=TOKENS, console=True) as (deployment, adapter, server):
+    with service(tmp_path, **CONSOLE) as (deployment, adapter, server):
         send(deployment, "bad1", "bad2", "bad3")
         wait_for(lambda: counts(adapter) == (3, 0))
         with signed_in(server, BOSS) as http:
@@ -197,7 +180,7 @@ def test_some_of_a_group_are_moved_to_a_queue(tmp_path: Path) -> None:
 
 
 def test_a_search_ends_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with service(tmp_path, tokens=TOKENS, console=True) as (deployment, _, server):
+    with service(tmp_path, **CONSOLE) as (deployment, _, server):
         ids = [deployment.send("queue://notes", "x" * n, type=f"T{n}") for n in range(120)]
         with signed_in(server, READER) as http:
 
@@ -218,7 +201,7 @@ def test_a_search_ends_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert look(selector="JMSType = 'T1'", **{"from": "1"})[0] == [ids[1]]
 
 
-def test_the_history_is_searched_by_time(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+def test_the_history_is_searched_by_time(world: World) -> None:
     _, _, server = world
     with signed_in(server, READER) as http:
         assert "Give an id" in http.get("/console/history").text
@@ -259,10 +242,7 @@ def test_many_readers_cost_one_look() -> None:
 
 
 def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) -> None:
-    adapter_yaml = on_provider.replace(
-        "  ErrorDestination", "  ArchiveDestination: queue://archive\n  ErrorDestination"
-    )
-    with service(tmp_path, adapter_yaml, tokens=TOKENS, console=True) as (deployment, adapter, server):
+    with service(tmp_path, with_archive(on_provider), **CONSOLE) as (deployment, adapter, server):
         send(deployment, "bad1")
         wait_for(lambda: counts(adapter) == (1, 0))
         (old,) = deployment.messages("error")
@@ -285,14 +265,12 @@ def test_a_body_is_corrected_and_sent_again(tmp_path: Path, on_provider: str) ->
         assert new.message_id != old.message_id
         assert new.body == b'{\n"Id": "good1"}'
         assert "corrected, and sent to queue://orders" in life
-        assert new.message_id in life
+        assert str(new.message_id) in life
 
 
 def test_a_correction_keeps_the_line_ends(tmp_path: Path) -> None:
-    archive = "  ArchiveDestination: queue://archive\n  ErrorDestination"
-    yaml = ADAPTER.replace("  ErrorDestination", archive)
     with (
-        service(tmp_path, yaml, tokens=TOKENS, console=True) as (deployment, _, server),
+        service(tmp_path, with_archive(), **CONSOLE) as (deployment, _, server),
         signed_in(server, BOSS) as http,
     ):
         origin = {"connector_origin_destination": "queue://notes", "connector_outcome": "failed"}
@@ -307,10 +285,8 @@ def test_a_correction_keeps_the_line_ends(tmp_path: Path) -> None:
 
 
 def test_a_correction_calls_nobody_who_has_confirmed(tmp_path: Path) -> None:
-    archive = "  ArchiveDestination: queue://archive\n  ErrorDestination"
-    yaml = ADAPTER.replace("  ErrorDestination", archive)
     with (
-        service(tmp_path, yaml, tokens=TOKENS) as (deployment, adapter, server),
+        service(tmp_path, with_archive(), tokens=CONSOLE["tokens"]) as (deployment, adapter, server),
         client(server, BOSS) as http,
     ):
         origin = {"connector_origin_destination": "queue://orders", "connector_outcome": "failed"}
@@ -336,10 +312,7 @@ def test_a_correction_calls_nobody_who_has_confirmed(tmp_path: Path) -> None:
 
 
 def test_a_test_message_is_sent(tmp_path: Path) -> None:
-    with (
-        service(tmp_path, tokens=TOKENS, console=True) as (deployment, _, server),
-        signed_in(server, BOSS) as http,
-    ):
+    with service(tmp_path, **CONSOLE) as (deployment, _, server), signed_in(server, BOSS) as http:
         deployment.send("queue://notes", "x")
         form = form_of(http, "/console/messages?queue=queue%3A%2F%2Fnotes", "send")
         form |= {"type": "T", "body": "héllo"}
@@ -353,9 +326,7 @@ def test_a_test_message_is_sent(tmp_path: Path) -> None:
         ]
 
 
-def test_readers_cannot_start_many_explanations(
-    world: tuple[Deployment, InProcessAdapter, Server], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readers_cannot_start_many_explanations(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "_EXPLAIN_SECONDS", 0.01)
     asked = {"destination": "queue://orders", "body": "{}"}
     with signed_in(world[2], READER) as http, views._explaining, views._explaining:
@@ -365,7 +336,7 @@ def test_readers_cannot_start_many_explanations(
             assert "took longer than" in http.get("/console/explain", params=asked).text
 
 
-def test_a_trial_says_which_rule_counts(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+def test_a_trial_says_which_rule_counts(world: World) -> None:
     deployment, _, server = world
     with signed_in(server, READER) as http:
         page = http.get("/console/configuration").text
@@ -384,22 +355,18 @@ def test_a_trial_says_which_rule_counts(world: tuple[Deployment, InProcessAdapte
     assert deployment.messages("orders") == []
 
 
-@pytest.mark.parametrize(
-    "action", ["pause", "resume", "reload", "replay", "move", "discard", "correct", "send"]
-)
-def test_who_may_only_read_does_nothing(
-    world: tuple[Deployment, InProcessAdapter, Server], action: str
-) -> None:
-    _, _, server = world
-    with signed_in(server, READER) as http:
+def test_who_may_only_read_does_nothing(world: World) -> None:
+    with signed_in(world.server, READER) as http, Table() as table:
         key = form_of(http, "/console", "sign-out")["form_key"]
-        assert f'action="/console/{action}"' not in http.get("/console").text
-        answer = http.post(f"/console/{action}", data={"form_key": key, "what": "queue://orders"})
-        assert answer.status_code == HTTPStatus.FORBIDDEN
-        assert "role operate" in answer.text
+        for action in ["pause", "resume", "reload", "replay", "move", "discard", "correct", "send"]:
+            with table.row(action):
+                assert f'action="/console/{action}"' not in http.get("/console").text
+                answer = http.post(f"/console/{action}", data={"form_key": key, "what": "queue://orders"})
+                assert answer.status_code == HTTPStatus.FORBIDDEN
+                assert "role operate" in answer.text
 
 
-def test_a_form_of_another_page_does_nothing(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+def test_a_form_of_another_page_does_nothing(world: World) -> None:
     deployment, _, server = world
     with signed_in(server, BOSS) as http, signed_in(server, BOSS) as other:
         key = form_of(other, "/console", "pause")["form_key"]
@@ -414,7 +381,7 @@ def test_a_form_of_another_page_does_nothing(world: tuple[Deployment, InProcessA
     assert deployment.provider.state("shop").control().read().paused == []
 
 
-@pytest.mark.parametrize(
+@rows(
     "there",
     [
         "https://evil.example",
@@ -426,9 +393,7 @@ def test_a_form_of_another_page_does_nothing(world: tuple[Deployment, InProcessA
         "/console\n",
     ],
 )
-def test_nothing_leads_to_another_server(
-    world: tuple[Deployment, InProcessAdapter, Server], there: str
-) -> None:
+def test_nothing_leads_to_another_server(world: World, there: str) -> None:
     _, _, server = world
     with client(server, None) as http:
         answer = http.post("/console/sign-in", data={"token": READER, "next": there})
@@ -440,9 +405,7 @@ def test_nothing_leads_to_another_server(
         assert READER.casefold() not in cookie
 
 
-def test_nobody_reads_without_a_session(
-    world: tuple[Deployment, InProcessAdapter, Server], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nobody_reads_without_a_session(world: World, caplog: pytest.LogCaptureFixture) -> None:
     _, _, server = world
     with client(server, None) as http:
         for page in PAGES:
@@ -485,8 +448,8 @@ def test_a_session_ends() -> None:
     assert Sessions(Tokens(tokens("one-0123456789abcdef"))).caller(cookie) is None, "of an earlier start"
 
 
-@pytest.mark.parametrize(
-    ("body", "kind", "text"),
+@rows(
+    "body, kind, text",
     [
         (b"", "empty", ""),
         (b'{"a":[1]}', "JSON", '{\n  "a": [\n    1\n  ]\n}'),
@@ -505,12 +468,12 @@ def test_a_body_becomes_a_text(body: bytes, kind: str, text: str) -> None:
 
 
 def test_a_huge_body_is_cut() -> None:
-    shown: Any = shown_body(Message(json.dumps({"a": "x" * (1 << 20)}).encode()))
+    shown = shown_body(Message(json.dumps({"a": "x" * (1 << 20)}).encode()))
     assert shown.is_cut
     assert len(shown.text) <= 256 << 10
 
 
-def test_many_readers_at_once_get_their_pages(world: tuple[Deployment, InProcessAdapter, Server]) -> None:
+def test_many_readers_at_once_get_their_pages(world: World) -> None:
     _, _, server = world
     with signed_in(server, READER) as http, ThreadPoolExecutor(20) as readers:
         answers = list(readers.map(lambda page: http.get(f"/console{page}").status_code, PAGES * 10))

@@ -17,28 +17,25 @@ import httpx
 import pytest
 
 from connector.businessobjects.definition import Definitions
-from connector.config.http_model import OPERATE, READ, REQUEST, TokenEntry
+from connector.config.http_model import OPERATE, READ, REQUEST
 from connector.http.calls import ServerLimits
 from connector.http.server import Server
 from connector.requests.result import RequestResult
 from connector.service.observer import Observer
 from connector.status import ReturnCode
-from connector.testing.deployment import Deployment, InProcessAdapter
+from connector.testing.deployment import InProcessAdapter
+from tests.http.shop import CALLER, OPERATOR, READER, deploy, named
 from tests.http.test_console import signed_in
-from tests.http.test_operating import ADAPTER, OBJECTS, PROCESSES
 from tests.http.world import DEFINITIONS, OTHER_TOKEN, TOKEN, Script, client, in_thread, settings
+from tests.tables import rows
 from tests.waiting import wait_for
 
-READER, OPERATOR, CALLER = ("reader-0123456789", "operator-0123456789", "caller-0123456789")
-TOKENS: Final = tuple(
-    TokenEntry.model_construct(token=token, name=name, roles=roles)
-    for token, name, roles in (
-        (READER, "ann", (READ,)),
-        (OPERATOR, "bob", (READ, OPERATE)),
-        (CALLER, "eve", (REQUEST,)),
-        (TOKEN, "kim", (READ, REQUEST)),
-        (OTHER_TOKEN, "lee", (READ, REQUEST)),
-    )
+TOKENS: Final = (
+    named(READER, "ann", READ),
+    named(OPERATOR, "bob", READ, OPERATE),
+    named(CALLER, "eve", REQUEST),
+    named(TOKEN, "kim", READ, REQUEST),
+    named(OTHER_TOKEN, "lee", READ, REQUEST),
 )
 CREATE: Final = "/console/requests?object=Customer&verb=Create"
 HOSTILE: Final = "<script>alert(1)</script>\u202e{{ 7*7 }}</textarea>"
@@ -49,8 +46,7 @@ def console(
     directory: Path, script: Script | None = None, definitions: Definitions = DEFINITIONS, **changes: Any
 ) -> Iterator[Server]:
     """A server with the console, whose requests a script answers."""
-    deployment = Deployment(directory, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
-    observer = Observer(InProcessAdapter(deployment.configuration))
+    observer = Observer(InProcessAdapter(deploy(directory).configuration))
     section = settings(**{"tokens": TOKENS, "console": True, **changes})
     server = Server(section, script or Script(), definitions, limits=ServerLimits(), observer=observer)
     server.start()
@@ -70,9 +66,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
 @pytest.fixture
 def script(started: tuple[Server, Script]) -> Script:
     """What answers the requests; as new."""
-    script = started[1]
-    script.__init__()  # type: ignore[misc]
-    return script
+    return started[1].again()
 
 
 @pytest.fixture
@@ -173,8 +167,8 @@ def test_an_answer_is_shown_and_the_form_can_be_sent_again(http: httpx.Client, s
     assert 'aria-current="page">Requests' in page.text
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
+@rows(
+    "code, words",
     [
         (ReturnCode.FAIL, "502 Bad Gateway: FAIL"),
         (ReturnCode.APPRESPONSETIMEOUT, "504 Gateway Timeout: APPRESPONSETIMEOUT"),
@@ -191,8 +185,8 @@ def test_an_answer_that_is_no_success_is_shown_as_such(
     assert document_of(page)["message"] == "no shelf"
 
 
-@pytest.mark.parametrize(
-    ("changes", "status", "words"),
+@rows(
+    "changes, status, words",
     [
         ({"body": "{not json"}, 400, "expected"),
         ({"body": '{"CustomerId": "1", "CustomerId": "2"}'}, 400, "CustomerId"),
@@ -220,8 +214,8 @@ def test_a_mistake_is_shown_beside_the_form(
     assert script.calls == []
 
 
-@pytest.mark.parametrize(
-    ("object_name", "verb", "words"),
+@rows(
+    "object_name, verb, words",
     [
         ("Custmer", "Create", "did you mean 'Customer'?"),
         ("Customer", "Creat", "did you mean 'Create'?"),
@@ -264,24 +258,15 @@ def test_a_repeated_key_gets_the_first_answer(server: Server, http: httpx.Client
     assert other.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
     assert "belongs to a call with another path or body" in answer_of(other)
     headers = {"Idempotency-Key": "only-once", "Content-Type": "application/json"}
-    sent = {"url": "/requests/Customer/Create", "content": '{"CustomerId": "7"}', "headers": headers}
+    path, body = "/requests/Customer/Create", '{"CustomerId": "7"}'
     with client(server) as program:
-        assert program.post(**sent).headers["idempotent-replayed"] == "true"
+        answer = program.post(path, content=body, headers=headers)
+        assert answer.headers["idempotent-replayed"] == "true"
     assert len(script.calls) == 1
     with client(server, OTHER_TOKEN) as program:
-        assert "idempotent-replayed" not in program.post(**sent).headers, "keys are of a token"
+        answer = program.post(path, content=body, headers=headers)
+        assert "idempotent-replayed" not in answer.headers, "keys are of a token"
     assert len(script.calls) == 2
-
-
-def test_a_key_in_progress_is_not_sent_again(server: Server, http: httpx.Client, script: Script) -> None:
-    script.holds = True
-    first = in_thread(lambda: send(http, key="in-progress"))
-    wait_for(lambda: script.held, what="the request is made")
-    with signed_in(server, TOKEN) as other:
-        assert send(other, key="in-progress").status_code == HTTPStatus.CONFLICT
-    script.release()
-    assert answer_of(first()).startswith("200 OK")
-    assert len(script.calls) == 1
 
 
 def test_a_form_counts_among_the_most_requests(tmp_path: Path) -> None:
@@ -367,9 +352,7 @@ def test_each_request_is_logged_with_the_name_of_the_token_and_without_its_data(
     assert not any("secret" in str(vars(one)) for one in caplog.records if one.name == "connector.http")
 
 
-@pytest.mark.parametrize(
-    ("on", "words"), [(True, '<a href="/console/requests">'), (False, "http: {console: true}")]
-)
+@rows("on, words", [(True, '<a href="/console/requests">'), (False, "http: {console: true}")])
 def test_the_reference_says_where_a_request_can_be_tried(tmp_path: Path, on: bool, words: str) -> None:
     with console(tmp_path, console=on) as server, client(server, None) as http:
         page = http.get("/docs").text

@@ -12,14 +12,12 @@ import pytest
 from connector.cli.app import run
 from connector.http.actions import ACTIONS
 from connector.testing.deployment import Deployment
-from tests.http.test_operating import ADAPTER, CALLER, OPERATOR, READER, TOKENS, send, service
+from tests.http.shop import CALLER, OPERATOR, READER, TOKENS, send, service, with_archive
 from tests.http.world import client
+from tests.tables import Table
 from tests.waiting import wait_for
 
-WITH_ARCHIVE = ADAPTER.replace(
-    "  ErrorDestination: queue://error\n",
-    "  ErrorDestination: queue://error\n  ArchiveDestination: queue://archive\n",
-)
+WITH_ARCHIVE = with_archive()
 
 
 def call(http: httpx.Client, method: str, path: str, token: str = OPERATOR, **values: Any) -> Any:
@@ -94,9 +92,8 @@ def test_a_reload_answers_with_what_each_instance_has_done(tmp_path: Path) -> No
         assert adapter.configuration.connector.poll_quantity == 7
 
 
-@pytest.mark.parametrize(
-    ("path", "values", "detail"),
-    [
+def test_a_wrong_call_is_refused_with_its_mistake(tmp_path: Path) -> None:
+    calls: tuple[tuple[str, dict[str, Any], str], ...] = (
         ("replay", {"kind": "malfomed"}, "did you mean malformed"),
         ("replay", {"destination": "topic://prices"}, "expected a queue"),
         ("replay", {"to": "topic://prices"}, "is a topic"),
@@ -111,15 +108,18 @@ def test_a_reload_answers_with_what_each_instance_has_done(tmp_path: Path) -> No
         ("pause", {}, "what: expected a text"),
         ("pause", {"what": "ordres"}, "did you mean"),
         ("discard", {"destination": "archive"}, "is the archive itself"),
-    ],
-)
-def test_a_wrong_call_is_refused_with_its_mistake(
-    tmp_path: Path, path: str, values: dict[str, Any], detail: str
-) -> None:
-    with service(tmp_path, WITH_ARCHIVE, tokens=TOKENS) as (_, _, server), client(server) as http:
-        answer = http.post(f"/control/{path}", json=values, headers={"Authorization": f"Bearer {OPERATOR}"})
-        assert answer.status_code == 422, answer.text
-        assert detail in answer.json()["detail"]
+    )
+    headers = {"Authorization": f"Bearer {OPERATOR}"}
+    with (
+        service(tmp_path, WITH_ARCHIVE, tokens=TOKENS) as (_, _, server),
+        client(server) as http,
+        Table() as table,
+    ):
+        for path, values, detail in calls:
+            with table.row(path, values):
+                answer = http.post(f"/control/{path}", json=values, headers=headers)
+                assert answer.status_code == 422, answer.text
+                assert detail in answer.json()["detail"]
 
 
 def test_each_action_asks_for_its_role(tmp_path: Path) -> None:

@@ -6,18 +6,27 @@ import json
 import logging
 import resource
 import socket
-import time
 from collections.abc import Iterator
-from typing import Any
 
-import httpx
 import pytest
 
 from connector.http import connections
 from connector.http.calls import ServerLimits
 from connector.http.guard import HEADERS
 from connector.http.server import Server
-from tests.http.world import TOKEN, Script, client, connect, in_thread, read_all, serving, settings
+from tests.http.world import (
+    PATIENCE,
+    TOKEN,
+    Script,
+    StuckScript,
+    client,
+    connect,
+    in_thread,
+    read_all,
+    serving,
+    settings,
+)
+from tests.tables import rows
 from tests.waiting import wait_for
 
 PATH = "/requests/Customer/Create"
@@ -28,11 +37,9 @@ HEAD = (
 
 
 def is_served(server: Server) -> bool:
-    """Whether somebody else is answered at once."""
-    began = time.monotonic()
+    """Whether somebody else is answered."""
     with client(server) as http:
-        answered = http.get("/docs").status_code == 200
-    return answered and time.monotonic() - began < 2.0
+        return http.get("/docs").status_code == 200
 
 
 # -- size ----------------------------------------------------------------------------------------------
@@ -85,7 +92,7 @@ def test_a_large_body_that_is_allowed_is_read_whole() -> None:
 # -- broken --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@rows(
     "call",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
@@ -100,7 +107,6 @@ def test_a_large_body_that_is_allowed_is_read_whole() -> None:
         HEAD + b"X: " + b"x" * 200_000 + b"\r\n\r\n",
         HEAD + b"".join(b"X-%d: x\r\n" % number for number in range(20_000)) + b"\r\n",
     ],
-    ids=lambda call: call[-30:].decode("latin-1"),
 )
 def test_what_is_no_http_is_refused_and_the_connection_ends(
     server: Server, script: Script, call: bytes
@@ -120,7 +126,7 @@ def test_what_is_no_http_is_refused_and_the_connection_ends(
 SMUGGLED = b"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-@pytest.mark.parametrize(
+@rows(
     "call",
     [
         HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
@@ -134,7 +140,6 @@ SMUGGLED = b"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n"
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx0\r\n\r\n",
     ],
-    ids=lambda call: call[len(HEAD) - 1 :].decode("latin-1"),
 )
 def test_a_call_whose_end_can_be_read_in_two_ways_is_refused_and_so_is_all_that_follows(
     server: Server, script: Script, call: bytes
@@ -189,9 +194,7 @@ def test_a_malformed_end_of_a_body_that_was_answered_already_only_ends_the_conne
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-@pytest.mark.parametrize(
-    "target", [b"http://localhost:99" + PATH.encode(), b"HTTPS://127.0.0.1" + PATH.encode()]
-)
+@rows("target", [b"http://localhost:99" + PATH.encode(), b"HTTPS://127.0.0.1" + PATH.encode()])
 def test_a_target_may_be_a_whole_url(server: Server, script: Script, target: bytes) -> None:
     rest = HEAD.partition(b" HTTP/1.1")[2]
     with connect(server) as connection:
@@ -246,14 +249,12 @@ def test_a_head_that_does_not_come_is_not_waited_for() -> None:
     ):
         slow.sendall(HEAD[:40])
         assert is_served(server)
-        began = time.monotonic()
         assert read_all(silent) == b""
         assert read_all(slow) == b""
-        assert time.monotonic() - began < 60
 
 
 def test_the_second_head_of_a_connection_is_not_waited_for_either() -> None:
-    with serving(limits=ServerLimits(head_seconds=0.3)) as server, connect(server) as connection:
+    with serving(limits=ServerLimits(head_seconds=2.0)) as server, connect(server) as connection:
         connection.sendall(b"GET /favicon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
         connection.sendall(b"GET / HT")
@@ -322,15 +323,10 @@ def test_connections_beyond_the_limit_are_told_so_and_the_others_served(
             fields = vars(caplog.records[caplog.messages.index("connections are refused")])
             assert (fields["number"], fields["open"]) == (1, 101)
             idle.pop().close()
-            wait_for(lambda: is_served_once(server), what="there is room again")
+            wait_for(lambda: is_served(server), what="there is room again")
         finally:
             for connection in idle:
                 connection.close()
-
-
-def is_served_once(server: Server) -> bool:
-    with client(server) as http:
-        return http.get("/favicon.svg").status_code == 200
 
 
 # -- gone ----------------------------------------------------------------------------------------------
@@ -349,18 +345,10 @@ def test_a_client_that_hangs_up_disturbs_nobody(server: Server, script: Script) 
 
 
 def test_a_thread_that_is_stuck_in_the_provider_does_not_keep_the_pages_waiting() -> None:
-    class Stuck(Script):
-        def request_async(self, *arguments: Any, **keywords: Any) -> Any:
-            self.entered = True
-            while self.holds:
-                time.sleep(0.01)
-            return super().request_async(*arguments, **keywords)
-
-    script = Stuck()
-    script.holds = True
+    script = StuckScript()
     with serving(script) as server, client(server) as http:
         answer = in_thread(lambda: http.post(PATH, json={}))
-        wait_for(lambda: getattr(script, "entered", False), what="the request is under way")
+        assert script.entered.wait(PATIENCE)
         assert is_served(server)
-        script.holds = False
-        assert isinstance(answer(), httpx.Response)
+        script.free.set()
+        assert answer().status_code == 200

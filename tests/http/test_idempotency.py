@@ -13,6 +13,7 @@ from connector.http.problems import HttpProblem
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.http.world import OTHER_TOKEN, TOKEN, Script, client, in_thread, serving
+from tests.tables import rows
 from tests.waiting import wait_for
 
 PATH = "/requests/Customer/Create"
@@ -32,16 +33,13 @@ def test_a_call_repeated_with_its_key_gets_its_first_answer_and_makes_no_second_
     quoted = http.post(PATH, json=DATA, headers=key('"repeated-1"'))
     assert len(script.calls) == 1
     assert first.content == again.content == quoted.content
-    assert [answer.headers.get("idempotent-replayed") for answer in (first, again, quoted)] == [
-        None,
-        "true",
-        "true",
-    ]
+    replayed = [answer.headers.get("idempotent-replayed") for answer in (first, again, quoted)]
+    assert replayed == [None, "true", "true"]
     assert http.post(PATH, json=DATA, headers=key("repeated-2")).json()["message"] == "call 2"
     assert http.post(PATH, json=DATA).json()["message"] == "call 3"
 
 
-@pytest.mark.parametrize("code", [ReturnCode.FAIL, ReturnCode.VALDUPES, ReturnCode.APPRESPONSETIMEOUT])
+@rows("code", [ReturnCode.FAIL, ReturnCode.VALDUPES, ReturnCode.APPRESPONSETIMEOUT])
 def test_an_answer_that_is_no_success_is_kept_as_well(
     http: httpx.Client, script: Script, code: ReturnCode
 ) -> None:
@@ -73,10 +71,7 @@ def test_what_was_refused_is_not_kept(http: httpx.Client) -> None:
     assert http.post(PATH, json=DATA, headers=key("refused")).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("path", "data"),
-    [(PATH, {"CustomerId": "8"}), ("/requests/Customer/Retrieve", DATA)],
-)
+@rows("path, data", [(PATH, {"CustomerId": "8"}), ("/requests/Customer/Retrieve", DATA)])
 def test_a_key_belongs_to_one_call(
     http: httpx.Client, script: Script, path: str, data: dict[str, Any]
 ) -> None:
@@ -133,7 +128,7 @@ def test_callers_do_not_get_one_anothers_answers() -> None:
     assert messages == ["call 1", "call 2", "call 1"]
 
 
-@pytest.mark.parametrize("text", ["", "a" * 256, "two words", 'half"', '""', "back\\slash"])
+@rows("text", ["", "a" * 256, "two words", 'half"', '""', "back\\slash"])
 def test_what_is_no_key_is_400(http: httpx.Client, script: Script, text: str) -> None:
     assert http.post(PATH, json=DATA, headers=key(text)).status_code == 400
     assert script.calls == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
+from schemathesis.checks import CheckFunction
 from schemathesis.core.parameters import ParameterLocation
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
@@ -29,10 +32,11 @@ from tests.http.world import DEFINITIONS, TOKEN, Script, client, serving
 
 DOCUMENT = json.loads(to_json(describe_requests(DEFINITIONS, True, 300_000)))
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(found, Ok)]
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Any:
+def guarded() -> Iterator[Server]:
     """A server with a token, whose answers take turns."""
     script = Script()
     codes = [ReturnCode.VALCHANGE, ReturnCode.SUCCEED, ReturnCode.MULTIPLE_HITS]
@@ -45,15 +49,16 @@ def guarded() -> Any:
         yield server
 
 
-def check_call(server: Server, case: Any) -> None:
+def check_call(server: Server, case: schemathesis.Case[Any]) -> None:
     """Makes one call, and every check of Schemathesis on its answer.
 
     That a key belongs to one call is nothing that a schema can say: one that fits is made the only one.
     """
+    assert case.meta is not None
     if case.meta.generation.mode.is_positive and "Idempotency-Key" in (case.headers or {}):
         case.headers["Idempotency-Key"] += f"-{uuid.uuid4()}"
         case.headers["Idempotency-Key"] = case.headers["Idempotency-Key"][-255:]
-    excluded = []
+    excluded: list[CheckFunction] = []
     body = case.meta.components.get(ParameterLocation.BODY)
     if body is None or body.mode.is_positive:
         excluded.append(negative_data_rejection)  # a parameter that is an empty list is not even sent
@@ -62,21 +67,14 @@ def check_call(server: Server, case: Any) -> None:
     )
 
 
-COMMON = {
-    "deadline": None,
-    "max_examples": 60,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
-
-
-@pytest.mark.parametrize("operation", [found.ok() for found in SCHEMA.get_all_operations()], ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=str)
 def test_what_fits_the_description_is_taken_and_what_does_not_is_refused(
     guarded: Server, operation: Any, mode: GenerationMode
 ) -> None:
-    @effort(**COMMON)
+    @effort(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     @given(operation.as_strategy(generation_mode=mode))
-    def check(case: Any) -> None:
+    def check(case: schemathesis.Case[Any]) -> None:
         check_call(guarded, case)
 
     check()
@@ -93,29 +91,16 @@ def test_every_verb_of_every_business_object_is_described_and_nothing_else() -> 
         "/requests/Customer/Retrieve",
         "/requests/Order/Create",
     ]
-    assert list(DOCUMENT["components"]["schemas"]) == [
-        "Customer",
-        "Address",
-        "CustomerMeta",
-        "Order",
-        "Line",
-        "Customer.answer",
-        "Order.answer",
-        "http.Problem",
-    ]
+    expected = "Customer Address CustomerMeta Order Line Customer.answer Order.answer http.Problem"
+    assert list(DOCUMENT["components"]["schemas"]) == expected.split()
 
 
 def test_an_attribute_is_described_as_it_is_defined() -> None:
     customer = object_schemas(DEFINITIONS)["Customer"]["properties"]
-    assert customer["CustomerId"] == {
-        "type": ["string", "null"],
-        "maxLength": 20,
-        "description": "Key.",
-    }
-    assert customer["Address"] == {
-        "type": ["array", "null"],
-        "items": {"$ref": "#/components/schemas/Address"},
-    }
+    identity = {"type": ["string", "null"], "maxLength": 20, "description": "Key."}
+    assert customer["CustomerId"] == identity
+    address = {"type": ["array", "null"], "items": {"$ref": "#/components/schemas/Address"}}
+    assert customer["Address"] == address
     assert customer["Parent"]["anyOf"][0] == {"$ref": "#/components/schemas/Customer"}
     assert customer["Limit"]["default"] == 0.0
     assert "never part of a message's body" in customer["Meta"]["description"]
@@ -143,11 +128,8 @@ def test_what_a_request_has_to_have_is_required_and_null_is_not_enough() -> None
     assert properties["OrderId"]["type"] == "string"
     assert properties["Express"] == {"type": ["boolean", "string"], "enum": [True, False, ""]}
     assert properties["Weight"]["anyOf"][1] == {"type": "string", "maxLength": 0}
-    assert properties["Line"] == {
-        "type": "array",
-        "items": {"$ref": "#/components/schemas/Line"},
-        "minItems": 1,
-    }
+    line = {"type": "array", "items": {"$ref": "#/components/schemas/Line"}, "minItems": 1}
+    assert properties["Line"] == line
     assert properties["To"]["anyOf"] == [{"$ref": "#/components/schemas/Address"}]
     assert schemas["Line"]["required"] == ["Item"]
 
@@ -180,25 +162,17 @@ def test_the_example_fits(name: str) -> None:
     assert set(made) == set(DEFINITIONS[name].attributes) - {"Meta", "Parent", "ObjectEventId"}
 
 
-DATES = [
-    "2024-05-31",
-    "20240531",
-    "2024-02-29",
-    "2000-02-29",
-    "2023-02-29",
-    "1900-02-29",
-    "2024-04-31",
-    "0000-01-01",
-    "2024-0531",
-    "2024-05-31T08:00:00Z",
-    "2024-05-31T24:00",
-    "2024-05-31T24:01",
-    "2024-05-31T23:59:60,5+02:00",
-    "",
-]
+DATES = """
+    2024-05-31 20240531 2024-02-29 2000-02-29 2023-02-29 1900-02-29 2024-04-31 0000-01-01 2024-0531
+    2024-05-31T08:00:00Z 2024-05-31T24:00 2024-05-31T24:01 2024-05-31T23:59:60,5+02:00
+"""
 
 
-@given(st.sampled_from(DATES) | st.dates().map(str) | st.datetimes().map(lambda it: it.isoformat()))
+@given(
+    st.sampled_from(["", *DATES.split()])
+    | st.dates().map(str)
+    | st.datetimes().map(lambda it: it.isoformat())
+)
 def test_the_pattern_of_dates_takes_what_the_type_takes(text: str) -> None:
     pattern = object_schemas(DEFINITIONS)["Customer"]["properties"]["Since"]["pattern"]
     try:

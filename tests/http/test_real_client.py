@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from connector.http.server import Server
-from tests.http.world import PATIENCE, client, in_thread, settings
+from tests.http.world import PATIENCE, client, in_thread, serving
 from tests.requests.world import World, definitions
 from tests.waiting import wait_for
 
@@ -16,38 +15,29 @@ from tests.waiting import wait_for
 def test_a_hundred_callers_each_have_the_answer_to_their_own_request(world: World) -> None:
     world.application()
     requests = world.client()
-    server = Server(settings(), requests, definitions())
-    server.start()
-    try:
-        with (
-            client(server, limits=httpx.Limits(max_connections=100)) as http,
-            ThreadPoolExecutor(100) as many,
-        ):
+    with (
+        serving(requests, definitions=definitions()) as server,
+        client(server, limits=httpx.Limits(max_connections=100)) as http,
+        ThreadPoolExecutor(100) as many,
+    ):
 
-            def ask(number: int) -> tuple[int, str]:
-                answer = http.post("/requests/Customer/Retrieve", json={"CustomerId": str(number)})
-                return answer.status_code, answer.json()["object"]["Name"]
+        def ask(number: int) -> tuple[int, str]:
+            answer = http.post("/requests/Customer/Retrieve", json={"CustomerId": str(number)})
+            return answer.status_code, answer.json()["object"]["Name"]
 
-            answers = list(many.map(ask, range(100)))
-    finally:
-        server.stop()
+        answers = list(many.map(ask, range(100)))
     assert answers == [(200, f"name of {number}") for number in range(100)]
 
 
 def test_what_nobody_answers_is_504_and_what_wants_no_answer_200(world: World) -> None:
-    server = Server(settings(), world.client(), definitions())
-    server.start()
-    try:
-        with client(server) as http:
-            lives = {"CustomerId": "1", "Meta": {"TimeToLive": "60000"}}  # a broker drops what has expired
-            unanswered = http.post("/requests/Customer/Retrieve?timeout=50", json=lives)
-            sent = http.post("/requests/Customer/Retrieve?timeout=-1", json={"CustomerId": "2"})
-            refused = http.post(
-                "/requests/Customer/Create",
-                json={"CustomerId": "3", "Meta": {"OutputDestination": "queue://../x"}},
-            )
-    finally:
-        server.stop()
+    with serving(world.client(), definitions=definitions()) as server, client(server) as http:
+        lives = {"CustomerId": "1", "Meta": {"TimeToLive": "60000"}}  # a broker drops what has expired
+        unanswered = http.post("/requests/Customer/Retrieve?timeout=50", json=lives)
+        sent = http.post("/requests/Customer/Retrieve?timeout=-1", json={"CustomerId": "2"})
+        refused = http.post(
+            "/requests/Customer/Create",
+            json={"CustomerId": "3", "Meta": {"OutputDestination": "queue://../x"}},
+        )
     assert (unanswered.status_code, unanswered.json()["status"]) == (504, "APPRESPONSETIMEOUT")
     assert (sent.status_code, sent.json()["status"]) == (200, "SUCCEED")
     assert (refused.status_code, refused.json()["status"]) == (422, "FAIL")
@@ -56,36 +46,30 @@ def test_what_nobody_answers_is_504_and_what_wants_no_answer_200(world: World) -
 
 def test_the_traceparent_of_a_call_is_that_of_its_request(world: World) -> None:
     traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    server = Server(settings(), world.client(), definitions())
-    server.start()
-    try:
-        with client(server) as http:
-            for value in (traceparent, "nonsense"):
-                answer = http.post(
-                    "/requests/Customer/Retrieve?timeout=-1",
-                    json={"CustomerId": "1"},
-                    headers={"traceparent": value},
-                )
-                assert answer.status_code == 200
-    finally:
-        server.stop()
+    with serving(world.client(), definitions=definitions()) as server, client(server) as http:
+        for value in (traceparent, "nonsense"):
+            answer = http.post(
+                "/requests/Customer/Retrieve?timeout=-1",
+                json={"CustomerId": "1"},
+                headers={"traceparent": value},
+            )
+            assert answer.status_code == 200
     sent = world.requests_on_queue(2)
     assert [one.properties.get("traceparent") for one in sent] == [traceparent, None]
 
 
 def test_stopping_the_client_of_requests_answers_the_calls_in_flight(world: World) -> None:
     requests = world.client()
-    server = Server(settings(), requests, definitions())
-    server.start()
-    try:
-        with client(server) as http, ThreadPoolExecutor(1) as one:
-            waiting = one.submit(http.post, "/requests/Customer/Retrieve", json={"CustomerId": "1"})
-            world.request_on_queue()
-            requests.stop()
-            answer = waiting.result()
-            after = http.post("/requests/Customer/Retrieve", json={"CustomerId": "2"})
-    finally:
-        server.stop()
+    with (
+        serving(requests, definitions=definitions()) as server,
+        client(server) as http,
+        ThreadPoolExecutor(1) as one,
+    ):
+        waiting = one.submit(http.post, "/requests/Customer/Retrieve", json={"CustomerId": "1"})
+        world.request_on_queue()
+        requests.stop()
+        answer = waiting.result()
+        after = http.post("/requests/Customer/Retrieve", json={"CustomerId": "2"})
     assert answer.status_code in (502, 504)
     assert answer.json()["message"]
     assert (after.status_code, after.headers["retry-after"]) == (503, "1")
@@ -96,26 +80,25 @@ def test_at_a_stop_those_that_wait_for_their_turn_are_told_at_once_that_nothing_
     world: World, seconds: float
 ) -> None:
     requests = world.client(pool_size=1)
-    server = Server(settings(), requests, definitions())
-    server.start()
-    try:
-        with client(server) as http, ThreadPoolExecutor(5) as many:
+    with (
+        serving(requests, definitions=definitions()) as server,
+        client(server) as http,
+        ThreadPoolExecutor(5) as many,
+    ):
 
-            def ask(number: int) -> httpx.Response:
-                path = "/requests/Customer/Retrieve?timeout=60000"
-                return http.post(path, json={"CustomerId": str(number)})
+        def ask(number: int) -> httpx.Response:
+            path = "/requests/Customer/Retrieve?timeout=60000"
+            return http.post(path, json={"CustomerId": str(number)})
 
-            first = many.submit(ask, 0)
-            world.request_on_queue()
-            others = [many.submit(ask, number) for number in range(1, 5)]
-            wait_for(lambda: requests._slots.waiting == 4, what="all wait")
-            stopping = in_thread(lambda: server.stop(seconds))
-            told = [other.result(PATIENCE) for other in others]
-            was_waiting = not first.done()
-            stopping()
-            cut = first.result(PATIENCE)
-    finally:
-        server.stop()
+        first = many.submit(ask, 0)
+        world.request_on_queue()
+        others = [many.submit(ask, number) for number in range(1, 5)]
+        wait_for(lambda: requests._slots.waiting == 4, what="all wait")
+        stopping = in_thread(lambda: server.stop(seconds))
+        told = [other.result(PATIENCE) for other in others]
+        was_waiting = not first.done()
+        stopping()
+        cut = first.result(PATIENCE)
     assert [(each.status_code, each.headers.get("retry-after")) for each in told] == [(503, "1")] * 4
     assert {each.json()["message"] for each in told} == {"the adapter is stopping; nothing was sent"}
     assert was_waiting

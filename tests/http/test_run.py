@@ -8,11 +8,7 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +16,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.forked_command import ForkedProcess
+from tests.forked_command import ForkedProcess, PipedProcess
 from tests.http.world import PATIENCE, TOKEN, in_thread
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.process
 ADAPTER = """\
 provider: {{type: dropbox, root: ./data, create: true, durability: none}}
 connector:
@@ -98,7 +95,7 @@ def running(directory: Path, *options: str, port: int = 0, stop_timeout: str = "
 
 def ask(run: Run, verb: str) -> httpx.Response:
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    with httpx.Client(timeout=30, trust_env=False, headers=headers) as http:
+    with httpx.Client(timeout=PATIENCE, trust_env=False, headers=headers) as http:
         return http.post(f"{run.url}/requests/Customer/{verb}", json={"CustomerId": "7"})
 
 
@@ -122,22 +119,6 @@ def test_a_request_becomes_a_message_and_a_stop_answers_what_waits(tmp_path: Pat
         assert run.process.wait(PATIENCE) == 0
         assert TOKEN not in run.text
         assert "method=POST path=/requests/Customer/Create status=200 " in run.text
-
-
-def test_a_stop_sends_none_of_the_requests_that_wait_for_their_turn(tmp_path: Path) -> None:
-    with running(tmp_path, stop_timeout="2s") as run, ThreadPoolExecutor(6) as many:
-        answers = [many.submit(ask, run, "Retrieve") for _ in range(6)]
-        wait_for(lambda: len(requests_in(tmp_path)) == 2, what="two requests are in flight")
-        wait_for(lambda: "requests wait, because " in run.text, what="the others wait")
-        time.sleep(0.5)  # nothing shows how many wait
-        run.process.send_signal(signal.SIGTERM)
-        told = [answer.result() for answer in answers]
-        assert run.process.wait(PATIENCE) == 0
-        assert len(requests_in(tmp_path)) == 2
-    retry = [answer for answer in told if "retry-after" in answer.headers]
-    assert [(answer.status_code, answer.json()["status"]) for answer in retry] == [(503, "FAIL")] * 4
-    assert all("nothing was sent" in answer.json()["message"] for answer in retry)
-    assert not any("nothing was sent" in answer.text for answer in told if answer not in retry)
 
 
 def threads_that_take(number: int, pid: int) -> list[int]:
@@ -172,11 +153,11 @@ def test_an_address_that_is_taken_ends_the_command_with_what_to_do(tmp_path: Pat
             assert f"connector: http.listen: 127.0.0.1:{port}: another program listens there" in run.text
 
 
-@pytest.mark.parametrize("option", ["--once", "--drain"])
-def test_only_the_service_serves(tmp_path: Path, option: str) -> None:
-    with running(tmp_path, option) as run:
-        assert run.process.wait(PATIENCE) == 0
-        assert "the HTTP server accepts requests" not in run.text
+def test_only_the_service_serves(tmp_path: Path) -> None:
+    for option in ("--once", "--drain"):
+        with running(tmp_path, option) as run:
+            assert run.process.wait(PATIENCE) == 0
+            assert "the HTTP server accepts requests" not in run.text
 
 
 def test_few_open_files_mean_fewer_connections_and_no_failure(tmp_path: Path) -> None:
@@ -187,13 +168,7 @@ def test_few_open_files_mean_fewer_connections_and_no_failure(tmp_path: Path) ->
         "print(most_connections(50), most_connections(1000))\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    assert done.stdout.splitlines() == ["150 300", "(700, 700)"]
-    assert "fewer connections than http.max_requests wants: ulimit -n is too low" in done.stderr
+    with PipedProcess(script=program) as process:
+        output, errors = process.communicate()
+    assert output.splitlines() == ["150 300", "(700, 700)"]
+    assert "fewer connections than http.max_requests wants: ulimit -n is too low" in errors

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
+import functools
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,6 +104,10 @@ class Browser:
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._get("screenshot")))
 
+    def resize(self, width: int) -> None:
+        """Gives the window itself a width."""
+        self._post("window/rect", width=width, height=900)
+
     def _post(self, command: str, **arguments: Any) -> Any:
         return self._value(self._session.post(command, json=arguments))
 
@@ -144,3 +150,21 @@ def browser() -> Iterator[Browser]:
         finally:
             driver.terminate()
             driver.communicate(timeout=120)
+
+
+def shared_browser() -> Browser:
+    """The one browser of all tests of this process, as new. It ends with the process."""
+    window = _started()
+    window.cdp("Network.clearBrowserCookies")
+    window.cdp("Emulation.setEmulatedMedia", features=[])
+    window.cdp("Emulation.clearDeviceMetricsOverride")
+    window.resize(1280)
+    window.log()
+    return window
+
+
+@functools.cache
+def _started() -> Browser:
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(browser())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 
@@ -22,6 +22,7 @@ from connector.requests.contract import Requests
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 
+T = TypeVar("T")
 TOKEN: Final = "AbCd-0123456789.~token"
 OTHER_TOKEN: Final = "another_9876543210+token="
 PATIENCE: Final = 60.0
@@ -103,6 +104,11 @@ class Script:
             ReturnCode.VALCHANGE, bo
         )
 
+    def again(self) -> Script:
+        """The same script, as new: for a row of a table."""
+        self.__init__()  # type: ignore[misc]
+        return self
+
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> Future[RequestResult]:
@@ -145,10 +151,25 @@ class Script:
         self.held.clear()
 
 
+class StuckScript(Script):
+    """A script whose requests are stuck in the provider until a test frees them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.free = threading.Event(), threading.Event()
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        self.entered.set()
+        self.free.wait(PATIENCE)
+        return super().request_async(name, data, timeout=timeout)
+
+
 def _refusal(bo: BusinessObject) -> RequestResult | None:
     """What a client that knows nothing of rules says to meta-data that cannot be."""
-    metadata = bo["Meta"] if bo.type == "Customer" else None
-    for name in metadata or ():
+    metadata: Mapping[str, Any] = bo["Meta"] or {} if bo.type == "Customer" else {}
+    for name in metadata:
         value = metadata[name]
         try:
             if value != "":
@@ -175,10 +196,11 @@ def settings(**changes: Any) -> Http:
 def serving(
     requests: Requests | None = None,
     limits: ServerLimits = ServerLimits(),  # noqa: B008, immutable
+    definitions: Definitions = DEFINITIONS,
     **changes: Any,
 ) -> Iterator[Server]:
     """A server with changed settings; stopped at the end."""
-    server = Server(settings(**changes), requests or Script(), DEFINITIONS, limits=limits)
+    server = Server(settings(**changes), requests or Script(), definitions, limits=limits)
     server.start()
     try:
         yield server
@@ -209,9 +231,9 @@ def read_all(connection: socket.socket) -> bytes:
     return bytes(received)
 
 
-def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
+def in_thread(work: Callable[[], T]) -> Callable[[], T]:
     """Begins some work; what is returned waits for its result."""
-    outcome: Future[Any] = Future()
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:

@@ -25,7 +25,7 @@ def _pythons() -> dict[str, str]:
     """Returns a Python for each minor version, from PATH, from pyenv, and from the variable PYTHONS."""
     names = [f"python3.{minor}" for minor in _MINORS]
     candidates = [sys.executable, *os.environ.get("PYTHONS", "").split(os.pathsep)]
-    candidates += [found for name in names if (found := shutil.which(name))]
+    candidates += filter(None, map(shutil.which, names))
     candidates += [f"/usr/bin/{name}" for name in names]
     candidates += map(str, sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python")))
     found: dict[str, str] = {}

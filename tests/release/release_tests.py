@@ -20,17 +20,8 @@ def _call(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def _commit(directory: Path) -> None:
-    done = _call(
-        directory,
-        "git",
-        "-c",
-        "user.name=test",
-        "-c",
-        "user.email=test@localhost",
-        "commit",
-        "-qam",
-        "Change",
-    )
+    identity = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    done = _call(directory, "git", *identity, "commit", "-qam", "Change")
     assert done.returncode == 0, done.stderr
 
 

@@ -6,7 +6,6 @@ import json
 import random
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,9 +17,9 @@ from benchmarks.common import scratch
 from connector.config.http_model import OPERATE, READ, REQUEST, TokenEntry
 from connector.config.loading import load
 from connector.http.server import Server
-from connector.service.loop import Service
 from connector.service.observer import Observer
 from connector.testing.deployment import Deployment, InProcessAdapter
+from tests.http.shop import looping
 from tests.http.webdriver import Browser, browser
 from tests.http.world import client, settings
 from tests.waiting import wait_for
@@ -152,7 +151,7 @@ def an_hour(deployment: Deployment, adapters: list[InProcessAdapter]) -> None:
                 == before + sent
             )
         )
-        time.sleep(0.3)
+        time.sleep(0.3)  # an event is counted after its batch, and then the clock goes on
     for one in adapters:
         one.activity._clock = time.time
 
@@ -176,11 +175,7 @@ def shop(directory: Path) -> Iterator[tuple[Deployment, Server, str]]:
         server.start()
         stack.callback(server.stop)
         for one in adapters:
-            loop = Service(one)
-            thread = threading.Thread(target=loop.run)
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(loop.stop)
+            stack.enter_context(looping(one))
         an_hour(deployment, adapters)
         with client(server, TOKEN) as http:
             repaired = next(one for one in deployment.messages("error") if b"12-004" in one.body).message_id
@@ -195,10 +190,10 @@ def shop(directory: Path) -> Iterator[tuple[Deployment, Server, str]]:
             )
             pause = {"what": "queue://customers", "reason": "the CRM is upgraded until 14:00"}
             assert http.post("/control/pause", json=pause).is_success
-            time.sleep(3)
+            time.sleep(3)  # an instance obeys a pause within two seconds, and no page shows when
             for number in range(37):
                 deployment.send("queue://customers", customer(number), type="customer")
-            time.sleep(3)
+            time.sleep(3)  # the console looks at the queues every other second
         yield deployment, server, str(repaired)
 
 
