@@ -61,7 +61,6 @@ def _bodies(deployment: CrashDeployment, queue: str) -> list[bytes]:
         connection.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider_type", "step"), [(provider, step) for provider, steps in STEPS.items() for step in steps]
 )

@@ -146,7 +146,6 @@ def _commands() -> list[tuple[str, str, str]]:
     return replays + others
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("provider_type", "step", "what"), _commands())
 def test_a_command_that_is_killed_loses_nothing_and_goes_on(deploy: Deploy, step: str, what: str) -> None:
     deployment = deploy()

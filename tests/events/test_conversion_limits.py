@@ -24,7 +24,7 @@ from connector.messaging.message import Message
 from tests.events.conftest import Bench, EventDeployment
 from tests.tables import rows
 
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = pytest.mark.process
 
 OBJECTS = """\
 business_object: Work

@@ -411,7 +411,6 @@ def test_the_environment_names_collector_and_service(
     assert {one.service for one in spans(collector)} == {"from-environment"}
 
 
-@pytest.mark.slow
 @pytest.mark.process
 def test_connector_run_exports_the_spans_of_spark_workers(tmp_path: Path, collector: WebServer) -> None:
     deployment = ServiceDeployment(tmp_path, OBJECTS, PROCESSES)

@@ -22,7 +22,7 @@ from tests.forked_command import PipedProcess
 from tests.tables import Table, rows
 from tests.waiting import is_running, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = pytest.mark.process
 
 
 WITH_TIMEOUT = ({"object": "*", "process": "processes:a", "name": "a", "timeout": "1s"},)

@@ -17,7 +17,6 @@ from tests.http.shop import BOSS, CONSOLE, World, deploy, looping, send, service
 from tests.http.webdriver import Browser
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
 WAITING: Final = 100_000
 FAILED: Final = 10_000
 INPUTS: Final = "[queue://orders, queue://bulk]"

@@ -25,7 +25,7 @@ from tests.requests.world import (
 )
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = pytest.mark.process
 
 _CALLER = "import sys\nfrom tests.requests.caller import main\nsys.exit(main())"
 Start = Callable[..., PipedProcess]

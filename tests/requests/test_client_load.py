@@ -10,7 +10,7 @@ import pytest
 from tests.requests.soak import soak
 from tests.requests.world import a_world, shared_memory
 
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("pool", [300, 20])

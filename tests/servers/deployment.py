@@ -187,6 +187,7 @@ class BrokerDeployment(ServiceDeployment):
         self, *arguments: str, body: str = "", status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command to its end, in a process that has the client library."""
+        answer: subprocess.CompletedProcess[str]
         if self._shares_java:
             answer = call(self.directory, *arguments, data=body)
         else:

@@ -16,8 +16,6 @@ from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
 
-pytestmark = pytest.mark.slow
-
 
 def test_every_event_gets_its_copy_and_what_is_sent_with_it(
     deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter

@@ -159,7 +159,6 @@ def refuse_once(provider: ProviderForRequests) -> None:
     provider.broker.refused.clear()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", [no_step, refuse_once])
 def test_a_rule_delays_what_is_sent_and_nothing_else(
     tmp_path: Path, provider: ProviderForRequests, step: Callable[[ProviderForRequests], None]
@@ -179,7 +178,6 @@ def test_a_rule_delays_what_is_sent_and_nothing_else(
     assert before + 60_000 <= due <= after + 60_000, "the time counts from the conversion"
 
 
-@pytest.mark.slow
 def test_an_adapter_whose_rule_needs_a_delay_does_not_start_without(
     tmp_path: Path, provider: ProviderForRequests
 ) -> None:

@@ -150,7 +150,6 @@ def test_a_client_that_is_no_adapter_holds_nothing(root: Path) -> None:
     assert HELD not in provider.broker.queues
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 3])
 def test_an_inactive_process_costs_no_event(
     deployment: Deployment, root: Path, limit: int, caplog: pytest.LogCaptureFixture
@@ -198,7 +197,6 @@ def test_random_ends_of_transactions_lose_and_double_nothing(
     assert "DLQ" not in provider.broker.queues
 
 
-@pytest.mark.slow
 def test_messages_in_progress_whose_settlement_is_refused_stay_out_of_the_dead_letters(
     tmp_path: Path, root: Path
 ) -> None:

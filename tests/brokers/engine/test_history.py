@@ -15,8 +15,6 @@ from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.test_kills import kill
 from tests.brokers.engine.world import deploy, send
 
-pytestmark = pytest.mark.slow
-
 BATCH = 10
 
 

@@ -12,8 +12,6 @@ from connector.status import ReturnCode
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, pending, running, seen, send, stored
 
-pytestmark = pytest.mark.slow
-
 IN_PROGRESS = "queue://in-progress"
 
 

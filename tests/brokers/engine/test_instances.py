@@ -13,8 +13,6 @@ from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import await_file, deploy, ids, running, send, stored
 
-pytestmark = pytest.mark.slow
-
 
 def test_a_done_event_whose_message_comes_to_another_instance_does_not_run_again(
     tmp_path: Path, deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter

@@ -19,7 +19,7 @@ from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.steps import STEPS, leftovers, runs_again
 from tests.brokers.engine.world import deploy, ids, send, stored
 
-pytestmark = [pytest.mark.slow, pytest.mark.process]
+pytestmark = pytest.mark.process
 
 COUNT = 12
 """Messages, more than a transaction holds."""

@@ -12,8 +12,6 @@ from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import deploy, ids, running, seen, send, stored
 
-pytestmark = pytest.mark.slow
-
 
 def has_wish(message: Message, wish: bytes) -> bool:
     return wish in message.body

@@ -157,7 +157,6 @@ def test_a_queue_that_the_broker_refuses_leaves_the_messages_where_they_are(prov
     assert ids(provider, "error") == ["ID:1", "ID:2"]
 
 
-@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("what", "step"),

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from connector.operate.metrics import InstanceMetrics
 from connector.service.observer import Observer
 from connector.testing.deployment import InProcessAdapter
 from tests.brokers.engine.provider import LentProvider
 from tests.brokers.engine.world import send
 from tests.waiting import wait_for
-
-pytestmark = pytest.mark.slow
 
 
 def test_failures_make_it_unwell_and_what_a_broker_does_not_tell_is_unknown(

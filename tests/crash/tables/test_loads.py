@@ -23,7 +23,7 @@ from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(1800)]  # many starts of Java
+pytestmark = [pytest.mark.process, pytest.mark.timeout(1800)]  # many starts of Java
 
 FILES = ("parquet", "orc", "json", "csv")
 FUNCTION = """
