@@ -22,7 +22,7 @@ from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.headers import keys_of
 from connector.stores.dropbox.transaction_log import Copies, Move
 from connector.stores.engine.changes import Change, Discarded, GivenBack, GroupMoved, Moved, Removed, Sent
-from connector.stores.engine.channel import Channel
+from connector.stores.engine.channel import Channel, is_lot
 
 _log = logging.getLogger("connector.dropbox")
 
@@ -52,7 +52,7 @@ class Changes:
         """Makes all changes, or none, by one commit record."""
         if len(changes) == 1 and (alone := self._alone(changes[0], fenced=fenced)) is not None:
             self._context.committer.commit(
-                alone, fence=_claim_paths(changes), synced=isinstance(changes[0], Sent)
+                alone, fence=_claim_paths(changes), synced=self._is_lasting(changes[0])
             )
             return
         moves: list[Move] = []
@@ -90,6 +90,16 @@ class Changes:
             self._context.committer.assert_ours()
             if fenced or any(isinstance(change, Sent) for change in changes):
                 raise
+
+    def _is_lasting(self, change: Change) -> bool:
+        """Whether a single change has to survive a power cut: a message that is sent, or settled for good.
+
+        A session may have to acknowledge a message again. What an adapter or a lot settles never comes again.
+        """
+        if isinstance(change, Removed):
+            claim = _ours(change.claim)
+            return self._context.is_adapter or (claim.owner is not None and is_lot(claim.owner.client_id))
+        return isinstance(change, Sent)
 
     def _alone(self, change: Change, *, fenced: bool) -> list[Move] | None:
         """Returns the moves of a single message that is acknowledged, given back or sent to a queue.

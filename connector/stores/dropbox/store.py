@@ -283,7 +283,7 @@ class DropboxStore(Store):
                 _log.warning("a message cannot be taken now and stays in its directory", extra=extra)
                 return None
             raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
-        self.headers.remove(claim.name, keep=fitted)
+        self.headers.remove(claim.name, keep=fitted, after=os.path.dirname(self.layout.absolute(path)))
         return DropboxClaim(
             self.layout,
             self.headers,
