@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from connector.errors import ClaimLost
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
@@ -21,11 +22,13 @@ from connector.stores.dropbox import files
 from connector.stores.dropbox.forgotten_state import remove_forgotten_state
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.dropbox.store import DropboxStore
+from connector.stores.engine.channel import Channel
 from connector.stores.engine.connection import LocalConnection
 from tests.tables import Table
 
 ORDERS = parse_destination("queue://orders")
 ARCHIVE = parse_destination("queue://archive")
+NOTES = parse_destination("queue://notes")
 NEWS = parse_destination("topic://news")
 
 
@@ -172,6 +175,30 @@ def _messages(connection: LocalConnection) -> list[Message]:
     claim = poller.take(1, 0)
     assert claim is not None
     return [access.load(claim.reference, 100)]
+
+
+def test_a_prepared_message_of_a_dead_client_is_sent_only_with_its_body(root: Path) -> None:
+    """A journal that says done may be on the disk, and the body may not."""
+    with Table() as table:
+        for body, is_sent in ((b"whole", True), (b"", False), (b"\0\0\0\0\0", False), (None, False)):
+            with table.row(body):
+                provider = DropboxProvider(root / f"{body!r}", create=True)
+                dead = provider.connect("suite", "a")
+                prepared = dead.access().open().prepare(ORDERS, Message(b"whole"), "key")
+                dead.abandon()
+                path = root / f"{body!r}" / str(prepared.handle[0])
+                path.unlink() if body is None else path.write_bytes(body)
+                living = provider.connect("suite", "b")
+                living.store.create(Channel(ORDERS))
+                living.send(NOTES, [Message(b"cause")])
+                claim = living.poller(NOTES).take(1, 0)
+                assert claim is not None
+                try:
+                    living.settle([Settlement(claim, copy_to=ARCHIVE, sends=[prepared])])
+                except ClaimLost:
+                    assert not is_sent
+                assert [message.body for message in living.browse(ORDERS)] == [b"whole"] * is_sent
+                living.close()
 
 
 def test_the_start_of_an_adapter_removes_what_nobody_owns(durable: LocalConnection) -> None:
