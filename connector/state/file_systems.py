@@ -1,4 +1,4 @@
-"""Recognizes places where files cannot be, and file systems that other machines may change unnoticed."""
+"""Recognizes places where files cannot be, and what file systems do: who may change them, in which order."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ _SHARED: Final = frozenset(
     }
 )
 """Types of file systems (statfs(2)) that other machines may change."""
+
+_IN_ORDER: Final = frozenset(
+    {
+        0xEF53,  # ext3, ext4
+        0x58465342,  # XFS
+        0x01021994,  # tmpfs, which survives no loss of power anyway
+    }
+)
+"""Types of file systems with one journal for all names."""
 
 _SQLITE: Final = b"SQLite format 3\0"
 """The first bytes of each database of SQLite."""
@@ -86,8 +95,24 @@ def is_shared(path: str) -> bool:
     Raises:
         OSError: the directory does not exist.
     """
+    return _type_of(path) in _SHARED
+
+
+def keeps_order(path: str) -> bool:
+    """Tells whether a directory lies on a file system that makes names durable in the order of the changes.
+
+    Such a file system has no later change of a name on the disk without all earlier changes. A sync of a file
+    or a directory takes the earlier changes of all directories with it.
+
+    Raises:
+        OSError: the directory does not exist.
+    """
+    return _type_of(path) in _IN_ORDER
+
+
+def _type_of(path: str) -> int:
     status = ctypes.create_string_buffer(_STATFS_BYTES)  # the first field is the type
     if _libc.statfs(os.fsencode(path), status) < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
-    return ctypes.c_long.from_buffer(status).value & 0xFFFF_FFFF in _SHARED
+    return ctypes.c_long.from_buffer(status).value & 0xFFFF_FFFF

@@ -48,7 +48,8 @@ from connector.messaging.state_store import (
 )
 from connector.state.locked_file import LockedFile, is_locked, look
 
-_CLOSED: Final = ".closed"
+CLOSED: Final = ".closed"
+"""End of the name of a directory whose client is being taken over."""
 _CLAIMS: Final = ".claims"
 _NOTHING_AT_WORK: Final = b"A -\n"
 _RETRY: Final = 0.02
@@ -269,8 +270,8 @@ class JournalDirectory(BrokerJournals):
                     os.close(descriptor)
 
     def _close(self) -> None:
-        if not self.path.endswith(_CLOSED):
-            closed = self.path + _CLOSED
+        if not self.path.endswith(CLOSED):
+            closed = self.path + CLOSED
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self.path, closed)
             self.path = closed
@@ -300,7 +301,7 @@ class JournalDirectory(BrokerJournals):
     def forget(self, batch: int | None = None) -> None:
         if batch is None:
             shutil.rmtree(self.path, ignore_errors=True)
-            shutil.rmtree(self.path + _CLOSED, ignore_errors=True)
+            shutil.rmtree(self.path + CLOSED, ignore_errors=True)
             return
         for path in self._files():
             if _number_of(path) == str(batch):

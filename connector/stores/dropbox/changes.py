@@ -14,15 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.stores.dropbox import codec, files
-from connector.stores.dropbox.claims import TAG, DropboxClaim
+from connector.stores.dropbox.claims import TAG, DropboxClaim, split_tag
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.committer import claim_lost_error, unwritable
 from connector.stores.dropbox.delayed import due_and_name, place_of, room_for
 from connector.stores.dropbox.fan_out import FanOut, FanOutFiles
 from connector.stores.dropbox.headers import keys_of
+from connector.stores.dropbox.prepared_files import is_whole
 from connector.stores.dropbox.transaction_log import Copies, Move
 from connector.stores.engine.changes import Change, Discarded, GivenBack, GroupMoved, Moved, Removed, Sent
-from connector.stores.engine.channel import Channel
+from connector.stores.engine.channel import Channel, is_lot
 
 _log = logging.getLogger("connector.dropbox")
 
@@ -52,7 +53,7 @@ class Changes:
         """Makes all changes, or none, by one commit record."""
         if len(changes) == 1 and (alone := self._alone(changes[0], fenced=fenced)) is not None:
             self._context.committer.commit(
-                alone, fence=_claim_paths(changes), synced=isinstance(changes[0], Sent)
+                alone, fence=_claim_paths(changes), synced=self._is_lasting(changes[0])
             )
             return
         moves: list[Move] = []
@@ -90,6 +91,16 @@ class Changes:
             self._context.committer.assert_ours()
             if fenced or any(isinstance(change, Sent) for change in changes):
                 raise
+
+    def _is_lasting(self, change: Change) -> bool:
+        """Whether a single change has to survive a power cut: a message that is sent, or settled for good.
+
+        A session may have to acknowledge a message again. What an adapter or a lot settles never comes again.
+        """
+        if isinstance(change, Removed):
+            claim = _ours(change.claim)
+            return self._context.is_adapter or (claim.owner is not None and is_lot(claim.owner.client_id))
+        return isinstance(change, Sent)
 
     def _alone(self, change: Change, *, fenced: bool) -> list[Move] | None:
         """Returns the moves of a single message that is acknowledged, given back or sent to a queue.
@@ -253,7 +264,7 @@ class Changes:
 
     def _send(self, change: Sent, moves: list[Move], fan_out: FanOut) -> None:
         working, target = change.handle
-        if not self.is_there(working):
+        if not self.is_prepared(working):
             self._context.committer.assert_ours()
             raise claim_lost_error(working)
         if change.channels and change.channels[0].destination.is_queue:
@@ -268,6 +279,17 @@ class Changes:
     def is_there(self, path: str) -> bool:
         """Whether a file of the root exists."""
         return os.access(self._layout.absolute(path), os.F_OK, follow_symlinks=False)
+
+    def is_prepared(self, path: str) -> bool:
+        """Whether a prepared message exists. That of a dead client may have lost its body with the power.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        tag = split_tag(os.path.basename(path))[1]
+        if tag is None or tag.owner.client_id == self._context.client_id:
+            return self.is_there(path)
+        return is_whole(self._layout.absolute(path))
 
     def _discard(self, change: Discarded) -> list[Move]:
         """Returns the moves that remove a prepared message and the sidecar of its name."""

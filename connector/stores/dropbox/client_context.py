@@ -33,3 +33,8 @@ class ClientContext:
     durable: bool
     keep: bool
     client: OwnClient | None
+
+    @property
+    def is_adapter(self) -> bool:
+        """Whether the client is the connection of an adapter, which settles events."""
+        return self.client is not None and bool(self.client.details.application)

@@ -6,12 +6,14 @@ point. A single move with nothing else to record needs no record, because a rena
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Iterable, Sequence
 
 from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError, remedy
+from connector.state import file_systems
 from connector.stores.dropbox import files, headers
 from connector.stores.dropbox.clients import OwnClient, base36
 from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
@@ -91,6 +93,7 @@ class Committer:
         committing = os.path.join(self._layout.committing, name)
         try:
             files.write_new(record, format_record(moves, copies), sync=self._durable)
+            self._sync_sources(moves, copies)
             faults.point("settle.record")
             # A client that takes over removes the file of this client first, and then this record. So either
             # the check below sees that, or the rename fails.
@@ -104,7 +107,22 @@ class Committer:
             self.assert_ours()
             raise unwritable(error) from error
         faults.point("settle.committing")
+        if self._durable:
+            try:
+                files.sync_earlier(self._layout.committing)
+            except OSError as error:
+                raise _unfinished(committing, error) from error
         self._finish(committing, moves, copies)
+
+    def _sync_sources(self, moves: Sequence[Move], copies: Sequence[Copies]) -> None:
+        """Makes the names durable that a record moves. Whoever finishes the record looks for these names."""
+        if not self._durable or file_systems.keeps_order(self._layout.root):
+            return
+        paths = [move.source for move in moves]
+        paths += [source for one in copies for source in one.sources]
+        for folder in {path.rpartition("/")[0] for path in paths}:
+            with contextlib.suppress(FileNotFoundError):  # as the move itself, this may come too late
+                files.sync_directory(self._root + folder)
 
     def finish_record(self, path: str) -> None:
         """Rolls a record forward that its writer could not finish.
@@ -139,6 +157,8 @@ class Committer:
             faults.point("settle.move")
             if move.target is None:
                 os.unlink(source)
+                if synced:
+                    self.sync(os.path.dirname(source))
             else:
                 target = self._root + move.target
                 self._rename(source, target)
@@ -204,9 +224,7 @@ class Committer:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise ProviderError(
-                f"cannot finish the transaction record {path}: {error.strerror}{remedy(error)}"
-            ) from error
+            raise _unfinished(path, error) from error
         faults.point("settle.finished")
 
     def _keep_left(self, path: str, left: Sequence[Left], number: int) -> bool:
@@ -263,6 +281,11 @@ class Committer:
         except FileNotFoundError:
             if not self._layout.may_end(self._layout.relative(folder)):
                 raise
+
+
+def _unfinished(path: str, error: OSError) -> ProviderError:
+    """Returns the error of a commit that failed after its commit point."""
+    return ProviderError(f"cannot finish the transaction record {path}: {error.strerror}{remedy(error)}")
 
 
 def unwritable(error: OSError) -> SettlementError:

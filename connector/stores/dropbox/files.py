@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Self
 
 from connector.errors import BodyTooLarge, MalformedData, ProviderError
+from connector.state import file_systems
 from connector.stores.dropbox import codec
 
 _AT_FDCWD: Final = -100
@@ -236,6 +237,31 @@ def sync_directory(path: str) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_earlier(path: str) -> None:
+    """Makes the names in a directory durable before any name that is changed later, in whatever directory.
+
+    Costs nothing where the file system keeps that order.
+    """
+    if not file_systems.keeps_order(path):
+        sync_directory(path)
+
+
+def make_directory(path: str) -> None:
+    """Makes a directory, and those above it, before any name that is changed later. It may exist.
+
+    Raises:
+        OSError: as ``os.makedirs``.
+    """
+    changed = []
+    while not os.path.isdir(path) and (parent := os.path.dirname(path)) != path:
+        changed.append(path)
+        path = parent
+    if changed:
+        os.makedirs(changed[0], exist_ok=True)
+        for made in reversed(changed):
+            sync_earlier(os.path.dirname(made))
 
 
 def remove(path: str) -> None:

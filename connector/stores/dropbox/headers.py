@@ -57,6 +57,8 @@ class HeaderStore:
         content = os.fsencode(full)
         key = f"{self._client_id}-{next(self._numbers)}_{_digest(content)}"
         files.write_new(self.path(key), content, sync=self._sync)
+        if self._sync:
+            files.sync_earlier(self._directory)
         short = _shorten(fields, key, keys_of(full))
         # The sidecar names a lost sidecar too. So a short name without room for both loses nothing.
         return short if len(short) <= room else _shorten(fields, key)
@@ -141,7 +143,7 @@ class HeaderStore:
             )
         return full
 
-    def remove(self, name: str, *, keep: str = "") -> None:
+    def remove(self, name: str, *, keep: str = "", after: str = "") -> None:
         """Removes the sidecars of a file that is removed or renamed.
 
         A sidecar that this user may not remove stays, because no message needs it any more.
@@ -149,14 +151,17 @@ class HeaderStore:
         Args:
             name: of the file.
             keep: the other name of the file. The sidecars named there stay.
+            after: directory of the file. A loss of power must not bring the old name back without sidecars.
         """
-        for key in keys_of(name):
-            if key not in keys_of(keep):
-                try:
-                    files.remove(self.path(key))
-                except OSError as error:
-                    if not files.is_of_one_file(error, self._directory):
-                        raise
+        gone = [key for key in keys_of(name) if key not in keys_of(keep)]
+        if gone and after and self._sync:
+            files.sync_earlier(after)
+        for key in gone:
+            try:
+                files.remove(self.path(key))
+            except OSError as error:
+                if not files.is_of_one_file(error, self._directory):
+                    raise
 
     def path(self, key: str) -> str:
         return os.path.join(self._directory, key)

@@ -30,7 +30,9 @@ from connector.stores.dropbox.codec import OWN, encode_field
 from connector.stores.dropbox.root import FRESH, OWN_DIRECTORY, root_gone_error
 from connector.stores.engine.channel import owner_in
 
-FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "error", files.DELAYED)
+WORKING: Final = "working"
+"""The folder of messages that are not sent yet."""
+FOLDERS: Final = (WORKING, "target", "processing", "processed", "expired", "error", files.DELAYED)
 TOPIC_ROOT: Final = "topic-root"
 TOPIC_INCOMING: Final = ".incoming"
 SUBSCRIPTIONS: Final = ".subscriptions"
@@ -131,6 +133,7 @@ class RootLayout:
                 if not os.path.isdir(path):
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(path)
+                    files.sync_earlier(os.path.dirname(path))
         except OSError as error:
             raise ProviderError(
                 f"the root {self.root} cannot be used: {error.strerror}: {error.filename}; "
@@ -279,8 +282,15 @@ class RootLayout:
         """
         self._require_root()
         try:
+            files.make_directory(folders.base)
+            is_made = False
             for folder in FOLDERS:
-                os.makedirs(os.path.join(folders.base, folder), exist_ok=True)
+                path = os.path.join(folders.base, folder)
+                if not os.path.isdir(path):
+                    os.makedirs(path, exist_ok=True)
+                    is_made = True
+            if is_made:
+                files.sync_earlier(folders.base)
         except OSError as error:
             raise ProviderError(
                 f"the folders of {folders.destination} cannot be made: {error.strerror}: {error.filename}; "
@@ -297,10 +307,11 @@ class RootLayout:
         folder = os.path.dirname(path)
         if not self.may_end(self.relative(folder)):
             self._require_root()
-            os.makedirs(folder, exist_ok=True)
+            files.make_directory(folder)
             return True
         try:
             os.mkdir(folder)
+            files.sync_earlier(os.path.dirname(folder))
         except FileExistsError:
             return True
         except FileNotFoundError:

@@ -1,13 +1,49 @@
-"""Prepared messages: files in ``working/`` with the tag of a client that has not sent them yet."""
+"""Prepared messages: files in ``working/`` with the tag of a client that has not sent them yet.
+
+They are synced before their commit, all at once. A loss of power before that may leave the name of a file and
+a journal that says done, and not the body. So the name has a digest of the body.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 from collections.abc import Iterator
+from typing import Final
 
+from connector.errors import MalformedData
 from connector.state.locked_file import list_files
 from connector.stores.dropbox import files
 from connector.stores.dropbox.claims import split_tag
 from connector.stores.dropbox.layout import RootLayout
+
+_DIGEST: Final = re.compile(r"_([0-9a-f]{16})\Z").search
+_NO_LIMIT: Final = 1 << 62
+
+
+def prepared_name(key: str, body: bytes) -> str:
+    """Returns the name of a prepared message, without the tag of its client."""
+    return f"{key}_{_digest(body)}"
+
+
+def is_whole(path: str) -> bool:
+    """Whether a prepared message of another client is there with its body. Earlier versions tell no body.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    digest = _DIGEST(split_tag(os.path.basename(path))[0])
+    if digest is None:
+        return os.path.lexists(path)
+    try:
+        return _digest(files.read_regular(path, _NO_LIMIT)[0]) == digest[1]
+    except (FileNotFoundError, MalformedData):
+        return False
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.blake2b(body, digest_size=8).hexdigest()
 
 
 def prepared_files(layout: RootLayout) -> Iterator[tuple[str, str]]:

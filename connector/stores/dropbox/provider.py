@@ -11,7 +11,7 @@ from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.subscription import TopicSubscription
 from connector.state.directory import FOLDERS, StateDirectory
-from connector.stores.dropbox import codec
+from connector.stores.dropbox import codec, files
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.clients import ClientDetails, OwnClient, declare_dead, list_clients
 from connector.stores.dropbox.committer import Committer
@@ -142,7 +142,7 @@ class DropboxProvider(AdapterProvider):
         window = None
         if application:
             window = self.existing_state(application).published
-            os.makedirs(window, exist_ok=True)
+            files.make_directory(window)
         committer = Committer(layout, headers, own, durable=self.durable, window=window, client=client)
         keep = self.keep_processed != 0
         context = ClientContext(

@@ -117,7 +117,7 @@ class RootPruner:
                     try:
                         if entry.is_file(follow_symlinks=False) and is_over(entry):
                             os.unlink(entry.path)  # fails if a client has claimed the file meanwhile
-                            self._headers.remove(entry.name)
+                            self._headers.remove(entry.name, after=folder)
                             is_removed = True
                     except FileNotFoundError:
                         pass

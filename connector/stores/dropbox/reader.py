@@ -233,7 +233,7 @@ class DropboxReader(Reader):
             if error.errno != errno.ENOENT or os.path.lexists(self._target + name):
                 self._leave(name, error)
             return False
-        self._headers.remove(name, keep=fitted)
+        self._headers.remove(name, keep=fitted, after=os.path.dirname(target))
         return True
 
     def _fit(self, name: str, room: int) -> str:
@@ -276,7 +276,7 @@ class DropboxReader(Reader):
             is_moved = self._remove_to(self._folders.error, name, moved)
         finally:
             old, new = (name, moved) if is_moved else (moved, name)
-            self._headers.remove(old, keep=new)
+            self._headers.remove(old, keep=new, after=self._folders.error if is_moved else "")
 
     def _remove_to(self, folder: str, name: str, moved: str) -> bool:
         """Moves a message that is not for delivery, renamed. False if another client was faster."""

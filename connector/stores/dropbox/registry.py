@@ -21,6 +21,7 @@ from connector.stores.dropbox.claims import remove_messages
 from connector.stores.dropbox.client_context import ClientContext
 from connector.stores.dropbox.clients import ClientDetails, dead_clients, find_alive, remove_dead
 from connector.stores.dropbox.codec import NAME_MAX, encode_field
+from connector.stores.dropbox.forgotten_state import remove_forgotten_state
 from connector.stores.dropbox.layout import CONSUMERS, RootLayout
 from connector.stores.dropbox.lot_files import OWNERS, read_lots, write_lot
 from connector.stores.dropbox.open_claims import claims_by_owner
@@ -123,10 +124,11 @@ class DropboxRegistry(Registry):
         if at_start:
             for client_id in self._unknown():
                 yield DropboxDead(self, ClientInfo(client_id, is_known=False), None)
+            remove_forgotten_state(self._layout)
 
     def _unknown(self) -> list[str]:
         """Returns the clients whose file was removed, but not their claims, commits or prepared messages."""
-        names = sorted(os.listdir(self._layout.committing))
+        names = sorted({*os.listdir(self._layout.committing), *os.listdir(self._layout.associated)})
         claims = claims_by_owner(self._layout, self._context.headers, None, None)
         prepared = owners_of_prepared(self._layout)
         known = list_files(self._layout.clients)  # after the names: a client has its file before a record

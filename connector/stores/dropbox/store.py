@@ -283,7 +283,7 @@ class DropboxStore(Store):
                 _log.warning("a message cannot be taken now and stays in its directory", extra=extra)
                 return None
             raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
-        self.headers.remove(claim.name, keep=fitted)
+        self.headers.remove(claim.name, keep=fitted, after=os.path.dirname(self.layout.absolute(path)))
         return DropboxClaim(
             self.layout,
             self.headers,
@@ -391,7 +391,7 @@ class DropboxStore(Store):
     # -- settling ----------------------------------------------------------------------------------
 
     def prepared(self, handle: tuple[str, str]) -> Message | None:
-        if not self.changes.is_there(handle[0]):
+        if not self.changes.is_prepared(handle[0]):
             self.context.committer.assert_ours()
             return None
         return codec.decode(self.headers.full(due_and_name(handle[1])[1]), readable_only=True)[0]

@@ -139,7 +139,8 @@ def _create(base: str, record: Record, unique: str, *, sync: bool) -> None:
     parent, name = os.path.split(base)
     hidden = os.path.join(parent, f"{NEW}{unique}")
     try:
-        os.makedirs(hidden)
+        files.make_directory(parent)
+        os.mkdir(hidden)
         for folder in (*FOLDERS, CONSUMERS):
             os.mkdir(os.path.join(hidden, folder))
         files.write_new(os.path.join(hidden, DETAILS), _details(record), sync=sync)
@@ -160,6 +161,8 @@ def _rewrite(base: str, record: Record, unique: str, *, sync: bool) -> None:
     try:
         files.write_new(hidden, _details(record), sync=sync)
         os.replace(hidden, os.path.join(base, DETAILS))
+        if sync:
+            files.sync_directory(base)
         os.utime(os.path.dirname(base))  # so that other clients read the details again
     except OSError as error:
         files.remove(hidden)

@@ -17,6 +17,7 @@ from connector.stores.dropbox.claims import TAG, in_progress_origin, waits
 from connector.stores.dropbox.delayed import place_of, room_for
 from connector.stores.dropbox.headers import HeaderStore
 from connector.stores.dropbox.layout import SUBSCRIPTIONS, RootLayout
+from connector.stores.dropbox.prepared_files import prepared_name
 from connector.stores.engine.headers import ORIGIN
 from connector.stores.engine.store import TaskStore, TaskStoreSpec
 
@@ -109,7 +110,7 @@ class DropboxTaskStore(TaskStore):
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         folders = self._layout.outbox(destination)
-        working = f"{key}{self._tag}"  # the same key names the same file
+        working = f"{prepared_name(key, message.body)}{self._tag}"  # the same key names the same file
         due = message.delivery_time
         try:
             name = self._headers.fit(codec.encode(message), room_for(due))

@@ -28,7 +28,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from connector import faults
 from connector.errors import ProviderError
 from connector.stores.dropbox import files
-from connector.stores.dropbox.layout import RootLayout
+from connector.stores.dropbox.layout import WORKING, RootLayout
 
 LEFT: Final = "-left"
 """End of the name of a record in ``committing/`` whose moves cannot be made now, because of their files."""
@@ -249,7 +249,8 @@ def roll_forward(
             try:
                 faults.point("settle.move")
                 if target is None:
-                    _remove(layout, source)
+                    if _remove(layout, source):
+                        folders.add(source.rpartition("/")[0])
                 elif (has_many and opened.rename_new(source, target)) or _rename(layout, source, target, fit):
                     folders.add(target.rpartition("/")[0])
             except OSError as error:
@@ -279,14 +280,19 @@ def sources_left(layout: RootLayout, end: str = LEFT) -> frozenset[str]:
     return frozenset(found)
 
 
-def _remove(layout: RootLayout, path: str) -> None:
-    """Removes a file. A sidecar that this user may not remove stays, because no message needs it any more."""
+def _remove(layout: RootLayout, path: str) -> bool:
+    """Removes a file. Returns whether it was a message, which must not be there again after a loss of power.
+
+    A sidecar that this user may not remove stays, because no message needs it any more. A prepared message
+    that is there again is removed with its client.
+    """
+    folder = os.path.dirname(layout.absolute(path))
     try:
         files.remove(layout.absolute(path))
     except OSError as error:
-        is_sidecar = os.path.dirname(layout.absolute(path)) == layout.headers
-        if not (is_sidecar and files.is_of_one_file(error, layout.clients)):
+        if not (folder == layout.headers and files.is_of_one_file(error, layout.clients)):
             raise
+    return folder != layout.headers and os.path.basename(folder) != WORKING
 
 
 def _rename(layout: RootLayout, old: str, new: str, fit: Callable[[str], str]) -> bool:

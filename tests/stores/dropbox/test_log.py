@@ -137,7 +137,7 @@ def test_a_record_can_be_finished_any_number_of_times(root: Path) -> None:
     record = [("a", "q/a"), ("b", "q/b"), ("c", None)]
     RootLayout(root).prepare()
     for _ in range(3):
-        assert roll_forward(RootLayout(root), record, unchanged) == {f"{root}/q"}
+        assert roll_forward(RootLayout(root), record, unchanged) == {f"{root}/q", f"{root}/"}
         assert sorted(os.listdir(root)) == ["dropboxmq", "q"]
         assert {path.name: path.read_text() for path in (root / "q").iterdir()} == {"a": "a", "b": "b"}
 
@@ -180,7 +180,7 @@ def test_many_moves_are_made_whatever_stands_in_the_way(root: Path) -> None:
     os.rename(root / "4.9.T", root / "q/4.9.T")  # made
     record[12] = ("4.12.T", None)
     for _ in range(2):
-        assert roll_forward(layout, record, unchanged) == {f"{root}/q", f"{root}/new"}
+        assert roll_forward(layout, record, unchanged) == {f"{root}/q", f"{root}/new", f"{root}/"}
         found = {path.name: path.read_text() for folder in ("q", "new") for path in (root / folder).iterdir()}
         expected = {f"4.{n}.T": str(n) for n in range(30) if n != 12}
         assert found == expected | {"4.3.T": "taken", "4.3.T.....JMS_dropboxmq_copyI=2": "3"}

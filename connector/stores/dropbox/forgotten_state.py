@@ -1,0 +1,51 @@
+"""What adapters have left whose client has no file any more: journals, and keys in flight.
+
+A loss of power may take the file of a client and leave these, or bring them back after their removal. No
+recovery looks for them. Keys in flight would keep each further message with such a key from being published.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+
+from connector.state.directory import FOLDERS
+from connector.state.duplicates import IN_FLIGHT
+from connector.state.journal import CLOSED
+from connector.state.locked_file import list_files
+from connector.stores.dropbox import files
+from connector.stores.dropbox.layout import RootLayout
+
+
+def remove_forgotten_state(layout: RootLayout) -> None:
+    """Removes the journals and the keys in flight of clients that have no file. Whatever resists stays."""
+    found = [*_journals(layout), *_keys(layout)]
+    known = set(list_files(layout.clients))  # after the others: a client has its file first
+    for client_id, path in found:
+        if client_id not in known:
+            if os.path.isdir(path):
+                shutil.rmtree(path, ignore_errors=True)
+                continue
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _journals(layout: RootLayout) -> Iterator[tuple[str, str]]:
+    """Yields the client and the directory of journals."""
+    for application in files.names_in(layout.adapters):
+        for instance in files.names_in(f"{layout.adapters}/{application}"):
+            if instance not in FOLDERS:
+                folder = f"{layout.adapters}/{application}/{instance}"
+                for name in files.names_in(folder):
+                    if os.path.isdir(f"{folder}/{name}"):
+                        yield name.removesuffix(CLOSED), f"{folder}/{name}"
+
+
+def _keys(layout: RootLayout) -> Iterator[tuple[str, str]]:
+    """Yields the client and the file of keys in flight."""
+    for application in files.names_in(layout.adapters):
+        folder = f"{layout.adapters}/{application}/{IN_FLIGHT}"
+        for name in files.names_in(folder):
+            yield name, f"{folder}/{name}"

@@ -1,0 +1,549 @@
+"""The runs that are recorded, and what must hold after each crash of them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pickle
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+from connector import faults
+from connector.events import settling
+from connector.messaging.destination import parse_destination
+from connector.messaging.settlement import Settlement
+from connector.messaging.state_store import PauseNote
+from connector.state import duplicates
+from tests.crash_states.recorder import replace_functions
+from tests.crash_states.states import KILLED
+from tests.crash_states.world import World
+
+STORE: Final = {"object": "Customer", "name": "store", "process": "processes:store"}
+BOOK: Final = {"object": "Customer", "name": "book", "process": "processes:book", "transaction": "shop"}
+OUT: Final = {"object": "Customer", "name": "out", "destination": "queue://out"}
+LONG: Final = "x" * 300
+_PLACES: Final = {"fail": "error", "unwanted": "unsubscribed"}
+
+Act = Callable[[World], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run.
+
+    Args:
+        name: of the scenario.
+        setup: what is there before the record begins.
+        act: what is recorded.
+        recover: what a fresh process does after the crash.
+        check: raises AssertionError for whatever is lost, doubled or left.
+        subscriptions, connector, provider: of ``adapter.yaml``.
+        has_database: whether there is a business database.
+    """
+
+    name: str
+    setup: Act
+    act: Act
+    recover: Act
+    check: Act
+    subscriptions: Sequence[Mapping[str, Any]] = (STORE,)
+    connector: Mapping[str, Any] = field(default_factory=dict)
+    provider: Mapping[str, Any] = field(default_factory=dict)
+    has_database: bool = False
+
+    def make(self, directory: Path, durability: str) -> World:
+        """Makes the deployment."""
+        return World.make(
+            directory,
+            [dict(one) for one in self.subscriptions],
+            dict(self.connector),
+            {"durability": durability, **self.provider},
+            has_database=self.has_database,
+        )
+
+
+# -- what every message must keep ----------------------------------------------------------------------
+
+
+def check_messages(world: World) -> None:
+    """Each message is in one place, its effects happened once or as promised, and nothing is left."""
+    found = world.places()
+    sent = {identity: name for _, identity, name in facts_of(world, "sent")}
+    problems = []
+    for identity, name in sent.items():
+        wanted = f"{_PLACES.get(name, 'archive')}/incoming/target/"
+        places = found.pop(identity, [])
+        if len(places) != 1 or not places[0].startswith(wanted):
+            problems.append(f"{identity} {name!r} is in {places}, expected once in {wanted}")
+    for identity, places in found.items():
+        if not is_copy(places[0]) and len(places) > 1:
+            problems.append(f"{identity}, which nobody has been told was sent, is in {places}")
+    problems += check_calls(world, sent)
+    problems += [f"left: {path}" for path in world.leftovers()]
+    problems += [f"headers are lost: {key}" for key in world.lost_headers()]
+    problems += [f"the body is damaged: {path}" for path in world.damaged()]
+    for path in world.files("data/in/incoming/target"):
+        problems.append(f"left in the input: {path}")
+    assert not problems, "\n".join(problems)
+
+
+def is_copy(path: str) -> bool:
+    return path.startswith(("out/", "topic-root/"))
+
+
+def facts_of(world: World, kind: str) -> list[tuple[Any, ...]]:
+    return [fact for fact in world.facts if fact[0] == kind]
+
+
+def check_calls(world: World, sent: Mapping[str, str]) -> list[str]:
+    """Returns what is wrong with the calls of business processes.
+
+    A run calls once. A later run calls again only if the event was neither done nor settled before. After a
+    loss of power only what is settled counts.
+    """
+    problems: list[str] = []
+    calls: Counter[tuple[str, str]] = Counter()
+    before: Counter[tuple[str, str]] = Counter()
+    events: dict[tuple[Any, ...], str] = {}
+    done: set[str] = set()
+    settled: set[str] = set()
+    over: set[str] = set()
+    crashes: list[str] = []
+    for fact in world.facts:
+        if fact[0] == "call":
+            _, who, identity, event = fact
+            message = identity.partition("#")[0]
+            events[event] = message
+            calls[who, identity] += 1
+            if message in over and who != "book":
+                problems.append(f"{who} was called again for {identity}, which was over before {crashes}")
+            most = before[who, identity] + 1
+            if sent.get(message) == "away" and not before[who, identity]:
+                most += 1
+            if calls[who, identity] > most:
+                problems.append(f"{who} was called {calls[who, identity]} times for {identity} in one run")
+        elif fact[0] == "done":
+            done.add(events[fact[1:]]) if fact[1:] in events else None
+        elif fact[0] == "settled":
+            settled.add(fact[1])
+        elif fact[0] == "crash":
+            crashes.append(fact[1])
+            over = settled | done if set(crashes) == {KILLED} else set(settled)
+            before = Counter(calls)
+    return problems
+
+
+def check_published(world: World, who: str = "store") -> None:
+    """Each message in the archive has been published, and its copies are sent once."""
+    check_messages(world)
+    called = {identity for _, process, identity, _ in facts_of(world, "call") if process == who}
+    archived = {world.identity(f"archive/incoming/target/{name}") for name in world.files(_target("archive"))}
+    assert archived <= {one.partition("#")[0] for one in called}, f"archived, but not published: {archived}"
+
+
+def check_sent(world: World) -> None:
+    """Each published event has sent one message, and no other has."""
+    check_published(world)
+    sent = Counter(world.event_id(f"out/incoming/target/{name}") for name in world.files(_target("out")))
+    archived = [world.identity(f"archive/incoming/target/{name}") for name in world.files(_target("archive"))]
+    assert sent == Counter(archived), f"sent: {sent}, archived: {archived}"
+
+
+def _target(queue: str) -> str:
+    return f"data/{queue}/incoming/target"
+
+
+def run(world: World) -> None:
+    world.run()
+
+
+def nothing(world: World) -> None:
+    """Does nothing: the recorded run makes all."""
+
+
+def sends(*names: str, **headers: Any) -> Act:
+    """Returns a setup that sends customers of these names, by an adapter that has run before."""
+
+    def setup(world: World) -> None:
+        world.run()
+        world.send("queue://in", *names, **headers)
+
+    return setup
+
+
+def _begin(world: World) -> None:
+    """The first start of a deployment, which makes its root, and the first messages."""
+    world.run()
+    world.send("queue://in", "a", "b")
+    world.run()
+
+
+# -- destinations and topics ---------------------------------------------------------------------------
+
+
+def _ready(world: World) -> None:
+    world.run()
+    world.subscribe("topic://news", "first", "second")
+
+
+def _subscribed(world: World) -> None:
+    _ready(world)
+    world.send("queue://in", "a", "b", "fail")
+
+
+def _check_topic(world: World) -> None:
+    check_published(world)
+    archived = Counter(
+        world.identity(f"archive/incoming/target/{one}") for one in world.files(_target("archive"))
+    )
+    for name in ("first", "second"):
+        base = f"topic-root/news/.subscriptions/{name}.reader/target"
+        sent = Counter(world.event_id(f"{base}/{one}") for one in world.files(f"data/{base}"))
+        assert sent == archived, f"{name}: {sent}, archived: {archived}"
+
+
+def _without_links(world: World) -> None:
+    def no_link(*arguments: object, **named: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    replace_functions(os, link=no_link)
+    world.run()
+
+
+def _publish(world: World) -> None:
+    """Sends to a queue and to a topic from a program, without an adapter."""
+    world.send("queue://in", "a")
+    world.send("queue://in", "b", "c", "d")
+    world.send("queue://in", "e", note=LONG)
+    world.send("topic://news", "f")
+    world.send("topic://news", "g", "h", note=LONG)
+
+
+def _check_publish(world: World) -> None:
+    problems = []
+    found = world.places()
+    for _, identity, name in facts_of(world, "sent"):
+        places = sorted(found.get(identity, []))
+        if name in "abcde":
+            if len(places) != 1 or not places[0].startswith("archive/"):
+                problems.append(f"{identity} {name!r} is in {places}")
+        elif [path.split("/")[3] for path in places] != ["first.reader", "second.reader"]:
+            problems.append(f"{identity} {name!r} is in {places}")
+    for identity, places in found.items():
+        is_topic = places[0].startswith("topic-root")
+        if len(places) != (2 if is_topic else 1):
+            problems.append(f"{identity} is in {places}")
+    problems += [f"left: {path}" for path in world.leftovers()]
+    problems += [f"headers are lost: {key}" for key in world.lost_headers()]
+    problems += [f"the body is damaged: {path}" for path in world.damaged()]
+    assert not problems, "\n".join(problems)
+
+
+# -- business database ---------------------------------------------------------------------------------
+
+
+def _with_shop(*names: str) -> Act:
+    def setup(world: World) -> None:
+        with contextlib.closing(sqlite3.connect(world.database)) as connection:
+            connection.execute("CREATE TABLE booking (event TEXT NOT NULL)")
+            connection.commit()
+        sends(*names)(world)
+
+    return setup
+
+
+def _check_booked(world: World) -> None:
+    check_messages(world)
+    booked = Counter(world.bookings())
+    wanted = Counter(identity for _, identity, name in facts_of(world, "sent") if name not in _PLACES)
+    assert booked == wanted, f"booked {booked}, expected {wanted}"
+
+
+# -- settled without a copy ----------------------------------------------------------------------------
+
+
+def _check_discarded(world: World) -> None:
+    """Nothing of a message is kept but its effects."""
+    left = [path for paths in world.places().values() for path in paths if not path.startswith("out/")]
+    assert not left, left
+    sent = {identity: name for _, identity, name in facts_of(world, "sent")}
+    out = Counter(world.event_id(f"out/incoming/target/{name}") for name in world.files(_target("out")))
+    assert set(out) <= set(sent), out
+    problems = check_calls(world, sent)
+    problems += [f"{one}: {number} times" for one, number in out.items() if number != 1]
+    called = {identity for _, process, identity, _ in facts_of(world, "call")}
+    problems += [f"{one} is lost" for one in sent if one not in called or one not in out]
+    problems += [f"left: {path}" for path in world.leftovers()]
+    assert not problems, "\n".join(problems)
+
+
+# -- duplicates ----------------------------------------------------------------------------------------
+
+
+def _merge_early() -> None:
+    """Makes the window merge three records, and not 200."""
+    patch.object(duplicates, "_MAX_FILES", 2).start()
+
+
+def _copies(world: World) -> None:
+    """Two messages of one id each, as a sender that has repeated itself leaves them."""
+    _merge_early()
+    world.run()
+    for number in range(3):
+        _drop(world, f"1700000000000{number:03d}-t-{number}", "a")
+        world.run()
+    for number in range(2, 5):
+        _drop(world, f"1700000000000{number:03d}-t-{number}", "again")
+
+
+def _drop(world: World, identity: str, name: str) -> None:
+    world.deployment.drop("in", world.message(name).body, f"4.{identity}.T")
+    if name == "a" or not world.number("sent", f"ID:{identity}"):
+        world.mark("sent", f"ID:{identity}", "a")
+
+
+def _run_in_window(world: World) -> None:
+    _merge_early()
+    world.run()
+    for number in range(3, 5):
+        _drop(world, f"1700000000000{number:03d}-t-{number}", "again")
+    world.run()
+
+
+def _recover_window(world: World) -> None:
+    _merge_early()
+    world.run()
+
+
+def _check_window(world: World) -> None:
+    problems = []
+    sent = {identity: name for _, identity, name in facts_of(world, "sent")}
+    found = world.places()
+    for identity in sent:
+        strays = [path for path in found.get(identity, []) if not path.startswith("archive/incoming/target/")]
+        if strays or not found.get(identity):
+            problems.append(f"{identity} is in {found.get(identity)}")
+    problems += check_calls(world, sent)
+    problems += [f"left: {path}" for path in world.leftovers()]
+    assert not problems, "\n".join(problems)
+
+
+# -- lots ----------------------------------------------------------------------------------------------
+
+_IN: Final = parse_destination("queue://in")
+
+
+def _take_lots(world: World) -> None:
+    """Takes lots of two until none is left. Each lot is told to the world before it is settled."""
+    connection = world.deployment.provider.connect()
+    try:
+        while (lot := connection.claim_lot(_IN, "lake", 2)) is not None:
+            ids = tuple(claim.message_id for claim in lot.claims)
+            world.mark("lot", lot.sequence_id, lot.number, ids)
+            lot.settle([Settlement(claim) for claim in lot.claims])
+            world.mark("lot settled", lot.sequence_id, lot.number)
+    finally:
+        connection.close()
+
+
+def _recover_lots(world: World) -> None:
+    world.run()  # takes over from the dead client, and leaves the lots alone
+    _take_lots(world)
+
+
+def _filled(world: World) -> None:
+    world.send("queue://in", "a", "b", "c", "d", "e")
+    connection = world.deployment.provider.connect()
+    connection.close()
+
+
+def _check_lots(world: World) -> None:
+    problems = []
+    seen: dict[tuple[str, int], tuple[str, ...]] = {}
+    over: set[tuple[str, int]] = set()
+    for fact in world.facts:
+        if fact[0] == "lot":
+            key = fact[1], fact[2]
+            if key in over:
+                problems.append(f"the lot {key} was settled, and came again")
+            if seen.setdefault(key, fact[3]) != fact[3]:
+                problems.append(f"the lot {key} has changed from {seen[key]} to {fact[3]}")
+        elif fact[0] == "lot settled":
+            over.add(fact[1:])
+    told = Counter(one for ids in seen.values() for one in ids)
+    sent = [identity for _, identity, name in facts_of(world, "sent")]
+    if told != Counter(sent):
+        problems.append(f"in lots: {told}, sent: {sent}")
+    found = world.places()
+    strays = [path for paths in found.values() for path in paths if "/processed/" not in path]
+    problems += [f"left: {path}" for path in [*strays, *world.leftovers()]]
+    problems += [f"{one} is in {found.get(one)}" for one in sent if len(found.get(one, ())) != 1]
+    assert not problems, "\n".join(problems)
+
+
+# -- pruning -------------------------------------------------------------------------------------------
+
+
+def _aged(world: World) -> None:
+    """Three copies are old enough to be removed, and the next run looks for such copies."""
+    with patch.object(settling, "timestamp", lambda: "2020-01-01T00:00:00.000Z"):
+        sends("a", "b", note=LONG)(world)
+        world.send("queue://in", "c")
+        world.run()
+    (world.directory / "data/dropboxmq/adapter/states/pruned").unlink()
+    world.send("queue://in", "d", "e")
+
+
+def _check_pruned(world: World) -> None:
+    """Old copies may be gone, but not their names alone, and the young are there."""
+    found = world.places()
+    problems = []
+    for _, identity, name in facts_of(world, "sent"):
+        places = found.get(identity, [])
+        least = name in "de"
+        if not least <= len(places) <= 1 or not all(one.startswith("archive/") for one in places):
+            problems.append(f"{identity} {name!r} is in {places}")
+    problems += check_calls(world, {})
+    problems += [f"left: {path}" for path in world.leftovers()]
+    problems += [f"headers are lost: {key}" for key in world.lost_headers()]
+    problems += [f"the body is damaged: {path}" for path in world.damaged()]
+    assert not problems, "\n".join(problems)
+
+
+# -- takeover ------------------------------------------------------------------------------------------
+
+
+def _dead_client(world: World) -> None:
+    """An adapter has died that had events done, begun, at work and untouched, and a commit under way."""
+    sends("a", "b", "fail", "c", "d")(world)
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        left = [3]
+
+        def die(place: str) -> None:
+            if place == "deliver":
+                left[0] -= 1
+                if not left[0]:
+                    os.write(writing, pickle.dumps(world.facts))
+                    os._exit(0)
+
+        replace_functions(faults, point=die)
+        world.run()
+        os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as facts:
+        world.facts = [*pickle.loads(facts.read()), ("crash", KILLED)]
+    os.waitpid(pid, 0)
+
+
+# -- control -------------------------------------------------------------------------------------------
+
+
+def _pause(world: World) -> None:
+    """An operator pauses three inputs, one after the other."""
+    control = world.deployment.provider.state("states").control()
+    for name in ("x", "y", "z"):
+        with control.change() as value:
+            value.paused.append(PauseNote("input", name, "somebody", 1.0))
+        world.mark("paused", name)
+
+
+def _check_control(world: World) -> None:
+    paused = {one.what for one in world.deployment.provider.state("states").control().read().paused}
+    told = {name for _, name in facts_of(world, "paused")}
+    assert told <= paused <= {"x", "y", "z"}, f"paused: {paused}, told: {told}"
+
+
+# -- all -----------------------------------------------------------------------------------------------
+
+_IN_PROGRESS: Final = {"InProgressDestination": "queue://in-progress"}
+_LATER: Final = {"retry_later": {"attempts": 100, "first": "1ms", "most": "1ms"}}
+
+SCENARIOS: Final = (
+    Scenario("archive", sends("a", "b", "c"), run, run, check_published),
+    Scenario("error", sends("a", "fail", "unwanted", "fail"), run, run, check_published),
+    Scenario("headers", sends("a", "fail", note=LONG), run, run, check_sent, (STORE, OUT)),
+    Scenario("in-progress", sends("a", "b", "fail"), run, run, check_published, connector=_IN_PROGRESS),
+    Scenario(
+        "in-progress headers",
+        sends("a", "fail", note=LONG),
+        run,
+        run,
+        check_published,
+        connector=_IN_PROGRESS,
+    ),
+    Scenario("destination", sends("a", "b", "fail"), run, run, check_sent, (STORE, OUT)),
+    Scenario(
+        "discard",
+        sends("a", "b", "c"),
+        run,
+        run,
+        _check_discarded,
+        (STORE, OUT),
+        {"ArchiveDestination": None},
+        {"keep_processed": 0},
+    ),
+    Scenario(
+        "transaction", _with_shop("a", "b", "fail"), run, run, _check_booked, (BOOK,), has_database=True
+    ),
+    Scenario(
+        "retry_later",
+        sends("away", "b", "away"),
+        run,
+        run,
+        check_sent,
+        ({**STORE, **_LATER}, OUT),
+    ),
+    Scenario(
+        "split",
+        sends("a", "fail", records=3),
+        run,
+        run,
+        check_published,
+        connector={"DataHandlerMimeType": "application/jsonl"},
+    ),
+    Scenario(
+        "topic",
+        _subscribed,
+        run,
+        run,
+        _check_topic,
+        (STORE, {"object": "Customer", "name": "news", "destination": "topic://news"}),
+    ),
+    Scenario(
+        "topic without links",
+        _subscribed,
+        _without_links,
+        _without_links,
+        _check_topic,
+        (STORE, {"object": "Customer", "name": "news", "destination": "topic://news"}),
+    ),
+    Scenario("send", _ready, _publish, run, _check_publish),
+    Scenario("new root", nothing, _begin, run, check_messages),
+    Scenario(
+        "lots",
+        _filled,
+        _take_lots,
+        _recover_lots,
+        _check_lots,
+        connector={"InputDestination": "queue://none"},
+    ),
+    Scenario(
+        "window",
+        _copies,
+        _run_in_window,
+        _recover_window,
+        _check_window,
+        connector={"DuplicateEventElimination": True, "duplicate_window": 100},
+    ),
+    Scenario("pruning", _aged, run, run, _check_pruned, connector={"keep_archive": "1d"}),
+    Scenario("takeover", _dead_client, run, run, check_sent, (STORE, OUT)),
+    Scenario("control", run, _pause, nothing, _check_control),
+)

@@ -1,0 +1,236 @@
+"""What a loss of power must not undo, and what it may leave.
+
+``tests/crash_states`` recovers from what a loss of power leaves. Here is what the provider does meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.errors import ClaimLost
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
+from connector.state import file_systems
+from connector.stores.dropbox import files
+from connector.stores.dropbox.forgotten_state import remove_forgotten_state
+from connector.stores.dropbox.provider import DropboxProvider
+from connector.stores.dropbox.store import DropboxStore
+from connector.stores.engine.channel import Channel
+from connector.stores.engine.connection import LocalConnection
+from tests.tables import Table
+
+ORDERS = parse_destination("queue://orders")
+ARCHIVE = parse_destination("queue://archive")
+NOTES = parse_destination("queue://notes")
+NEWS = parse_destination("topic://news")
+
+
+class Syncs:
+    """The directories that were synced, in order, each with the files that the commits had then."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.seen: list[str] = []
+        self.moved: dict[str, bool] = {}
+        """Whether the archive had a message when a directory was synced for the first time."""
+
+    def __call__(self, path: str) -> None:
+        name = os.path.relpath(path, self._root)
+        self.seen.append(name)
+        archive = self._root / "archive/incoming/target"
+        self.moved.setdefault(name, archive.is_dir() and bool(os.listdir(archive)))
+
+
+@pytest.fixture
+def syncs(root: Path, monkeypatch: pytest.MonkeyPatch) -> Syncs:
+    found = Syncs(root)
+    monkeypatch.setattr(files, "sync_directory", found)
+    return found
+
+
+@pytest.fixture
+def durable(root: Path) -> Iterator[LocalConnection]:
+    """A connection of an adapter whose commits are durable."""
+    connection = DropboxProvider(root, create=True).connect("suite", "a")
+    yield connection
+    connection.abandon()
+
+
+def store_of(connection: LocalConnection) -> DropboxStore:
+    assert isinstance(connection.store, DropboxStore)
+    return connection.store
+
+
+def lose_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the provider see a file system that keeps no order of names."""
+    monkeypatch.setattr(file_systems, "keeps_order", lambda path: False)
+
+
+def settle_two(connection: LocalConnection, syncs: Syncs) -> None:
+    store_of(connection).layout.ensure(ARCHIVE)
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    poller = connection.poller(ORDERS)
+    claims = [poller.take(1, number) for number in range(2)]
+    syncs.seen.clear()
+    syncs.moved.clear()
+    connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims if claim is not None])
+
+
+def test_without_an_order_of_names_a_record_is_durable_before_its_moves(
+    durable: LocalConnection, syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_order(monkeypatch)
+    settle_two(durable, syncs)
+    assert syncs.moved == {
+        "orders/incoming/processing": False,
+        "dropboxmq/transaction/committing": False,
+        "archive/incoming/target": True,
+    }
+
+
+def test_with_an_order_of_names_only_the_moved_messages_are_synced(
+    durable: LocalConnection, syncs: Syncs
+) -> None:
+    settle_two(durable, syncs)
+    assert syncs.seen == ["archive/incoming/target"]
+
+
+def test_without_an_order_of_names_new_folders_are_durable_from_the_root_down(
+    durable: LocalConnection, syncs: Syncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_order(monkeypatch)
+    store_of(durable).layout.ensure(ARCHIVE)
+    assert syncs.seen == [".", "archive", "archive/incoming"]
+
+
+def test_a_message_that_an_adapter_settles_alone_is_synced(durable: LocalConnection, syncs: Syncs) -> None:
+    durable.send(ORDERS, [Message(b"1")])
+    claim = durable.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    syncs.seen.clear()
+    durable.settle([Settlement(claim)])
+    assert syncs.seen == ["orders/incoming/processed"]
+
+
+def test_a_message_that_is_removed_is_synced_where_it_was(root: Path, syncs: Syncs) -> None:
+    connection = DropboxProvider(root, create=True, keep_processed=0).connect("suite", "a")
+    with Table() as table:
+        for number in (1, 2):
+            with table.row(number):
+                connection.send(ORDERS, [Message(b"1")] * number)
+                poller = connection.poller(ORDERS)
+                claims = [poller.take(1, place) for place in range(number)]
+                syncs.seen.clear()
+                connection.settle([Settlement(claim) for claim in claims if claim is not None])
+                assert syncs.seen == ["orders/incoming/processing"]
+                poller.close()
+    connection.close()
+
+
+def test_a_lot_of_one_message_is_synced_before_it_counts_as_settled(root: Path, syncs: Syncs) -> None:
+    connection = DropboxProvider(root, create=True).connect()
+    connection.send(ORDERS, [Message(b"1")])
+    lot = connection.claim_lot(ORDERS, "lake", 10)
+    assert lot is not None
+    syncs.seen.clear()
+    lot.settle([Settlement(claim) for claim in lot.claims])
+    assert syncs.seen[0] == "orders/incoming/processed"
+    connection.close()
+
+
+def test_a_prepared_message_of_a_topic_stays_until_its_commit(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A journal that says done names the file. Who takes over before the commit sends the message from it."""
+    connection = DropboxProvider(root, create=True).connect("suite", "a")
+    connection.poller(TopicSubscription(NEWS, "all", "reader", durable=True)).close()
+    access = connection.access().open()
+    prepared = access.prepare(NEWS, Message(b"1"), "key")
+    access.sync()
+    there = root / str(prepared.handle[0])
+    committer = store_of(connection).context.committer
+    commit = committer.commit
+
+    def look(*arguments: Any, **named: Any) -> None:
+        assert there.read_bytes() == b"1"
+        commit(*arguments, **named)
+
+    monkeypatch.setattr(committer, "commit", look)
+    connection.settle([], sends=[prepared])
+    assert not there.exists()
+    assert [message.body for message in _messages(connection)] == [b"1"]
+    connection.close()
+
+
+def _messages(connection: LocalConnection) -> list[Message]:
+    poller = connection.poller(TopicSubscription(NEWS, "all", "reader", durable=True))
+    access = connection.access().open()
+    claim = poller.take(1, 0)
+    assert claim is not None
+    return [access.load(claim.reference, 100)]
+
+
+def test_a_prepared_message_of_a_dead_client_is_sent_only_with_its_body(root: Path) -> None:
+    """A journal that says done may be on the disk, and the body may not."""
+    with Table() as table:
+        for body, is_sent in ((b"whole", True), (b"", False), (b"\0\0\0\0\0", False), (None, False)):
+            with table.row(body):
+                provider = DropboxProvider(root / f"{body!r}", create=True)
+                dead = provider.connect("suite", "a")
+                prepared = dead.access().open().prepare(ORDERS, Message(b"whole"), "key")
+                dead.abandon()
+                path = root / f"{body!r}" / str(prepared.handle[0])
+                path.unlink() if body is None else path.write_bytes(body)
+                living = provider.connect("suite", "b")
+                living.store.create(Channel(ORDERS))
+                living.send(NOTES, [Message(b"cause")])
+                claim = living.poller(NOTES).take(1, 0)
+                assert claim is not None
+                try:
+                    living.settle([Settlement(claim, copy_to=ARCHIVE, sends=[prepared])])
+                except ClaimLost:
+                    assert not is_sent
+                assert [message.body for message in living.browse(ORDERS)] == [b"whole"] * is_sent
+                living.close()
+
+
+def test_the_start_of_an_adapter_removes_what_nobody_owns(durable: LocalConnection) -> None:
+    """Journals, keys in flight and records of a client without a file, but not those of a living client."""
+    layout = store_of(durable).layout
+    state = Path(layout.adapters) / "suite"
+    made = []
+    for client in ("ghost", durable.client_id):
+        folder = state / "a" / client
+        folder.mkdir(parents=True)
+        (folder / "1.0.0").write_text("P 1 host\n")
+        (state / "in-flight").mkdir(exist_ok=True)
+        (state / "in-flight" / client).write_text("key")
+        made += [folder, state / "in-flight" / client]
+    closed = state / "a" / "ghost.closed"
+    closed.mkdir()
+    record = Path(layout.associated) / "ghost-1"
+    record.write_text("")
+    assert list(durable.leftovers(None, at_start=False)) == []
+    assert closed.exists()
+    assert list(durable.leftovers(None, at_start=True)) == []
+    assert [path.exists() for path in (*made, closed, record)] == [False, False, True, True, False, False]
+
+
+def test_what_cannot_be_removed_stays(durable: LocalConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = Path(store_of(durable).layout.adapters) / "suite" / "in-flight"
+    state.mkdir(parents=True)
+    (state / "ghost").write_text("key")
+
+    def refuse(path: str) -> None:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    remove_forgotten_state(store_of(durable).layout)
+    assert (state / "ghost").exists()
