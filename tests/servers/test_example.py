@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from connector.brokers.jars.locked import LOCK, Jars
 from tests.docs.reader import blocks
 from tests.servers.broker import PASSWORD, USER
@@ -16,6 +18,8 @@ from tests.servers.conftest import REPOSITORY, Broker
 PAGE = REPOSITORY / "docs/how-to/jms-broker.md"
 
 
+@pytest.mark.process
+@pytest.mark.timeout(1800)  # many commands, each with a Java of its own
 def test_the_commands_of_the_page_work_on_artemis(artemis: Broker, tmp_path: Path) -> None:
     artemis.empty()
     directory = tmp_path / "artemis"
@@ -35,7 +39,7 @@ def test_the_commands_of_the_page_work_on_artemis(artemis: Broker, tmp_path: Pat
         if block.not_run == "needs-broker":
             answer = subprocess.run(
                 ["sh", "-euc", block.text], cwd=directory, env=environment, capture_output=True, text=True,
-                timeout=240, check=False,
+                timeout=900, check=False,
             )  # fmt: skip
             assert answer.returncode == 0, answer.stdout + answer.stderr
             output += answer.stdout
