@@ -53,13 +53,14 @@ def test_every_state_is_recovered_from(shard: int) -> None:
 @pytest.mark.parametrize(
     ("plant", "scenario"),
     [
+        ("skip the sync of a record", "destination"),
         ("skip the sync of bodies", "send"),
         ("skip the sync of settled messages", "send"),
         ("skip the order of names", "destination"),
     ],
 )
 def test_a_planted_fault_is_found(plant: str, scenario: str) -> None:
-    done = command("--states", 40, "--scenario", scenario, "--plant", plant)
+    done = command("--states", 60, "--scenario", scenario, "--plant", plant)
     assert done.returncode > 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].endswith(" failures"), done.stderr
     for told in ("the disk:", "after operation", "--- seed 1:"):

@@ -1,7 +1,7 @@
 """Faults that somebody could make, each as a change of one function: who plants one must see it found.
 
 They show what the worlds of crashes can find. ``tests/README.md`` says which other test finds each one.
-:data:`PLANTS` is for this package and for ``tests/crash_states``.
+A fault that only a loss of power shows is in ``tests/crash_states/planted.py``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class Plant:
         what: it does, in words.
         plant: changes the product in this process, and in those that it forks.
         scenario: in which it shows soon.
-        power: whether only a loss of power shows it. ``tests/crash_states`` finds it then.
     """
 
     what: str
@@ -40,25 +39,10 @@ class Plant:
     scenario: Scenario = field(
         default_factory=lambda: Scenario("dropbox", order="none", sinks=("store", "copy"))
     )
-    power: bool = False
 
 
 def _set(owner: object, name: str, value: object) -> None:
     setattr(owner, name, value)
-
-
-def _skip_sync() -> None:
-    def nothing(*_: object, **__: object) -> None:
-        """Does nothing."""
-
-    _set(files, "sync_files", nothing)
-    _set(files, "sync_directory", nothing)
-    write_new = files.write_new
-
-    def write(path: str, data: bytes, *, sync: bool, **more: Any) -> None:
-        write_new(path, data, sync=False, **more)
-
-    _set(files, "write_new", write)
 
 
 def _drop_done() -> None:
@@ -147,7 +131,6 @@ def _leave_early() -> None:
 
 
 PLANTS: Final = {
-    "skip-sync": Plant("nothing is synced", _skip_sync, power=True),
     "drop-done": Plant("a `done` line of the journal is not written", _drop_done),
     "drop-begin": Plant("the `begin` lines of the journal are not written", _drop_begin),
     "settle-twice": Plant("a commit record of a dead client is removed in place of finished", _settle_twice),
