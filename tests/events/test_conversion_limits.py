@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from connector.events.convert import Converter
 from connector.limits import stages
 from connector.limits.control import RunnerControl
+from connector.limits.memory import data_memory
 from connector.messaging.message import Message
 from tests.events.conftest import Bench, EventDeployment
 from tests.tables import rows
@@ -310,7 +311,8 @@ def test_a_conversion_that_never_ends_fails_at_once_and_one_that_ends_its_proces
 
 
 def test_a_worker_that_keeps_memory_is_replaced_between_two_events(bench: Bench) -> None:
-    deployment = deploy_handler(bench, worker_memory="768MiB")
+    # a runner is a fork of this process, so what this process has counts, too
+    deployment = deploy_handler(bench, worker_memory=data_memory() + (768 << 20))
     bodies = ["leak"] * 4 + ["large"] + ["leak"] * 4 + ["huge", "leak"]
     for body in bodies:
         deployment.send("queue://in", body)
