@@ -7,8 +7,12 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
+
+_DIRECTORIES: Final = ("tmp_path", "root")
+"""Fixtures that are an empty directory for a test to fill."""
 
 
 class Table:
@@ -56,8 +60,8 @@ def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]]
     """Makes one test of a function and a table. The function runs once for each row, with its values.
 
     It is written like ``pytest.mark.parametrize``, and two above one another make all combinations. Each row
-    has a ``tmp_path`` and a ``monkeypatch`` of its own. Of a fixture with a method ``again`` it has what that
-    returns. All other fixtures are the same for all rows, so a row must leave nothing in them.
+    has a ``tmp_path``, a ``root`` and a ``monkeypatch`` of its own. Of a fixture with a method ``again`` it
+    has what that returns. All other fixtures are the same for all rows, so a row must leave nothing in them.
 
     names: the arguments of the function, with a comma between two
     values: the rows. With more than one name, each is a tuple
@@ -89,7 +93,7 @@ def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]]
 
 def _renew(name: str, fixture: object, number: int, end: ExitStack) -> object:
     """Returns what a row gets for a fixture. The stack takes it back at the end of the row."""
-    if name == "tmp_path" and isinstance(fixture, Path):
+    if name in _DIRECTORIES and isinstance(fixture, Path):
         directory = fixture / str(number)
         directory.mkdir()
         return directory
