@@ -94,17 +94,18 @@ class ProviderUnderTest:
 
 
 def check_provider(provider: ProviderUnderTest, *, examples: int, steps: int) -> None:
-    """Runs ``examples`` times ``steps`` random operations, each time on a new provider.
+    """Runs ``examples`` times ``steps`` operations, each time on a new provider.
 
+    The operations are drawn, and are the same in each run. So a failure comes from a change of the provider.
     The operations of a failure are printed as they were. To look for fewer that fail would take minutes.
     """
     some = settings(
         max_examples=examples,
         stateful_step_count=steps,
-        phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        derandomize=True,
+        phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),  # of how quick the machine is
         deadline=None,
-        print_blob=True,
     )
     machine = type("Machine", (ProviderMachine,), {"tested": provider})
     run_state_machine_as_test(machine, settings=some)
@@ -279,7 +280,7 @@ class ProviderMachine(RuleBasedStateMachine):
             loaded = access.load(claim.reference, _NO_LIMIT)
             body = loaded.body.decode()
             found = [one for one in among if one.body == body and one.deliveries == claim.delivery_count]
-            assert found, f"{body} was claimed, and is none of {among}"
+            assert found, f"{body} was claimed with {claim.delivery_count}, and is none of {among}"
             assert not in_order or found[0].rank == among[0].rank
             assert loaded.delivery_count == claim.delivery_count + 1
             assert loaded.properties.get("JMSXGroupID") == claim.group_id == found[0].draft.group
@@ -549,8 +550,11 @@ class ProviderMachine(RuleBasedStateMachine):
         is_urgent = is_urgent and self.able.selectors
         selector = URGENT if is_urgent else ""
         had = self._in_lot(name)
+        is_of_another = bool(had) and had[0].origin != queue
+        if is_of_another and name not in self.lot_owners:
+            return  # whether a client that is refused owns the name is not promised
         is_refused = self.lot_owners.setdefault(name, client) != client
-        if is_refused or (had and had[0].origin != queue):
+        if is_refused or is_of_another:
             with pytest.raises(LotError):
                 connection.claim_lot(queue, name, limit, selector=selector)
             return
@@ -612,16 +616,13 @@ class ProviderMachine(RuleBasedStateMachine):
         if not self._has_work(client) and not self.lot_owners:
             client = 1 - client
         connection = self.clients[client].connection
-        (connection.abandon if is_abandoned else connection.close)()
         held = self._owned(client)
+        # an adapter closes its connection with nothing in progress; only a crash leaves that
+        is_abandoned = is_abandoned or any(one.claim is not None and one.claim.in_progress for one in held)
+        (connection.abandon if is_abandoned else connection.close)()
         in_progress = WORKING if self.able.in_progress else None
         found = list(self.looking.leftovers(in_progress, at_start=True))
-        # what a closed client had in progress may be without an owner at once
-        stays = [one for one in held if one.claim is not None and not one.claim.in_progress]
-        assert [one.client_id for one in found] in (
-            [connection.client_id] * (is_abandoned or bool(stays)),
-            [connection.client_id] * (is_abandoned or bool(held)),
-        )
+        assert [one.client_id for one in found] == [connection.client_id] * (is_abandoned or bool(held))
         for leftover in found:
             claims = {(claim.cycle, claim.sequence): claim for claim in leftover.claims}
             assert claims.keys() == {(one.claim.cycle, one.claim.sequence) for one in held if one.claim}
