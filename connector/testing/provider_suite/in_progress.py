@@ -68,7 +68,7 @@ class InProgressTests(SuiteBase):
             for wanted in (PRICES, TopicSubscription(PRICES, "all", durable=True, shared=True)):
                 with pytest.raises(CapabilityError):
                     connection.poller(wanted, IN_PROGRESS)
-            with pytest.raises(CapabilityError, match=f"{PRICES} holds no messages itself: subscribe"):
+            with pytest.raises(CapabilityError, match=str(PRICES)):
                 connection.poller(PRICES)
             assert connection.subscriptions() == []
         assert self.bodies(connection, ORDERS) == ["body"]
