@@ -57,11 +57,11 @@ def test_measures_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert written["tests/test_a.py"].quick == 1.0
 
 
-def test_a_folder_without_its_slow_tests_takes_less_than_a_minute() -> None:
-    known = measures.read()
+def test_the_quick_tests_of_a_folder_take_less_than_a_minute() -> None:
     folders: dict[str, float] = {}
-    for file, one in known.items():
-        folder = "/".join(Path(file).parts[:2])
+    for file, one in measures.read().items():
+        folder = str(Path(file).parent)
         folders[folder] = folders.get(folder, 0.0) + one.quick
-    assert known
-    assert {folder: seconds for folder, seconds in folders.items() if seconds > 120} == {}
+    assert folders
+    slowest = max(folders.values())
+    assert slowest / 2 < 60, f"{folders}, and two cores run two tests at a time"
