@@ -62,6 +62,5 @@ def test_the_quick_tests_of_a_folder_take_less_than_a_minute() -> None:
     for file, one in measures.read().items():
         folder = str(Path(file).parent)
         folders[folder] = folders.get(folder, 0.0) + one.quick
-    assert folders
-    slowest = max(folders.values())
-    assert slowest / 2 < 60, f"{folders}, and two cores run two tests at a time"
+    assert folders  # measured in one of four shards, and run in four
+    assert {folder: seconds for folder, seconds in folders.items() if seconds > 4 * 60} == {}
