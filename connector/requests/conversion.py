@@ -114,7 +114,7 @@ class RequestConverter:
         timeout, name = settings.convert_timeout, "convert_timeout"
         whole = (
             call.properties.response_timeout or 0
-        ) / 1000  # a reply may overtake the deadline of its call
+        ) / 1000  # a reply may come before its call has a deadline
         left = max(_LEAST_SECONDS, min(whole, call.deadline - time.monotonic()))
         if left < timeout:
             timeout, name = round(left, 3), "ResponseTimeout"

@@ -115,7 +115,7 @@ class Committer:
         self._finish(committing, moves, copies)
 
     def _sync_sources(self, moves: Sequence[Move], copies: Sequence[Copies]) -> None:
-        """Makes the names durable that a record moves. Whoever finishes the record looks for these names."""
+        """Makes the names durable that a record moves. A takeover that finishes the record needs them."""
         if not self._durable or file_systems.keeps_order(self._layout.root):
             return
         paths = [move.source for move in moves]

@@ -240,7 +240,7 @@ def sync_directory(path: str) -> None:
 
 
 def sync_earlier(path: str) -> None:
-    """Makes the names in a directory durable before any name that is changed later, in whatever directory.
+    """Makes the names in a directory durable before any later change of a name in any directory.
 
     Costs nothing where the file system keeps that order.
     """

@@ -1,4 +1,4 @@
-"""What adapters have left whose client has no file any more: journals, and keys in flight.
+"""Removes journals and keys in flight of adapters whose client has no file any more.
 
 A loss of power may take the file of a client and leave these, or bring them back after their removal. No
 recovery looks for them. Keys in flight would keep each further message with such a key from being published.
@@ -20,7 +20,10 @@ from connector.stores.dropbox.layout import RootLayout
 
 
 def remove_forgotten_state(layout: RootLayout) -> None:
-    """Removes the journals and the keys in flight of clients that have no file. Whatever resists stays."""
+    """Removes the journals and the keys in flight of clients that have no file.
+
+    A file that cannot be removed stays.
+    """
     found = [*_journals(layout), *_keys(layout)]
     known = set(list_files(layout.clients))  # after the others: a client has its file first
     for client_id, path in found:

@@ -186,7 +186,7 @@ lot_names = st.sampled_from(LOTS)
 
 
 class ProviderMachine(RuleBasedStateMachine):
-    """Two clients and one that looks, over one provider, beside the model of it."""
+    """Runs two clients and an observer on one provider, beside a model of the provider."""
 
     tested: ClassVar[ProviderUnderTest]
 
@@ -312,7 +312,7 @@ class ProviderMachine(RuleBasedStateMachine):
         for draft, _, body, number in made:
             self._arrive(to, body, draft, number, is_delayed=False)
         places: Iterable[Source] = [to] if to.is_queue else tuple(self.subscriptions)
-        for place in places:  # whoever takes moves what is due to the messages that wait
+        for place in places:  # a client that takes moves due messages to those that wait
             self.take(client, place, 1, is_urgent=False, by_group=False, moves=False, is_new=True)
 
     @rule(client=clients, to=targets, draft=drafts)
@@ -617,7 +617,7 @@ class ProviderMachine(RuleBasedStateMachine):
             client = 1 - client
         connection = self.clients[client].connection
         held = self._owned(client)
-        # an adapter closes its connection with nothing in progress; only a crash leaves that
+        # an adapter that closes its connection has nothing in progress, so only a crash leaves that
         is_abandoned = is_abandoned or any(one.claim is not None and one.claim.in_progress for one in held)
         (connection.abandon if is_abandoned else connection.close)()
         in_progress = WORKING if self.able.in_progress else None
