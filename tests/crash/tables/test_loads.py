@@ -21,6 +21,7 @@ from tests.crash.conftest import Deploy
 from tests.crash.harness import CrashDeployment, on
 from tests.runs import Run
 from tests.spark.standalone import StandaloneCluster
+from tests.spark.warm_java import WarmJava
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1800)]  # many starts of Java
@@ -50,10 +51,13 @@ STEPS = (
 )
 
 
-def make(deploy: Deploy, directory: Path, *names: str, shop: str = "", **keys: Any) -> CrashDeployment:
+def make(
+    deploy: Deploy, java: WarmJava | None, directory: Path, *names: str, shop: str = "", **keys: Any
+) -> CrashDeployment:
     """Returns a deployment with a load for each format, and a function. With names: with those only.
 
     Args:
+        java: for the Spark of the drivers. None = each starts its own.
         shop: the URL of the database with the table. Empty = a file of SQLite.
     """
     shop = shop or f"sqlite:///{directory / 'shop.db'}"
@@ -65,6 +69,7 @@ def make(deploy: Deploy, directory: Path, *names: str, shop: str = "", **keys: A
     loads.append({"object": "Customer", "name": "numbered", "load": "loads:numbered", **keys})
     loads = [one for one in loads if not names or one["name"] in names]
     made = deploy(only=loads, shop=shop, connector={"instance": "one"}, java=True)
+    made.warm_java = java
     made.write("loads.py", FUNCTION)
     return made
 
@@ -136,9 +141,9 @@ def kill(deployment: CrashDeployment, fault: str) -> None:
 
 
 def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
-    deploy: Deploy, tmp_path: Path
+    deploy: Deploy, tmp_path: Path, warm_java: WarmJava
 ) -> None:
-    deployment = make(deploy, tmp_path, size=25)
+    deployment = make(deploy, warm_java, tmp_path, size=25)
     for step in STEPS:
         deployment.fill("in", [""] * 30)
         kill(deployment, step)
@@ -154,11 +159,16 @@ def test_a_driver_that_is_killed_at_each_step_loses_and_doubles_nothing(
     [("sqlite", ("load.claimed:2", "lot.settled")), ("postgresql", ("load.written:2", "lot.settled"))],
 )
 def test_a_driver_whose_messages_are_in_a_database_loses_and_doubles_nothing(
-    deploy: Deploy, tmp_path: Path, provider_type: str, steps: list[str], request: pytest.FixtureRequest
+    deploy: Deploy,
+    tmp_path: Path,
+    provider_type: str,
+    steps: list[str],
+    request: pytest.FixtureRequest,
+    warm_java: WarmJava,
 ) -> None:
     """The table is in a database of the same kind."""
     shop = request.getfixturevalue("database") if provider_type == "postgresql" else ""
-    deployment = make(deploy, tmp_path, "parquet", "table", shop=shop, size=20)
+    deployment = make(deploy, warm_java, tmp_path, "parquet", "table", shop=shop, size=20)
     for step in steps:
         deployment.fill("in", [""] * 25)
         kill(deployment, step)
@@ -216,9 +226,9 @@ def await_parts(run: Run, lake: Path) -> None:
 
 
 def test_a_service_loads_by_age_and_a_sequence_that_is_made_anew_replaces_nothing(
-    deploy: Deploy, tmp_path: Path
+    deploy: Deploy, tmp_path: Path, warm_java: WarmJava
 ) -> None:
-    deployment = make(deploy, tmp_path, "csv", "delta", "numbered", every="300ms")
+    deployment = make(deploy, warm_java, tmp_path, "csv", "delta", "numbered", every="300ms")
     deployment.fill("in", [""] * 5)
     deployment.drain(timeout=600)
     shutil.rmtree(deployment.root)  # all messages and all numbers are lost
@@ -241,9 +251,12 @@ def wait_until_equal(deployment: CrashDeployment, run: Run) -> None:
     )
 
 
-def test_a_load_that_has_stopped_shows_in_the_status_until_a_reload(deploy: Deploy) -> None:
+def test_a_load_that_has_stopped_shows_in_the_status_until_a_reload(
+    deploy: Deploy, warm_java: WarmJava
+) -> None:
     load = {"object": "Customer", "name": "broken", "load": "loads:broken", "every": "100ms"}
     deployment = deploy(only=[load])
+    deployment.warm_java = warm_java
     deployment.write("loads.py", BROKEN)
     (deployment.directory / "broken").touch()
     deployment.fill("in", [""] * 3)
@@ -273,7 +286,7 @@ def status(deployment: CrashDeployment) -> dict[str, Any]:
 
 
 def test_loads_go_on_in_a_new_spark(deploy: Deploy, tmp_path: Path) -> None:
-    deployment = make(deploy, tmp_path, "parquet", "numbered", every="300ms", size=10)
+    deployment = make(deploy, None, tmp_path, "parquet", "numbered", every="300ms", size=10)
     deployment.fill("in", [""] * 5)
     run = deployment.start()
     wait_until_equal(deployment, run)
