@@ -19,7 +19,7 @@ class WarmJava:
     """The Java of one application of ``spark-submit`` after the other. Each starts a Spark of its own in it.
 
     Java needs some ten seconds of processor time until it has loaded and compiled what a first query uses.
-    A Java of an application that was killed would end by itself. This one stops what that application has left.
+    A Java whose application was killed would end by itself. This one stops what the application has left.
 
     Args:
         directory: for its files. A path that executors can have in a socket.

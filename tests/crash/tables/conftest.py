@@ -1,4 +1,4 @@
-"""The Spark, the Java and the cluster of this folder."""
+"""The Spark and the Java of this folder."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.quick_folder import quick_folder
-from tests.spark.conftest import cluster, local, printed
+from tests.spark.conftest import local, printed
 from tests.spark.warm_java import WarmJava
 
-__all__ = ["cluster", "local", "printed"]
+__all__ = ["local", "printed"]
 
 
 @pytest.fixture(scope="session")

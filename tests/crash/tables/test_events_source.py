@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.events_query import ROOT, start
-from tests.spark.events_query import run as run_alone
-from tests.spark.standalone import StandaloneCluster, executor_options
+from tests.spark.events_query import start
 from tests.spark.test_events_source import Run, browse, count, fill, names, place, run, task
 from tests.waiting import wait_for
 
@@ -47,13 +45,10 @@ def test_a_query_that_is_killed_at_each_step_loses_and_doubles_nothing(place: Pa
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("fault", ["lot.row:15", "lot.settling:2"])
-def test_a_whole_program_that_is_killed_loses_and_doubles_nothing(place: Path, run: Run, fault: str) -> None:
+def test_a_whole_program_that_is_killed_loses_and_doubles_nothing(place: Path, run: Run) -> None:
     fill(place, 0, 40)
-    pause = {"CONNECTOR_FAULT_DIRECTORY": str(place)}
-    process = start(
-        place, task(place, ("query", {}), maxMessagesPerTrigger="10"), fault=f"{fault}=pause", **pause
-    )
+    query = task(place, ("query", {}), maxMessagesPerTrigger="10")
+    process = start(place, query, fault="lot.settling:2=pause", CONNECTOR_FAULT_DIRECTORY=str(place))
     wait_for(lambda: list(place.glob("lot.*")) or process.poll() is not None, 600, "a pause")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -64,28 +59,3 @@ def test_a_whole_program_that_is_killed_loses_and_doubles_nothing(place: Path, r
     said = run(task(place, ("query", {}), ("rows", {}), maxMessagesPerTrigger="10"))
     assert said["1 rows"] == names(0, 40)
     assert [count(place, one) for one in ("in", "archive")] == [0, 40]
-
-
-@pytest.mark.cluster
-@pytest.mark.process
-def test_tasks_of_two_workers_read_a_lot_and_one_that_dies_loses_nothing(
-    place: Path, cluster: StandaloneCluster
-) -> None:
-    """Each Python of the first query dies at its 25th message, so its last try fails, too."""
-    session = {
-        "spark.master": cluster.url,
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": executor_options(),
-        "spark.executorEnv.PYTHONPATH": str(ROOT),
-        "spark.cores.max": "2",
-    }
-    fill(place, 0, 400)
-    dies = {**session, "spark.executorEnv.CONNECTOR_FAULT": "lot.row:25=kill"}
-    status, _, _ = run_alone(place, {**task(place, ("query", {})), "session": dies})
-    assert status != 0
-    reads = task(place, ("query", {}), ("rows", {}), ("partitions", {}))
-    status, said, errors = run_alone(place, {**reads, "session": session})
-    assert status == 0, errors
-    assert said["1 rows"] == names(0, 400)
-    assert said["2 partitions"] == 4, "each slice of 100 is a partition"
-    assert [count(place, one) for one in ("in", "archive")] == [0, 400]
