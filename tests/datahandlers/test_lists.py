@@ -25,7 +25,7 @@ from connector.datahandlers.text_handler import TextHandler
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
-from tests.datahandlers.definitions import SAMPLES, define, known, make
+from tests.datahandlers.definitions import SAMPLES, define, known, make, refusal
 from tests.tables import rows
 
 ARTICLE: Final = Hint("Article", "Create")
@@ -68,11 +68,7 @@ def one_list(type_name: str, info: str = "", **more: Any) -> Definitions:
         ("xml", b"<Article><Size>1</Size><Size>x</Size></Article>", "Size[1]: found the text 'x', expected an integer: line 1"),
         ("xml", b"<Article><Size>1 2</Size></Article>", "Size[0]: found the text '1 2'"),
         ("xml", b"<Article><Size><a/></Size></Article>", "Size: found the element 'a'"),
-        (
-            "xml",
-            b'<Article xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><Size>1</Size><Size xsi:nil="true"/></Article>',
-            "Size[1]: xsi:nil is true, but each value of a list has to be set",
-        ),
+        ("xml", b'<Article xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><Size>1</Size><Size i:nil="1"/></Article>', "Size[1]: xsi:nil is true, but each value of a list has to be set"),
         ("namevalue", b"BusinessObject=Article\nVerb=\nSize=2\nSize=1\nSize=x\n", "line 5: Article: Size[1]: found the text 'x'"),
         ("namevalue", b"BusinessObject=Article\nSize=2\nSize=1\n", "line 4: found the end of the body, expected Size= with value 2 of 2 of Size of Article"),
         ("namevalue", b"BusinessObject=Article\nSize=1\nSize=\n", "line 3: Article: Size[0]: found a value that is not set"),
@@ -83,9 +79,7 @@ def one_list(type_name: str, info: str = "", **more: Any) -> Definitions:
     ],
 )  # fmt: skip
 def test_a_wrong_value_of_a_list_is_named_with_its_number(name: str, body: bytes, place: str) -> None:
-    with pytest.raises(MalformedData) as refused:
-        make(FORMATS[name]).to_business_object(body, ARTICLE)
-    assert place in str(refused.value)
+    assert place in refusal(make(FORMATS[name]).to_business_object, body, ARTICLE)
 
 
 @rows(
@@ -100,9 +94,7 @@ def test_a_wrong_value_of_a_list_is_named_with_its_number(name: str, body: bytes
 def test_what_a_record_cannot_hold_is_refused_with_its_number(
     name: str, values: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(MalformedData) as refused:
-        make(FORMATS[name]).to_body(article(values))
-    assert reason in str(refused.value)
+    assert reason in refusal(make(FORMATS[name]).to_body, article(values))
 
 
 def test_records_hold_a_list_as_its_number_and_its_values() -> None:
@@ -110,52 +102,33 @@ def test_records_hold_a_list_as_its_number_and_its_values() -> None:
     assert make(NameValueHandler, SkipCxIgnore=True).to_body(bo) == (
         b"BusinessObject=Article\nVerb=Create\nArticleId=A\nSize=2\nSize=1\nSize=2\nName=n\nObjectEventId=\n"
     )
-    assert (
-        make(DelimitedHandler, CxIgnore="-", OmitObjectEventId=True).to_body(bo)
-        == b"Article~Create~A~-~2~1~2~-~-~-~-~-~-~n"
-    )
-    fixed = make(FixedWidthHandler, BONameSize=7, BOVerbSize=6, BOCountSize=1, PadCharacter=".").to_body(bo)
-    assert (
-        fixed
-        == b"ArticleCreateA"
-        + b"." * 19
-        + b"02"
-        + b"1.........."
-        + b"2.........."
-        + b"000"
-        + b"." * 30
-        + b"00n"
-        + b"." * 29
-    )
+    delimited = make(DelimitedHandler, CxIgnore="-", OmitObjectEventId=True)
+    assert delimited.to_body(bo) == b"Article~Create~A~-~2~1~2~-~-~-~-~-~-~n"
+    fixed = make(FixedWidthHandler, BONameSize=7, BOVerbSize=6, BOCountSize=1, PadCharacter=".")
+    numbers = b"021..........2..........000"
+    assert fixed.to_body(bo) == b"ArticleCreateA%b%b%b00n%b" % (b"." * 19, numbers, b"." * 30, b"." * 29)
 
 
 def test_csv_refuses_a_list_that_is_set() -> None:
     handler = make(CsvHandler)
     assert handler.to_body(article({"ArticleId": "A"})) == b"ArticleId,Price,Name\r\nA,,\r\n"
-    with pytest.raises(MalformedData, match=r"Tag: found a list of values \(String\), which CSV cannot hold"):
-        handler.to_body(article({"Tag": ["a"]}))
-    with pytest.raises(MalformedData, match=r"Tag is a list of values \(String\), which CSV cannot hold"):
-        handler.to_business_object(b"ArticleId,Tag\r\nA,a\r\n", ARTICLE)
+    reason = refusal(handler.to_body, article({"Tag": ["a"]}))
+    assert "Tag: found a list of values (String), which CSV cannot hold" in reason
+    reason = refusal(handler.to_business_object, b"ArticleId,Tag\r\nA,a\r\n", ARTICLE)
+    assert "Tag is a list of values (String), which CSV cannot hold" in reason
 
 
 @rows("kind", [TextHandler, BinaryHandler])
 def test_a_body_of_one_attribute_is_no_list(kind: type[Any]) -> None:
     handler = make(kind, attribute="Tag")
-    with pytest.raises(MalformedData, match="Tag is a list of values"):
-        handler.to_business_object(b"YQ==", ARTICLE)
-    with pytest.raises(MalformedData, match="Tag is a list of values"):
-        handler.to_body(article({"Tag": ["YQ=="]}))
+    assert "Tag is a list of values" in refusal(handler.to_business_object, b"YQ==", ARTICLE)
+    assert "Tag is a list of values" in refusal(handler.to_body, article({"Tag": ["YQ=="]}))
 
 
 def test_a_template_sees_a_list() -> None:
-    handler = make(
-        TemplateHandler,
-        text="{% for one in Tag %}[{{ one }}]{% endfor %}{{ Size|join('+') }}{{ Part[0].Size[0] }}",
-    )
-    assert (
-        handler.to_body(article({"Tag": ["a", "b"], "Size": [1, 2], "Part": [{"Size": [7]}]}))
-        == b"[a][b]1+27"
-    )
+    text = "{% for one in Tag %}[{{ one }}]{% endfor %}{{ Size|join('+') }}{{ Part[0].Size[0] }}"
+    bo = article({"Tag": ["a", "b"], "Size": [1, 2], "Part": [{"Size": [7]}]})
+    assert make(TemplateHandler, text=text).to_body(bo) == b"[a][b]1+27"
 
 
 # --- XML ---------------------------------------------------------------------------------------
@@ -231,20 +204,15 @@ def test_a_fault_has_no_lists() -> None:
 
 def test_a_list_is_a_list_of_values_or_none() -> None:
     bo = article({"Size": (1, 2)})
-    assert bo["Size"] == [1, 2]
-    assert bo["Tag"] is None
+    assert (bo["Size"], bo["Tag"]) == ([1, 2], None)
     bo["Tag"] = ["a"]
     assert bo.as_dict() == {"Tag": ["a"], "Size": [1, 2]}
     assert bo == article({"Tag": ["a"], "Size": [1, 2]})
     assert bo != article({"Tag": ["a"], "Size": [2, 1]})
     bo["Tag"] = None
     assert "Tag" not in bo
-
-
-def test_as_dict_gives_lists_of_its_own() -> None:
-    bo = article({"Size": [1]})
-    bo.as_dict()["Size"].append("x")
-    assert bo["Size"] == [1]
+    bo.as_dict()["Size"].append("x")  # a list of its own
+    assert bo["Size"] == [1, 2]
 
 
 @rows("value", ["a", 7, True, {"a": 1}, b"a"])
@@ -264,10 +232,9 @@ def test_a_text_or_a_child_cannot_be_set_into_a_list() -> None:
 def test_an_error_never_shows_a_ciphertext_of_a_list() -> None:
     definitions = one_list("Ciphertext", max_length=3)
     for value in ("secret", ["secret"], ["a", 4711], {"secret": 1}):
-        with pytest.raises(MalformedData) as refused:
-            BusinessObject(definitions, "T", "Create", {"A": value})
-        assert "secret" not in str(refused.value)
-        assert "4711" not in str(refused.value)
+        reason = refusal(BusinessObject, definitions, "T", "Create", {"A": value})
+        assert "secret" not in reason
+        assert "4711" not in reason
 
 
 @rows("value", [None, []])

@@ -5,42 +5,22 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.delimited_handler import DelimitedHandler
 from connector.datahandlers.fixedwidth_handler import FixedWidthHandler
 from connector.datahandlers.namevalue_handler import NameValueHandler
 from connector.errors import MalformedData, UnknownBusinessObject
-from connector.formats.datahandler import DataHandler, Hint
-from connector.testing.datahandlers import DataHandlerSuite, Sample
-from tests.datahandlers.definitions import SAMPLES, define, known, make
+from connector.formats.datahandler import Hint
+from tests.datahandlers.definitions import SAMPLES, WIDE, define, known, make
 from tests.tables import rows
 
 NOTE = Hint("Note", "Create")
 CUSTOMER = Hint("Customer", "Create")
 
-
-def _with_widths() -> Definitions:
-    """The sample definitions with a width for every text."""
-    definitions = {}
-    for name, definition in SAMPLES.items():
-        attributes = {
-            attribute.name: replace(attribute, max_length=attribute.max_length or 30)
-            if attribute.type in ("String", "LongText")
-            else attribute
-            for attribute in definition.attributes.values()
-        }
-        definitions[name] = replace(definition, attributes=attributes)
-    return Definitions(definitions)
-
-
-WIDE = _with_widths()
 
 SAMPLE = known(
     define("Order", Id="String 6", Total="Double 8", Line="Line*", Ship="Address", Text="String 10"),
@@ -49,106 +29,6 @@ SAMPLE = known(
     define("Known", Id="String 4", ObjectEventId="String 8"),
 )
 VALUES = {"Id": "O-1", "Total": 2.5, "Line": [{"Item": "tea"}, {"Item": "rum"}], "Text": "hi"}
-
-
-def customers(definitions: Definitions) -> list[BusinessObject]:
-    full = {
-        "CustomerId": "C-1",
-        "Name": "Zoë ~ \\ = quoted",
-        "Active": True,
-        "Rating": -2147483648,
-        "Discount": 0.1,
-        "Since": "2024-02-29T23:59:60.5+05:30",
-        "Home": {"City": "Delft"},
-        "Address": [{"AddressID": 1, "City": "Oslo", "Before": {"City": "Bergen"}}, {"City": "Rom"}],
-    }
-    return [
-        BusinessObject(definitions, "Customer", "Update", full),
-        BusinessObject(definitions, "Customer", "Create", {"CustomerId": "C-2", "Active": False}),
-        BusinessObject(definitions, "Customer", "Create", {"Rating": "", "Since": "", "Limit": ""}),
-        BusinessObject(definitions, "Note", "Create", {"Text": "a"}),
-        BusinessObject(definitions, "Article", "Create", {"Tag": ["~", "", "="], "Part": [{"Size": [7, 8]}]}),
-    ]
-
-
-class TestNameValue(DataHandlerSuite):
-    @pytest.fixture(params=[{}, {"SkipCxIgnore": True}, {"ValidateAttrCount": True, "charset": "UTF-16"}])
-    def handler(self, request: pytest.FixtureRequest) -> DataHandler:
-        return make(NameValueHandler, **request.param)
-
-    @pytest.fixture
-    def objects(self) -> Sequence[BusinessObject]:
-        return customers(SAMPLES)
-
-    @pytest.fixture
-    def samples(self, handler: DataHandler) -> Sequence[Sample]:
-        note = BusinessObject(SAMPLES, "Note", "Update", {"Text": "hello = x"})
-        body = handler.to_body(note)
-        assert isinstance(body, bytes)
-        return [
-            Sample(body, NOTE, {"Text": "hello = x"}),
-            Sample(body, None, {"Text": "hello = x"}, "Note", "Update"),
-        ]
-
-    @pytest.fixture
-    def malformed(self) -> Sequence[bytes]:
-        return [
-            b"",
-            b"\n",
-            b"Text=a",
-            b"BusinessObject=Note\nVerb=\nNo=\n",
-            b"BusinessObject=Note\nVerb=\nText",
-        ]
-
-
-class TestDelimited(DataHandlerSuite):
-    @pytest.fixture(params=[{}, {"OmitObjectEventId": True, "Delimiter": "~~", "Escape": "="}])
-    def handler(self, request: pytest.FixtureRequest) -> DataHandler:
-        return make(DelimitedHandler, **request.param)
-
-    @pytest.fixture
-    def objects(self) -> Sequence[BusinessObject]:
-        return customers(SAMPLES)
-
-    @pytest.fixture
-    def samples(self, handler: DataHandler) -> Sequence[Sample]:
-        body = handler.to_body(BusinessObject(SAMPLES, "Note", "Update", {"Text": "a ~~ \\ = b\n"}))
-        assert isinstance(body, bytes)
-        return [
-            Sample(body, NOTE, {"Text": "a ~~ \\ = b\n"}),
-            Sample(body, None, {"Text": "a ~~ \\ = b\n"}, "Note", "Update"),
-        ]
-
-    @pytest.fixture
-    def malformed(self) -> Sequence[bytes]:
-        return [b"", b"\n", b"Note", b"\xff", b"Note~~Create~~a~~b~~c~~d"]
-
-
-class TestFixedWidth(DataHandlerSuite):
-    is_exact = False  # pad characters around a value are lost
-
-    @pytest.fixture(
-        params=[{}, {"Alignment": "RIGHT", "PadCharacter": "*"}, {"Alignment": "LEFT", "width": "bytes"}]
-    )
-    def handler(self, request: pytest.FixtureRequest) -> DataHandler:
-        return make(FixedWidthHandler, WIDE, **request.param)
-
-    @pytest.fixture
-    def objects(self) -> Sequence[BusinessObject]:
-        return customers(WIDE)
-
-    @pytest.fixture
-    def samples(self, handler: DataHandler) -> Sequence[Sample]:
-        body = handler.to_body(BusinessObject(WIDE, "Note", "Update", {"Text": "é x"}))
-        assert isinstance(body, bytes)
-        return [
-            Sample(body, NOTE, {"Text": "é x"}),
-            Sample(body + b"\r\n", None, {"Text": "é x"}, "Note", "Update"),
-        ]
-
-    @pytest.fixture
-    def malformed(self) -> Sequence[bytes]:
-        return [b"", b"\n", b"Note", b"Note" + b" " * 46 + b"Create" + b" " * 14 + b"x" * 50]
 
 
 # --- the texts themselves ---------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """XML: what is refused, with what text, and what is not."""
 
+# ruff: noqa: E501 -- one case a line
+
 from __future__ import annotations
 
 import time
@@ -12,7 +14,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint
-from tests.datahandlers.definitions import SAMPLES, define, known, make
+from tests.datahandlers.definitions import SAMPLES, define, known, make, refusal
 from tests.tables import rows
 
 CUSTOMER = Hint("Customer", "Create")
@@ -30,6 +32,12 @@ def customer(inner: str) -> bytes:
     return f"<Customer>{inner}</Customer>".encode()
 
 
+def homes(levels: int) -> bytes:
+    """A customer of ``levels`` levels, each a home within the last."""
+    before = levels - 3
+    return customer("<Home>" + "<Before>" * before + "<City>a</City>" + "</Before>" * before + "</Home>")
+
+
 @rows(
     "body, reason",
     [
@@ -41,16 +49,10 @@ def customer(inner: str) -> bytes:
         ("<Customer><Name>é</Name></Customer>".encode("latin-1"), "the body is no XML: "),
         (b"<?xml version='1.0' encoding='nonsense'?><Customer/>", "nsupported encoding"),
         (customer("\n<Nmae/>"), "Customer has no attribute 'Nmae', did you mean 'Name'?: line 2"),
-        (
-            customer("<Home>\n<Citty/></Home>"),
-            "Home: Address has no attribute 'Citty', did you mean 'City'?: line 2",
-        ),
+        (customer("<Home>\n<Citty/></Home>"), "Home: Address has no attribute 'Citty', did you mean 'City'?: line 2"),
         (customer("<Rating>7.0</Rating>"), "Rating: found the text '7.0', expected an integer: line 1"),
         (customer("<Rating> </Rating>"), "Rating: found the text ' ', expected an integer"),
-        (
-            customer("<Address/>\n<Address><AddressID>x</AddressID></Address>"),
-            "Address[1].AddressID: found the text",
-        ),
+        (customer("<Address/>\n<Address><AddressID>x</AddressID></Address>"), "Address[1].AddressID: found the text"),
         (customer("<Name>a</Name><Name>a</Name>"), "Name: found a second time, expected one: line 1"),
         (customer("<Home/><Home/>"), "Home: found a second time"),
         (customer("<Name><b/></Name>"), "Name: found the element 'b', expected text (String): line 1"),
@@ -61,13 +63,12 @@ def customer(inner: str) -> bytes:
         (b"<Customer Verb='Create'/>", "the XML attribute 'Verb' is not known"),
         (customer("<Home verb='Create'/>"), "Home: the XML attribute 'verb' is not known"),
         (b"<a>" * 100_000, "nested deeper than 200 levels"),
+        (homes(202), "nested deeper than 200 levels: line 1"),
+        (b"<!DOCTYPE Customer><Customer/>", "document type declaration (<!DOCTYPE), which is refused; send it without"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> None:
-    with pytest.raises(MalformedData) as refused:
-        STRICT.to_business_object(body, CUSTOMER)
-    assert reason in str(refused.value)
-    assert not isinstance(refused.value, UnknownBusinessObject)
+    assert reason in refusal(STRICT.to_business_object, body, CUSTOMER)
 
 
 @rows(
@@ -89,23 +90,12 @@ def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> Non
 def test_a_document_type_declaration_is_refused_at_once(body: bytes) -> None:
     begun = time.process_time()
     for handler in (STRICT, LENIENT):
-        with pytest.raises(MalformedData) as refused:
-            handler.to_business_object(body, CUSTOMER)
-        assert "root:" not in str(refused.value)
+        assert "root:" not in refusal(handler.to_business_object, body, CUSTOMER)
     assert time.process_time() - begun < 2
 
 
-def test_the_reason_of_a_refused_document_type_says_what_to_do() -> None:
-    with pytest.raises(
-        MalformedData, match=r"document type declaration \(<!DOCTYPE\), which is refused; send it without"
-    ):
-        STRICT.to_business_object(b"<!DOCTYPE Customer><Customer/>", CUSTOMER)
-
-
 def test_the_words_of_a_document_type_may_stand_in_a_text() -> None:
-    body = (
-        b"<?xml version='1.0'?><!-- <!DOCTYPE --><Customer><Name><![CDATA[<!DOCTYPE x>]]></Name></Customer>"
-    )
+    body = b"<?xml version='1.0'?><!-- <!DOCTYPE -->" + customer("<Name><![CDATA[<!DOCTYPE x>]]></Name>")
     assert STRICT.to_business_object(body, None).as_dict() == {"Name": "<!DOCTYPE x>"}
 
 
@@ -155,28 +145,14 @@ def test_undefined_elements_and_attributes_are_passed_over_on_demand() -> None:
 
 
 def test_nesting_is_limited_also_where_elements_are_passed_over() -> None:
-    def body(levels: int) -> bytes:
-        return customer("<x>" * (levels - 1) + "</x>" * (levels - 1))
-
-    assert LENIENT.to_business_object(body(200), None).as_dict() == {}
-    with pytest.raises(MalformedData, match="nested deeper than 200 levels"):
-        LENIENT.to_business_object(body(201), None)
-
-
-def homes(levels: int) -> bytes:
-    """A customer of ``levels`` levels, each a home within the last."""
-    before = levels - 3
-    return customer("<Home>" + "<Before>" * before + "<City>a</City>" + "</Before>" * before + "</Home>")
+    assert LENIENT.to_business_object(customer("<x>" * 199 + "</x>" * 199), None).as_dict() == {}
+    deeper = customer("<x>" * 200 + "</x>" * 200)
+    assert "nested deeper than 200 levels" in refusal(LENIENT.to_business_object, deeper, None)
 
 
 def test_objects_nested_as_deeply_as_allowed_are_read_and_written() -> None:
     bo = STRICT.to_business_object(homes(200), None)
     assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo
-
-
-def test_objects_nested_deeper_are_refused() -> None:
-    with pytest.raises(MalformedData, match="nested deeper than 200 levels: line 1"):
-        STRICT.to_business_object(homes(202), None)
 
 
 def test_a_prefix_stands_before_the_root_element_in_the_name_of_the_object() -> None:
@@ -185,8 +161,8 @@ def test_a_prefix_stands_before_the_root_element_in_the_name_of_the_object() -> 
     bo = handler.to_business_object(b"<Note verb='Create'><Text>a</Text></Note>", None)
     assert (bo.type, bo["Text"]) == ("App_Note", "a")
     assert b'<Note verb="Create"><Text>a</Text></Note>' in handler.to_body(bo)
-    with pytest.raises(MalformedData, match="Note does not begin with the BOPrefix 'App'"):
-        handler.to_body(BusinessObject(definitions, "Note"))
+    reason = refusal(handler.to_body, BusinessObject(definitions, "Note"))
+    assert "Note does not begin with the BOPrefix 'App'" in reason
 
 
 @rows("text", ["\0", "\x1b", "\ud800", "\ufffe"])
