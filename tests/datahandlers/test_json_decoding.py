@@ -32,7 +32,7 @@ from tests.tables import rows
 
 CUSTOMER = Hint("Customer", "Create")
 HINTS = (CUSTOMER, Hint("Customer"), Hint("Address", "Update"), Hint("Nobody", "Create"), None)
-OPTIONS = (
+OPTIONS: tuple[dict[str, Any], ...] = (
     {"IgnoreUndefinedAttributes": False, "write_type": True},
     {"IgnoreUndefinedAttributes": True, "write_type": True},
 )
@@ -277,7 +277,7 @@ def test_renamed_attributes_are_decoded_in_one_step() -> None:
     order = BusinessObject(RENAMED, "Order", None, RENAMED_VALUES)
     line = BusinessObject(RENAMED, "Line", None, {"Place": {"City": "x"}})
     for keys, body, decoded in (
-        ((), json.dumps(RENAMED_BODY).encode(), (order, {})),
+        ((), RENAMED_DECODING.to_body(order), (order, {})),
         (("Verb",), b'{"Verb": "Create", "at": {"town": "x"}}', (line, {"Verb": "Create"})),
     ):
         assert decoder(*keys, definitions=RENAMED).decode(decoded[0].type, body) == decoded

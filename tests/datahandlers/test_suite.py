@@ -108,11 +108,6 @@ class TestJsonLines(Suite):
     MALFORMED = (b"", b"\n\r\n", b"[]", b"{", b"{}\n{}", b'{\n"Name": "a"}', b'{"Rating": "7"}', b"\xff")
 
 
-class TestJsonLinesInUtf16(TestJsonLines):
-    HANDLERS = (make(JsonLinesHandler, charset="utf-16", split=True),)
-    BODIES = (Sample('\n{"Name": "Zoë"}\n'.encode("utf-16"), CUSTOMER, {"Name": "Zoë"}),)
-
-
 # --- XML --------------------------------------------------------------------------------------
 
 
@@ -153,9 +148,12 @@ class TestSoap(Suite):
 # --- CSV --------------------------------------------------------------------------------------
 
 
-class TestCsv(Suite):
-    HANDLERS = (make(CsvHandler),)
+class Csv(Suite):
     OBJECTS = (("Customer", "Update", FULL), *SOME)
+
+
+class TestCsv(Csv):
+    HANDLERS = (make(CsvHandler),)
     BODIES = (
         Sample(b"CustomerId,Name\r\nC1,\r\n", CUSTOMER, {"CustomerId": "C1"}),
         Sample(
@@ -171,7 +169,7 @@ class TestCsv(Suite):
     )
 
 
-class TestTabSeparated(TestCsv):
+class TestTabSeparated(Csv):
     HANDLERS = (
         make(CsvHandler, delimiter="\\t", quote="'", escape="\\", null="\\N", line_end="\\n", split=True),
     )
@@ -186,7 +184,7 @@ class TestTabSeparated(TestCsv):
     MALFORMED = (b"", b"Name\n'", b"Name\n\\", b"Name\nx\ty", b"Name,Rating\nx,1")
 
 
-class TestCsvWithoutHeader(TestCsv):
+class TestCsvWithoutHeader(Csv):
     HANDLERS = (make(CsvHandler, header=False, charset="utf-16"),)
     BODIES = (
         Sample('"\ufeffa,b"'.encode("utf-16"), NOTE, {"Text": "\ufeffa,b"}),
@@ -195,7 +193,7 @@ class TestCsvWithoutHeader(TestCsv):
     MALFORMED = (b"", b"a", "a,b".encode("utf-16"), '"'.encode("utf-16"))
 
 
-class TestCsvWithType(TestCsv):
+class TestCsvWithType(Csv):
     HANDLERS = (make(CsvHandler, write_type=True, null="NULL"),)
     BODIES = (
         Sample(
