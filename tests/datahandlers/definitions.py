@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -124,6 +125,13 @@ def refusal(work: Callable[..., object], *arguments: Any, **options: Any) -> str
         work(*arguments, **options)
     assert not isinstance(refused.value, UnknownBusinessObject)
     return str(refused.value)
+
+
+def kind_of(name: str) -> type[Any]:
+    """Returns a shipped data handler, ``kind_of("Json")``."""
+    module = import_module(f"connector.datahandlers.{name.lower()}_handler")
+    found: type[Any] = getattr(module, f"{name}Handler")
+    return found
 
 
 @contextmanager

@@ -443,19 +443,6 @@ NUMBERS = st.lists(
 
 
 @settings(max_examples=100)
-@given(rows=NUMBERS, quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
-def test_what_pandas_writes_is_read(rows: list[dict[str, Any]], quoting: Any) -> None:
-    if quoting == csv.QUOTE_NONNUMERIC:  # pandas puts quotes around what is not set, too
-        rows = [{**row, "Text": row["Text"] or "x", "Number": row["Number"] or 0.0} for row in rows]
-    frame = pandas.DataFrame(rows)
-    frame["Done"] = frame["Done"].map({True: "true", False: "false"})  # pandas writes True and False
-    body = frame.to_csv(index=False, quoting=quoting, na_rep="\\N")
-    assert read(body, null="\\N") == [
-        {name: value for name, value in row.items() if value is not None} for row in rows
-    ]
-
-
-@settings(max_examples=100)
 @given(rows=NUMBERS)
 def test_pandas_reads_the_types_of_what_is_written(rows: list[dict[str, Any]]) -> None:
     body = handler().to_joint_body([order(row) for row in rows])

@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,12 +146,3 @@ def test_other_programs_read_what_is_written(bos: list[BusinessObject]) -> None:
     assert list(handler().to_business_objects(body.replace(b"\n", b"\r\n"), Hint("Customer"))) == [
         BusinessObject(SAMPLES, "Customer", None, bo.as_dict()) for bo in bos
     ]
-
-
-@settings(max_examples=50)
-@given(
-    st.lists(st.fixed_dictionaries({"Text": st.text(st.characters(exclude_categories=["Cs"]))}), min_size=1)
-)
-def test_what_pandas_writes_is_read(rows: list[dict[str, Any]]) -> None:
-    body = pandas.DataFrame(rows).to_json(orient="records", lines=True)
-    assert [bo.as_dict() for bo in handler().to_business_objects(body, NOTE)] == rows

@@ -94,18 +94,6 @@ def test_a_document_type_declaration_is_refused_at_once(body: bytes) -> None:
     assert time.process_time() - begun < 2
 
 
-def test_the_words_of_a_document_type_may_stand_in_a_text() -> None:
-    body = b"<?xml version='1.0'?><!-- <!DOCTYPE -->" + customer("<Name><![CDATA[<!DOCTYPE x>]]></Name>")
-    assert STRICT.to_business_object(body, None).as_dict() == {"Name": "<!DOCTYPE x>"}
-
-
-@rows("encoding", ["UTF-8", "UTF-16", "ISO-8859-1", "windows-1252"])
-def test_the_declaration_says_the_encoding(encoding: str) -> None:
-    text = f"<?xml version='1.0' encoding='{encoding}'?><Customer><Name>Zoë</Name></Customer>"
-    assert STRICT.to_business_object(text.encode(encoding), None)["Name"] == "Zoë"
-    assert STRICT.to_business_object(text, None)["Name"] == "Zoë"
-
-
 def test_elements_come_in_any_order_and_leave_in_that_of_the_definition() -> None:
     body = customer("<Address><City>a</City></Address><Rating>1</Rating><Address/><CustomerId>C</CustomerId>")
     bo = STRICT.to_business_object(body, CUSTOMER)
@@ -117,37 +105,50 @@ def test_elements_come_in_any_order_and_leave_in_that_of_the_definition() -> Non
     )
 
 
-def test_namespaces_comments_and_processing_instructions_do_not_count() -> None:
-    body = (
-        b"<?pi a?><c:Customer xmlns:c='urn:c' xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' "
-        b"xsi:schemaLocation='urn:c c.xsd' verb='Update'>"
-        b"<?pi b?><c:Name>a<!-- c -->b<?pi c?>c</c:Name></c:Customer>"
-    )
-    bo = STRICT.to_business_object(body, None)
-    assert (bo.type, bo.verb, bo.as_dict()) == ("Customer", "Update", {"Name": "abc"})
+XSI = "xmlns:i='http://www.w3.org/2001/XMLSchema-instance' i:schemaLocation='urn:c c.xsd'"
+OTHERS = f"<?pi a?><c:Customer xmlns:c='urn:c' {XSI} verb='Update'><?pi b?><c:Name>a<!-- c -->b<?pi c?>c</c:Name></c:Customer>"
+ENCODINGS = ("UTF-8", "UTF-16", "ISO-8859-1", "windows-1252")
+DECLARED = {
+    name: f"<?xml version='1.0' encoding='{name}'?><Customer><Name>Zoë</Name></Customer>"
+    for name in ENCODINGS
+}
+A = {"Name": "a"}
 
 
-def test_the_rule_wins_over_the_root_element_and_its_verb() -> None:
-    bo = STRICT.to_business_object(b"<Note verb='Update'><Name>a</Name></Note>", CUSTOMER)
-    assert (bo.type, bo.verb) == ("Customer", "Create")
-    assert STRICT.to_business_object(b"<x verb='Update'/>", Hint("Customer")).verb == "Update"
-    assert STRICT.to_business_object(b"<Customer verb=''/>", None).verb is None
+@rows(
+    "handler, body, hint, found",
+    [
+        # namespaces, comments and processing instructions do not count
+        (STRICT, OTHERS, None, ("Customer", "Update", {"Name": "abc"})),
+        # the words of a document type may stand in a text
+        (STRICT, "<!-- <!DOCTYPE --><Customer><Name><![CDATA[<!DOCTYPE x>]]></Name></Customer>", None, ("Customer", None, {"Name": "<!DOCTYPE x>"})),
+        # the declaration says the encoding
+        *((STRICT, DECLARED[name].encode(name), None, ("Customer", None, {"Name": "Zoë"})) for name in ENCODINGS),
+        *((STRICT, text, None, ("Customer", None, {"Name": "Zoë"})) for text in DECLARED.values()),
+        # the rule wins over the root element and its verb
+        (STRICT, "<Note verb='Update'><Name>a</Name></Note>", CUSTOMER, ("Customer", "Create", A)),
+        (STRICT, "<x verb='Update'/>", Hint("Customer"), ("Customer", "Update", {})),
+        (STRICT, "<Customer verb=''/>", None, ("Customer", None, {})),
+        # undefined elements and attributes are passed over on demand
+        (LENIENT, customer("<x a='1'><y/>t</x><Name lang='en'>a</Name><Meta><MessageID>x</MessageID></Meta>"), None, ("Customer", None, A)),
+        (LENIENT, customer("<x>" * 199 + "</x>" * 199), None, ("Customer", None, {})),
+    ],
+)  # fmt: skip
+def test_a_body_is_read(
+    handler: XmlHandler, body: bytes | str, hint: Hint | None, found: tuple[str, str | None, dict[str, str]]
+) -> None:
+    bo = handler.to_business_object(body, hint)
+    assert (bo.type, bo.verb, bo.as_dict()) == found
+
+
+def test_nesting_is_limited_also_where_elements_are_passed_over() -> None:
+    deeper = customer("<x>" * 200 + "</x>" * 200)
+    assert "nested deeper than 200 levels" in refusal(LENIENT.to_business_object, deeper, None)
 
 
 def test_a_root_element_that_names_no_object_is_unknown() -> None:
     with pytest.raises(UnknownBusinessObject, match="'Custmer' is defined, did you mean 'Customer'"):
         STRICT.to_business_object(b"<Custmer/>", None)
-
-
-def test_undefined_elements_and_attributes_are_passed_over_on_demand() -> None:
-    body = customer("<x a='1'><y/>text</x><Name lang='en'>a</Name><Meta><MessageID>x</MessageID></Meta>")
-    assert LENIENT.to_business_object(body, None).as_dict() == {"Name": "a"}
-
-
-def test_nesting_is_limited_also_where_elements_are_passed_over() -> None:
-    assert LENIENT.to_business_object(customer("<x>" * 199 + "</x>" * 199), None).as_dict() == {}
-    deeper = customer("<x>" * 200 + "</x>" * 200)
-    assert "nested deeper than 200 levels" in refusal(LENIENT.to_business_object, deeper, None)
 
 
 def test_objects_nested_as_deeply_as_allowed_are_read_and_written() -> None:
