@@ -151,15 +151,12 @@ REFUSED = object()
 def test_a_property_is_read_as_the_type_in_its_tag_or_refused_with_its_path(
     kind: str, attribute_type: str, value: PropertyValue, actual: str, kept: object
 ) -> None:
-    definitions = with_meta(
-        properties=(Attribute("P", attribute_type, app_specific_info=f"name=p;type={kind}"),)
-    )
+    part = Attribute("P", attribute_type, app_specific_info=f"name=p;type={kind}")
+    definitions, message = with_meta(properties=(part,)), property_of(value, actual)
     if kept is REFUSED:
-        assert refusal(filled, definitions, property_of(value, actual)).startswith(
-            "A: Meta.JMSProperties.P: "
-        )
+        assert refusal(filled, definitions, message).startswith("A: Meta.JMSProperties.P: ")
     else:
-        assert filled(definitions, property_of(value, actual)) == {"JMSProperties": {"P": kept}}
+        assert filled(definitions, message) == {"JMSProperties": {"P": kept}}
 
 
 def test_the_shipped_samples_have_sound_meta_objects() -> None:

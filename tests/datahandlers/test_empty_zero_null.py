@@ -56,7 +56,8 @@ FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def make(name: str, **more: Any) -> DataHandler:
     kind, options = FORMATS[name]
-    return make_handler(kind_of(kind), DEFINITIONS, **{**options, **more})
+    handler: DataHandler = make_handler(kind_of(kind), DEFINITIONS, **{**options, **more})
+    return handler
 
 
 def doc(values: dict[str, Any], name: str = "Doc") -> BusinessObject:

@@ -105,7 +105,7 @@ PASSED_OVER = f"<Order xml:lang='da' xmlns:i='{XSI}' i:type='t' xmlns:x='urn:x'>
     ],
 )
 def test_an_xml_attribute_counts_by_its_local_name_and_those_of_xml_and_xsi_do_not_count(
-    options: dict[str, bool], body: str, values: dict[str, Any]
+    options: dict[str, Any], body: str, values: dict[str, Any]
 ) -> None:
     assert xml(ORDER, **options).to_business_object(body, None).as_dict() == values
 
