@@ -63,6 +63,7 @@ CASES = [
     case("second document", A, "  master: local[*]\n", "  master: local[*]\n---\n§logging: {level: info}\n", "", "second document"),
     # environment
     case("unset variable", A, "PollQuantity: 25", "PollQuantity: §${QUANTITY}", "connector.PollQuantity", "QUANTITY is not set", "${QUANTITY:...}"),
+    case("unset variable of the provider", A, "type: dropbox", "type: §${NO_PROVIDER}", "provider.type", "NO_PROVIDER is not set"),
     case("unset variable in a list", A, "- queue://orders", "- §queue://${QUEUE}", "connector.InputDestination[0]", "QUEUE is not set"),
     case("bad reference", A, "PollQuantity: 25", 'PollQuantity: §"${A B}"', "connector.PollQuantity", "${NAME}"),
     *(
@@ -270,6 +271,7 @@ CASES = [
     case("list in a dynamic meta-object", O, "MessageID: String", "§MessageID: {type: String, cardinality: n}", "CustomerMeta.attributes.MessageID", "a list of values as MessageID"),
     case("list as a property", O, 'Region: {type: String, app', '§Region: {cardinality: n, type: String, app', "CustomerProperties.attributes.Region", "a list of values as the property 'region'"),
     case("dynamic meta-object", O, "cw_mo_conn=Meta", "cw_mo_conn=Mta", "Customer.app_specific_info", "no attribute 'Mta'", nearest="Meta"),
+    case("type of a property", O, "name=region;type=String", "name=region;type=Strin", "Customer.attributes.Meta", "type=Strin"),
     case("defined twice", O, "business_object: Address\n", "business_object: §Customer\n---\nbusiness_object: Address\n", "business_object", "defined twice", "objects.yaml:1"),
     case("name of an object", O, "business_object: Order\n", "business_object: §Or-der\n", "business_object", "letters"),
     case("simple type as an object", O, "business_object: Order\n", "business_object: §Date\n---\nbusiness_object: Order\n", "Date.business_object", "simple type"),
