@@ -55,6 +55,13 @@ class Upper(DataHandler):
     mime_types = ("text/x-upper",)
     def to_business_object(self, body, hint): ...
 """
+COMPUTED = """
+class A:
+    mime_types = tuple(["text/x-a"])
+class B:
+    mime_types = ("text/x-b",)
+    options = A.options
+"""
 EXPLODING = 'raise RuntimeError("was run")\n' + PLUGIN_SOURCE
 
 
@@ -162,15 +169,18 @@ def test_two_plug_ins_for_one_mime_type_and_a_missing_directory_are_a_mistake(de
         discover(deployment, Path("nowhere"))
 
 
-def test_a_file_that_is_no_python_is_a_warning_and_computed_types_are_no_plug_in(deployment: Path) -> None:
+def test_a_file_that_is_no_python_is_a_warning_and_what_is_computed_is_not_known(deployment: Path) -> None:
     (deployment / "handlers" / "broken.py").write_text("class :")
     (deployment / "handlers" / "binary.py").write_bytes(b"\0\xff")
     (deployment / "handlers" / "notes.txt").write_text("class :")
-    (deployment / "handlers" / "computed.py").write_text("class A:\n    mime_types = tuple(['text/x-a'])\n")
+    (deployment / "handlers" / "computed.py").write_text(COMPUTED)
     catalogue = discover(deployment, Path("handlers"))
     assert [text.split(" ")[0] for text in catalogue.warnings] == ["handlers/binary.py", "handlers/broken.py"]
     assert catalogue.find("text/x-upper") is not None
     assert catalogue.find("text/x-a") is None
+    computed = catalogue.find("text/x-b")
+    assert computed is not None
+    assert computed.options is None
 
 
 @rows(
