@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -89,6 +90,11 @@ def rows(names: str, values: Iterable[object]) -> Callable[[Callable[..., None]]
         return run
 
     return make
+
+
+def texts(table: str) -> list[str]:
+    """Returns the texts of a table. A line end, or two blanks and more, stand between two of them."""
+    return [text for text in re.split(r"\s*(?:\n|  )\s*", table) if text]
 
 
 def _renew(name: str, fixture: object, number: int, end: ExitStack) -> object:

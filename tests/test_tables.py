@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tables import Table, rows
+from tests.tables import Table, rows, texts
 
 
 def test_all_rows_run_and_all_that_fail_are_told() -> None:
@@ -140,3 +140,11 @@ def test_a_table_that_does_not_fit_its_function_fails(names: str, values: list[o
 
     with pytest.raises(AssertionError, match=words):
         rows(names, values)(run)()
+
+
+def test_texts_stand_on_a_line_each_or_with_two_blanks_between() -> None:
+    assert texts("""
+        a = 1  a b   c
+
+        d
+    """) == ["a = 1", "a b", "c", "d"]

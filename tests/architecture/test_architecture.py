@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -99,8 +100,17 @@ def _floor(folder: str) -> int:
     return next((number for number, folders in enumerate(FLOORS) if folder in folders), -1)
 
 
-def _between_folders() -> list[tuple[str, str]]:
-    return [(name, imported) for name, imports in GRAPH.items() for imported in imports & MODULES.keys()]
+def _imports_that(are_wrong: Callable[[str, str], bool], *, ours: bool = True) -> list[str]:
+    """Returns the imports of a module by another that are wrong. Only those of our modules, or all."""
+    pairs = [(name, one) for name, imports in GRAPH.items() for one in imports if one in MODULES or not ours]
+    return [f"{name} imports {imported}" for name, imported in pairs if are_wrong(name, imported)]
+
+
+def _assert_no_circle(graph: Mapping[str, set[str]]) -> None:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
 
 
 def test_every_folder_has_a_floor() -> None:
@@ -115,60 +125,34 @@ def test_the_page_shows_the_same_floors() -> None:
 
 
 def test_no_import_runs_upward() -> None:
-    upward = [
-        f"{name} imports {imported}"
-        for name, imported in _between_folders()
-        if _floor(_folder(imported)) > _floor(_folder(name))
-    ]
-    assert upward == []
+    assert _imports_that(lambda name, one: _floor(_folder(one)) > _floor(_folder(name))) == []
 
 
 def test_no_wing_imports_another() -> None:
-    across = [
-        f"{name} imports {imported}"
-        for name, imported in _between_folders()
-        if _folder(name) in WINGS and _folder(imported) in WINGS and _folder(name) != _folder(imported)
-    ]
-    assert across == []
+    def is_across(name: str, imported: str) -> bool:
+        folders = {_folder(name), _folder(imported)}
+        return len(folders) == 2 and folders <= set(WINGS)
+
+    assert _imports_that(is_across) == []
 
 
 def test_the_two_ways_and_the_deployment_name_no_store_no_broker_and_no_spark() -> None:
-    named = [
-        f"{name} imports {imported}"
-        for name, imported in _between_folders()
-        if _folder(name) in ("events", "config", "workbench", "http")
-        and _folder(imported) in ("stores", "brokers", "spark")
-    ]
-    assert named == []
+    ways, plug_ins = ("events", "config", "workbench", "http"), ("stores", "brokers", "spark")
+    assert _imports_that(lambda name, one: _folder(name) in ways and _folder(one) in plug_ins) == []
 
 
-def test_nobody_names_what_an_entry_point_finds() -> None:
-    named = [
-        f"{name} imports {imported}"
-        for plug_in in FOUND_BY_ENTRY_POINT
-        for name, imported in _between_folders()
-        if _is_under(imported, (f"connector.{plug_in}",)) and not _is_under(name, (f"connector.{plug_in}",))
-    ]
-    assert named == []
+@rows("folder", [f"connector.{folder}" for folder in FOUND_BY_ENTRY_POINT])
+def test_nobody_names_what_an_entry_point_finds(folder: str) -> None:
+    assert _imports_that(lambda name, one: _is_under(one, (folder,)) and not _is_under(name, (folder,))) == []
 
 
-def test_no_folders_import_in_a_circle() -> None:
+def test_no_imports_and_no_folders_run_in_a_circle() -> None:
     folders: dict[str, set[str]] = {}
-    for name, imported in _between_folders():
-        if _folder(name) != _folder(imported):
-            folders.setdefault(_folder(name), set()).add(_folder(imported))
-    try:
-        TopologicalSorter(folders).prepare()
-    except CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
-
-
-def test_no_imports_run_in_a_circle() -> None:
-    ours = {name: imports & MODULES.keys() - {name} for name, imports in GRAPH.items()}
-    try:
-        TopologicalSorter(ours).prepare()
-    except CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
+    for name, imports in GRAPH.items():
+        above = {_folder(one) for one in imports & MODULES.keys()} - {_folder(name)}
+        folders.setdefault(_folder(name), set()).update(above)
+    _assert_no_circle(folders)
+    _assert_no_circle({name: imports & MODULES.keys() - {name} for name, imports in GRAPH.items()})
 
 
 def test_shipped_data_handlers_use_the_public_contract_only() -> None:
@@ -177,24 +161,19 @@ def test_shipped_data_handlers_use_the_public_contract_only() -> None:
         *("connector.businessobjects", "connector.formats", "connector.text", "connector.limits.stages"),
         *("connector.messaging", "connector.errors", *handlers),
     )
-    beyond = [
-        f"{name} imports {imported}"
-        for name, imports in GRAPH.items()
-        for imported in imports
-        if _is_under(name, handlers)
-        and _is_under(imported, ("connector",))
-        and not _is_under(imported, allowed)
-    ]
-    assert beyond == []
+
+    def is_beyond(name: str, imported: str) -> bool:
+        is_ours = _is_under(imported, ("connector",))
+        return _is_under(name, handlers) and is_ours and not _is_under(imported, allowed)
+
+    assert _imports_that(is_beyond, ours=False) == []
 
 
 def test_only_the_spark_package_knows_spark() -> None:
-    elsewhere = [
-        f"{name} imports {imported}"
-        for name, imports in GRAPH.items()
-        for imported in imports
-        if _is_under(imported, ("pyspark", "py4j")) and not _is_under(name, JVM_USERS)
-    ]
+    spark = ("pyspark", "py4j")
+    elsewhere = _imports_that(
+        lambda name, one: _is_under(one, spark) and not _is_under(name, JVM_USERS), ours=False
+    )
     assert elsewhere == []
 
 

@@ -19,7 +19,7 @@ from connector.formats.catalogue import discover
 from connector.formats.datahandler import Hint
 from connector.formats.handlers import Handlers
 from connector.testing.datahandlers import sample_definitions
-from tests.datahandlers.definitions import define, known
+from tests.datahandlers.definitions import define, known, refusal
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -29,18 +29,11 @@ def customer(values: dict[str, Any] | None = None) -> BusinessObject:
     return BusinessObject(DEFINITIONS, "Customer", "Create", values)
 
 
-def test_a_value_is_read_by_its_path() -> None:
+def test_a_value_is_read_by_its_path_and_is_none_if_it_is_not_set() -> None:
     bo = customer({"CustomerId": "C1", "Address": [{"City": "Oslo"}]})
-    assert bo["CustomerId"] == "C1"
-    assert bo["Address"][0]["City"] == "Oslo"
     assert (bo.type, bo.verb) == ("Customer", "Create")
-
-
-def test_an_attribute_that_is_not_set_is_none() -> None:
-    bo = customer()
-    assert bo["Name"] is None
-    assert bo["Address"] is None
-    assert bo.get("Address", []) == []
+    assert (bo["CustomerId"], bo["Address"][0]["City"], bo["Name"]) == ("C1", "Oslo", None)
+    assert bo.get("Home", []) == []
     assert "Name" not in bo
 
 
@@ -56,24 +49,18 @@ def test_an_attribute_that_does_not_exist_is_a_key_error_with_the_nearest_name()
 
 
 def test_an_object_that_is_not_defined_is_unknown_and_names_the_nearest() -> None:
-    with pytest.raises(
-        UnknownBusinessObject, match="no business object 'Custmer' is defined, did you mean 'Customer'"
-    ):
+    words = "no business object 'Custmer' is defined, did you mean 'Customer'"
+    with pytest.raises(UnknownBusinessObject, match=words):
         BusinessObject(DEFINITIONS, "Custmer")
 
 
-def test_assigning_checks_the_type() -> None:
-    bo = customer()
+def test_assigning_checks_the_type_and_none_unsets() -> None:
+    bo = customer({"Name": "n"})
     bo["Rating"] = 7
     with pytest.raises(MalformedData, match=r"^Customer: Rating: found the text '7', expected an integer$"):
         bo["Rating"] = "7"
-    assert bo["Rating"] == 7
-
-
-def test_assigning_none_unsets() -> None:
-    bo = customer({"Name": "n"})
     bo["Name"] = None
-    assert bo.as_dict() == {}
+    assert bo.as_dict() == {"Rating": 7}
 
 
 def test_children_are_assigned_as_mappings_or_objects() -> None:
@@ -99,9 +86,7 @@ def test_children_are_assigned_as_mappings_or_objects() -> None:
     ],
 )  # fmt: skip
 def test_an_error_names_the_path_of_the_attribute(values: dict[str, Any], error: str) -> None:
-    with pytest.raises(MalformedData) as refused:
-        customer(values)
-    assert str(refused.value).startswith(error)
+    assert refusal(customer, values).startswith(error)
 
 
 def test_null_sets_nothing_and_the_empty_text_is_blank() -> None:
@@ -113,21 +98,17 @@ def test_undefined_attributes_are_passed_over_only_on_demand() -> None:
     bo = customer()
     bo.set_values({"x": 1, "Home": {"y": 2, "City": "a"}}, ignore_undefined=True)
     assert bo.as_dict() == {"Home": {"City": "a"}}
-    with pytest.raises(MalformedData):
-        bo.set_values({"x": 1})
+    assert "x: no such attribute in Customer" in refusal(bo.set_values, {"x": 1})
 
 
 def test_a_body_cannot_set_the_meta_object() -> None:
-    bo = customer()
-    with pytest.raises(
-        MalformedData, match="Meta: holds a meta-object of Customer, which is never part of a body"
-    ):
-        bo.set_values({"Meta": {"MessageID": "x"}}, body_only=True)
-    bo.set_values({"Meta": {"MessageID": "x"}}, body_only=True, ignore_undefined=True)
+    bo, values = customer(), {"Meta": {"MessageID": "x"}}
+    reason = refusal(bo.set_values, values, body_only=True)
+    assert "Meta: holds a meta-object of Customer, which is never part of a body" in reason
+    bo.set_values(values, body_only=True, ignore_undefined=True)
     assert bo.as_dict() == {}
-    bo.set_values({"Meta": {"MessageID": "x"}})
-    assert bo.as_dict() == {"Meta": {"MessageID": "x"}}
-    assert bo.as_dict(body_only=True) == {}
+    bo.set_values(values)
+    assert (bo.as_dict(), bo.as_dict(body_only=True)) == (values, {})
 
 
 def test_as_dict_has_the_order_of_the_definition_and_is_json() -> None:
@@ -142,12 +123,9 @@ def test_a_single_child_is_added_once() -> None:
     bo = customer()
     bo.add("Home").set_text("AddressID", " 5 ")
     assert bo.as_dict() == {"Home": {"AddressID": 5}}
-    with pytest.raises(MalformedData, match="Home: found a second time"):
-        bo.add("Home")
-    with pytest.raises(MalformedData, match="Name: found a child, expected a String"):
-        bo.add("Name")
-    with pytest.raises(MalformedData, match="Home: found a text, expected an object"):
-        bo.set_text("Home", "x")
+    assert "Home: found a second time" in refusal(bo.add, "Home")
+    assert "Name: found a child, expected a String" in refusal(bo.add, "Name")
+    assert "Home: found a text, expected an object" in refusal(bo.set_text, "Home", "x")
 
 
 def test_copies_are_equal_and_independent() -> None:
@@ -185,28 +163,17 @@ def test_the_default_verb_is_for_objects_without_one() -> None:
     assert bo.verb == "Update"
 
 
-def test_no_verb_at_all_is_malformed() -> None:
-    with pytest.raises(
-        MalformedData, match="neither rule, body nor DefaultVerb name a verb; it has Create, Update"
-    ):
-        finish(BusinessObject(DEFINITIONS, "Note"))
+def test_no_verb_and_a_verb_that_the_object_lacks_are_malformed_and_the_verbs_are_named() -> None:
+    reason = refusal(finish, BusinessObject(DEFINITIONS, "Note"))
+    assert "neither rule, body nor DefaultVerb name a verb; it has Create, Update" in reason
+    reason = refusal(finish, BusinessObject(DEFINITIONS, "Note", "Updat"), default_verb="Create")
+    assert "no verb 'Updat'; it has Create, Update, did you mean 'Update'" in reason
 
 
-def test_a_verb_that_the_object_lacks_is_malformed_and_the_verbs_are_named() -> None:
-    bo = BusinessObject(DEFINITIONS, "Note", "Updat")
-    with pytest.raises(MalformedData, match="no verb 'Updat'; it has Create, Update, did you mean 'Update'"):
-        finish(bo, default_verb="Create")
-
-
-def test_a_missing_required_attribute_is_malformed_at_every_level() -> None:
-    with pytest.raises(MalformedData, match=r"^Customer: CustomerId: required, but not set$"):
-        finish(customer())
+def test_a_missing_required_attribute_is_malformed_at_every_level_and_a_blank_one_is_none() -> None:
+    assert refusal(finish, customer()) == "Customer: CustomerId: required, but not set"
     bo = customer({"CustomerId": "C", "Address": [{"City": "a"}, {"City": "b", "Before": {}}]})
-    with pytest.raises(MalformedData, match=r"^Customer: Address\[1\].Before.City: required, but not set$"):
-        finish(bo)
-
-
-def test_a_blank_attribute_is_not_missing() -> None:
+    assert refusal(finish, bo) == "Customer: Address[1].Before.City: required, but not set"
     bo = customer({"CustomerId": ""})
     finish(bo)
     assert bo["CustomerId"] == ""
@@ -220,23 +187,20 @@ def test_a_default_satisfies_only_what_is_required_and_only_on_demand(required: 
     finish(bo, use_defaults=True)
     assert bo["Size"] == (0 if required else None)
     if required:
-        with pytest.raises(MalformedData, match="Size: required"):
-            finish(BusinessObject(definitions, "A", "Create"))
+        assert "Size: required" in refusal(finish, BusinessObject(definitions, "A", "Create"))
 
 
 def test_a_required_list_of_children_has_at_least_one() -> None:
     parts = Attribute("Parts", "B", is_required=True, cardinality="n")
     definitions = known(define("A", Parts=parts), define("B"))
-    with pytest.raises(MalformedData, match="Parts: required"):
-        finish(BusinessObject(definitions, "A", "Create", {"Parts": []}))
+    assert "Parts: required" in refusal(finish, BusinessObject(definitions, "A", "Create", {"Parts": []}))
 
 
 def test_definitions_travel_between_processes() -> None:
     again = pickle.loads(pickle.dumps(DEFINITIONS))
     assert again == DEFINITIONS
-    assert BusinessObject(again, "Customer", values={"Home": {"City": "a"}}).as_dict() == {
-        "Home": {"City": "a"}
-    }
+    bo = BusinessObject(again, "Customer", values={"Home": {"City": "a"}})
+    assert bo.as_dict() == {"Home": {"City": "a"}}
 
 
 @rows("mime_type", ["application/json", "text/xml", "text/plain"])
@@ -251,6 +215,7 @@ def test_a_ciphertext_is_in_bodies_and_in_no_repr_or_error(mime_type: str, tmp_p
     assert handler.to_business_object(body, Hint("Card", "Create")) == bo
     assert "hush" not in repr(bo)
     text = body.decode() if isinstance(body, bytes) else body
-    with pytest.raises(MalformedData, match="Pin") as refused:
-        handler.to_business_object(text.replace("hush", "hush-hush").encode(), Hint("Card", "Create"))
-    assert "hush" not in str(refused.value)
+    longer = text.replace("hush", "hush-hush").encode()
+    reason = refusal(handler.to_business_object, longer, Hint("Card", "Create"))
+    assert "Pin" in reason
+    assert "hush" not in reason

@@ -14,7 +14,7 @@ from connector.businessobjects.rule_conditions import Place, SeenMessage, needed
 from connector.businessobjects.rules import Rule, StaticMetaObject, message_format, split_rule_name
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
-from tests.tables import rows
+from tests.tables import rows, texts
 
 INPUT = parse_destination("MyInputDest")
 OTHER = parse_destination("queue://Other")
@@ -55,15 +55,10 @@ def test_every_match_key_that_a_rule_has_must_be_equal(
 
 
 def test_a_rule_without_match_keys_never_matches() -> None:
-    static = StaticMetaObject(
-        "MO_Config", [Rule("A_Create", "A", "Create", properties={"OutputFormat": "x"})]
-    )
-    assert static.match("x", INPUT) == ()
-    assert static.match(None, INPUT) == ()
+    rule = Rule("A_Create", "A", "Create", properties={"OutputFormat": "x"})
+    static = StaticMetaObject("MO_Config", [rule])
+    assert (static.match("x", INPUT), static.match(None, INPUT)) == ((), ())
     assert static.entry("A", "Create") is not None
-
-
-def test_without_rules_nothing_matches() -> None:
     assert StaticMetaObject("MO_Config").match("Cust_In", INPUT) == ()
 
 
@@ -104,29 +99,18 @@ def test_a_selector_and_an_expression_are_match_keys(
 
 
 @rows(
-    "value, fits",
+    "expression, value, fits",
     [
-        ("0", True),
-        ("1", True),
-        ("false", False),
-        ("null", False),
-        ('""', False),
-        ("[]", False),
-        ("{}", False),
+        *(("x", value, True) for value in (b"0", b"1")),
+        *(("x", value, False) for value in (b"false", b"null", b'""', b"[]", b"{}")),
+        ("length(x) > `2`", b'"abc"', True),
+        ("length(x) > `2`", b"5", False),  # it fails on this value
     ],
 )
-def test_an_expression_fits_by_the_truth_of_jmespath(value: str, fits: bool) -> None:
-    rule = Rule("A_Create", "A", "Create", jmespath="x")
-    assert StaticMetaObject("MO", [rule]).match(None, INPUT, message_of(b'{"x": %b}' % value.encode())) == (
-        (rule,) if fits else ()
-    )
-
-
-def test_an_expression_that_fails_on_a_value_does_not_fit() -> None:
-    rule = Rule("A_Create", "A", "Create", jmespath="length(x) > `2`")
-    static = StaticMetaObject("MO", [rule])
-    assert static.only_match(None, INPUT, message_of(b'{"x": 5}')) is None
-    assert static.only_match(None, INPUT, message_of(b'{"x": "abc"}')) is rule
+def test_an_expression_fits_by_the_truth_of_jmespath(expression: str, value: bytes, fits: bool) -> None:
+    rule = Rule("A_Create", "A", "Create", jmespath=expression)
+    found = StaticMetaObject("MO", [rule]).match(None, INPUT, message_of(b'{"x": %b}' % value))
+    assert found == ((rule,) if fits else ())
 
 
 def test_of_several_matching_rules_the_highest_priority_counts() -> None:
@@ -148,12 +132,11 @@ def test_a_rule_says_why_it_does_not_match() -> None:
         "the message does not fit the selector urgent = TRUE",
         "the body does not fit the expression type == 'x'",
     ]
-    assert FORMAT.mismatches(None, INPUT, SeenMessage(message_of())) == [
-        "InputFormat is 'Cust_In', the message has no format"
-    ]
-    assert Rule("A_Create", "A", "Create").mismatches(None, INPUT, SeenMessage(message_of())) == [
-        "the rule has no match key"
-    ]
+    for one, why in (
+        (FORMAT, "InputFormat is 'Cust_In', the message has no format"),
+        (Rule("A_Create", "A", "Create"), "the rule has no match key"),
+    ):
+        assert one.mismatches(None, INPUT, SeenMessage(message_of())) == [why]
 
 
 FORMATS = st.sampled_from([None, "", "a", "b"])
@@ -181,34 +164,16 @@ def test_matching_is_what_each_rule_says_by_itself(
         assert dictating == (expected[0] if len(expected) == 1 else None)
 
 
-SELECTORS = st.sampled_from(
-    [
-        None,
-        "country = 'NL'",
-        "country = 'NL' AND size > 1",
-        "size > 1 AND (country IN ('NL', 'BE') AND size < 9)",
-        "country = 'NL' OR country = 'BE'",
-        "country <> 'NL'",
-        "NOT country = 'NL'",
-        "country = ''",
-        "JMSType = 'NL'",
-        "JMSPriority = 4",
-    ]
-)
-EXPRESSIONS = st.sampled_from(
-    [
-        None,
-        "country == 'NL'",
-        "order.country == 'NL' && size",
-        "size && order.country == 'BE'",
-        "order.country == 'NL' || country == 'NL'",
-        "order.country != 'NL'",
-        "country == `4`",
-        "order[0].country == 'NL'",
-        "'NL' == country",
-        "order.country == ''",
-    ]
-)
+SELECTORS = """
+    country = 'NL'   country = 'NL' AND size > 1   size > 1 AND (country IN ('NL', 'BE') AND size < 9)
+    country = 'NL' OR country = 'BE'   country <> 'NL'   NOT country = 'NL'   country = ''
+    JMSType = 'NL'   JMSPriority = 4
+"""
+EXPRESSIONS = """
+    country == 'NL'   order.country == 'NL' && size   size && order.country == 'BE'
+    order.country == 'NL' || country == 'NL'   order.country != 'NL'   country == `4`
+    order[0].country == 'NL'   'NL' == country   order.country == ''
+"""
 COUNTRIES = st.sampled_from([None, "", "NL", "BE", 4, True])
 BODIES = st.builds(
     lambda *values: json.dumps(dict(zip(("country", "order", "size"), values, strict=True))).encode(),
@@ -219,7 +184,10 @@ BODIES = st.builds(
 
 
 @given(
-    conditions=st.lists(st.tuples(SELECTORS, EXPRESSIONS), max_size=6),
+    conditions=st.lists(
+        st.tuples(st.sampled_from([None, *texts(SELECTORS)]), st.sampled_from([None, *texts(EXPRESSIONS)])),
+        max_size=6,
+    ),
     messages=st.lists(st.tuples(COUNTRIES, st.integers(0, 2), BODIES), min_size=1, max_size=3),
 )
 def test_matching_by_conditions_is_what_each_rule_says_by_itself(
@@ -237,14 +205,10 @@ def test_matching_by_conditions_is_what_each_rule_says_by_itself(
 
 
 def test_a_rule_is_found_by_the_text_that_its_condition_asks_for() -> None:
-    assert needed_texts("size > 1 AND country IN ('NL', 'BE')", None) == (
-        Place(False, ("country",)),
-        frozenset({"NL", "BE"}),
-    )
-    assert needed_texts("size > 1", "size && order.country == 'NL'") == (
-        Place(True, ("order", "country")),
-        frozenset({"NL"}),
-    )
+    by_property = needed_texts("size > 1 AND country IN ('NL', 'BE')", None)
+    assert by_property == (Place(False, ("country",)), frozenset({"NL", "BE"}))
+    by_body = needed_texts("size > 1", "size && order.country == 'NL'")
+    assert by_body == (Place(True, ("order", "country")), frozenset({"NL"}))
     assert needed_texts("size > 1", "length(lines) > `3`") is None
 
 
@@ -261,37 +225,29 @@ def defined(*pairs: tuple[str, str]) -> Definitions:
     return Definitions({n: Definition(n, verbs={v: Verb(v) for o, v in pairs if o == n}) for n in names})
 
 
+CUSTOMERS = defined(("Customer", "Create"), ("My_Customer", "Create"), ("Customer", "Create_Again"))
+
+
 @rows(
-    "name, pairs",
+    "definitions, name, pairs",
     [
-        ("Customer_Create", (("Customer", "Create"),)),
-        ("My_Customer_Create", (("My_Customer", "Create"),)),
-        ("Customer_Create_Again", (("Customer", "Create_Again"),)),
-        ("Customer_Delete", ()),
-        ("Default", ()),
-        ("Customer", ()),
-        ("_", ()),
+        (CUSTOMERS, "Customer_Create", (("Customer", "Create"),)),
+        (CUSTOMERS, "My_Customer_Create", (("My_Customer", "Create"),)),
+        (CUSTOMERS, "Customer_Create_Again", (("Customer", "Create_Again"),)),
+        *((CUSTOMERS, name, ()) for name in ("Customer_Delete", "Default", "Customer", "_")),
+        (defined(("A", "B_C"), ("A_B", "C")), "A_B_C", (("A", "B_C"), ("A_B", "C"))),  # it fits both
     ],
 )
 def test_a_rule_name_is_split_where_the_definitions_say(
-    name: str, pairs: tuple[tuple[str, str], ...]
+    definitions: Definitions, name: str, pairs: tuple[tuple[str, str], ...]
 ) -> None:
-    definitions = defined(("Customer", "Create"), ("My_Customer", "Create"), ("Customer", "Create_Again"))
     assert split_rule_name(name, definitions) == pairs
-
-
-def test_a_rule_name_that_fits_two_pairs_names_both() -> None:
-    definitions = defined(("A", "B_C"), ("A_B", "C"))
-    assert split_rule_name("A_B_C", definitions) == (("A", "B_C"), ("A_B", "C"))
 
 
 def test_the_message_format_is_a_header_or_a_property() -> None:
     message = Message(type="T1", correlation_id="c")
     message.set_property("format", "F1")
     message.set_property("number", 7)
-    assert message_format(message) == "T1"
-    assert message_format(message, "format") == "F1"
-    assert message_format(message, "number") == "7"
-    assert message_format(message, "JMSCorrelationID") == "c"
-    assert message_format(message, "absent") is None
-    assert message_format(Message()) is None
+    found = [message_format(message, name) for name in ("format", "number", "JMSCorrelationID", "absent")]
+    assert found == ["F1", "7", "c", None]
+    assert (message_format(message), message_format(Message())) == ("T1", None)

@@ -48,8 +48,18 @@ class Sample(Deployment):
             else:
                 self.write(file, new)
 
+    def add(self, section: str) -> None:
+        """Writes a section more."""
+        self.write("adapter.yaml", f"{self.read('adapter.yaml')}\n{section}\n")
+
     def check(self, **environment: str) -> list[Problem]:
         return check("adapter.yaml", environment)
+
+    def problem(self, **environment: str) -> Problem:
+        """Checks it, and returns the only problem."""
+        problems = self.check(**environment)
+        assert len(problems) == 1, [str(problem) for problem in problems]
+        return problems[0]
 
     def load(self, **environment: str) -> Configuration:
         return load("adapter.yaml", environment)

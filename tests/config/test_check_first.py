@@ -22,42 +22,20 @@ from connector.errors import ConfigurationError, ConnectorError, PipelineError, 
 from connector.java import find_java
 from connector.service.assembly import make_handlers, make_provider, make_requests
 from tests.config.mistakes import A, Edit, Mistake, O, R
-from tests.tables import rows
+from tests.tables import rows, texts
 
 if TYPE_CHECKING:
     from tests.config.conftest import Sample
 
 SOURCES = Path(connector.__file__).parent
 REFUSALS = ("ConfigurationError", "PipelineError", "CapabilityError")
-FILES = (
-    *(
-        "*.py",
-        "service/*.py",
-        "spark/*.py",
-        "businessobjects/*.py",
-        "formats/*.py",
-        "text/*.py",
-        "declare/*.py",
-    ),
-    *(
-        "config/*.py",
-        "workbench/*.py",
-        "brokers/engine/*.py",
-        "brokers/jms/registration.py",
-        "brokers/jms/jvm.py",
-    ),
-    *("stores/engine/*.py", "stores/*/registration.py", "sinks/**/*.py", "databases/*.py", "events/*.py"),
-)
+FILES = """
+    *.py   service/*.py   spark/*.py   businessobjects/*.py   formats/*.py   text/*.py   declare/*.py
+    config/*.py   workbench/*.py   brokers/engine/*.py   brokers/jms/registration.py   brokers/jms/jvm.py
+    stores/engine/*.py   stores/*/registration.py   sinks/**/*.py   databases/*.py   events/*.py
+"""
 
-LATER = "after the start"
-CONNECTS = "needs a connection"
-USER_CODE = "runs code of users, which check only looks up by name"
-COMMAND = "of a command that is no start"
-PROGRAM = "of a program that uses the API"
-MACHINE = "depends on the process or on Spark while it starts"
-
-KNOWN = {
-    # found by check, by the cases of that name
+FOUND = {
     "formats/catalogue.py Catalogue.spec": ("option", "unknown type"),
     "formats/catalogue.py _bad_class": ("class without a module", "no reference to a class"),
     "formats/catalogue.py discover": ("no plug-ins", "two plug-ins of one type"),
@@ -88,53 +66,56 @@ KNOWN = {
     "spark/launcher.py _java_options": ("quotes of Java",),
     "spark/tables.py Table.__init__": ("object within itself", "unknown column of a date"),
     "spark/shipping.py _add": ("shipped file that is missing", "two files in one place"),
-    # not found by check
-    "workbench/metaobject_files.py surroundings": COMMAND,
-    "spark/archive.py make_archive": COMMAND,
-    "formats/handlers.py Handlers.get": USER_CODE,
-    "sinks/lazy_requests.py LazyRequests._open": LATER,
-    "brokers/engine/commits.py _announcements": CONNECTS,
-    "brokers/engine/connection.py RemoteConnection.claim_lot": LATER,
-    "brokers/engine/connection.py RemoteConnection.sent_ids": LATER,
-    "brokers/engine/delays.py _measure": CONNECTS,
-    "brokers/engine/delays.py check_delays": CONNECTS,
-    "brokers/engine/lots.py RemoteLots._own": LATER,
-    "brokers/engine/lots.py RemoteLots.settle": LATER,
-    "brokers/engine/session_connection.py SessionConnection.poller": LATER,
-    "stores/engine/connection.py LocalConnection._kept_lots": LATER,
-    "stores/engine/connection.py LocalConnection.picker": COMMAND,
-    "brokers/engine/connection.py RemoteConnection.picker": COMMAND,
-    "stores/engine/lots.py Lots._begin": LATER,
-    "events/job.py EventJobs._answers": LATER,
-    "events/job.py EventJobs._result": LATER,
-    "events/worker.py Runner.run": LATER,
-    "events/worker.py _task_settings": LATER,
-    "events/worker.py check_worker": USER_CODE,
-    "service/inbound_connection.py InboundConnection._check_workers": USER_CODE,
-    "brokers/jms/jvm.py check_installed": "a test of the provider jms has it",
-    "brokers/jms/jvm.py start": "a test of the provider jms has it",
-    "brokers/jms/registration.py _open": PROGRAM,
-    "brokers/jms/registration.py _open_amqp": PROGRAM,
-    "spark/fast_start.py FastStart._gateway": MACHINE,
-    "spark/java_process.py JavaProcess.__init__": MACHINE,
-    "spark/launcher.py Launcher.make": MACHINE,
-    "spark/settings.py spark_jars": "PySpark is a dependency of the connector",
-    "spark/batch_jobs.py BatchJobs._await_executors": CONNECTS,
-    "spark/batch_jobs.py BatchJobs._job": LATER,
-    "spark/pipeline.py SparkPipeline._limit_time": LATER,
-    "spark/pipeline.py SparkPipeline._context": LATER,
-    "spark/pipeline.py SparkPipeline._explain": LATER,
-    "spark/pipeline.py SparkPipeline._running": LATER,
-    "spark/pipeline.py SparkPipeline.session": LATER,
-    "spark/session.py context_of": PROGRAM,
-    "spark/session.py driver_address": CONNECTS,
-    "spark/staying_tasks.py StayingTasks._call": LATER,
-    "spark/staying_tasks.py StayingTasks._keep": LATER,
-    "spark/staying_tasks.py StayingTasks._reason": LATER,
-    "spark/staying_tasks.py StayingTasks._take": LATER,
-    "spark/task_links.py TaskLink.call": LATER,
-    "spark/shipping.py build_archive": "a file that cannot be read by this user",
 }
+"""What refuses, and the cases by which check finds it."""
+NOT_FOUND = {
+    "of a command that is no start": """
+        workbench/metaobject_files.py surroundings   spark/archive.py make_archive
+        stores/engine/connection.py LocalConnection.picker
+        brokers/engine/connection.py RemoteConnection.picker
+    """,
+    "runs code of users, which check only looks up by name": """
+        formats/handlers.py Handlers.get   events/worker.py check_worker
+        service/inbound_connection.py InboundConnection._check_workers
+    """,
+    "after the start": """
+        sinks/lazy_requests.py LazyRequests._open   brokers/engine/connection.py RemoteConnection.claim_lot
+        brokers/engine/connection.py RemoteConnection.sent_ids   brokers/engine/lots.py RemoteLots._own
+        brokers/engine/lots.py RemoteLots.settle
+        brokers/engine/session_connection.py SessionConnection.poller
+        stores/engine/connection.py LocalConnection._kept_lots   stores/engine/lots.py Lots._begin
+        events/job.py EventJobs._answers   events/job.py EventJobs._result   events/worker.py Runner.run
+        events/worker.py _task_settings   spark/batch_jobs.py BatchJobs._job
+        spark/pipeline.py SparkPipeline._limit_time   spark/pipeline.py SparkPipeline._context
+        spark/pipeline.py SparkPipeline._explain   spark/pipeline.py SparkPipeline._running
+        spark/pipeline.py SparkPipeline.session   spark/staying_tasks.py StayingTasks._call
+        spark/staying_tasks.py StayingTasks._keep   spark/staying_tasks.py StayingTasks._reason
+        spark/staying_tasks.py StayingTasks._take   spark/task_links.py TaskLink.call
+    """,
+    "needs a connection": """
+        brokers/engine/commits.py _announcements   brokers/engine/delays.py _measure
+        brokers/engine/delays.py check_delays   spark/batch_jobs.py BatchJobs._await_executors
+        spark/session.py driver_address
+    """,
+    "a test of the provider jms has it": """
+        brokers/jms/jvm.py check_installed   brokers/jms/jvm.py start
+    """,
+    "of a program that uses the API": """
+        brokers/jms/registration.py _open   brokers/jms/registration.py _open_amqp
+        spark/session.py context_of
+    """,
+    "depends on the process or on Spark while it starts": """
+        spark/fast_start.py FastStart._gateway   spark/java_process.py JavaProcess.__init__
+        spark/launcher.py Launcher.make
+    """,
+    "PySpark is a dependency of the connector": """
+        spark/settings.py spark_jars
+    """,
+    "a file that cannot be read by this user": """
+        spark/shipping.py build_archive
+    """,
+}
+"""What check does not find, by the reason."""
 
 
 def refusals() -> set[str]:
@@ -150,7 +131,7 @@ def refusals() -> set[str]:
                 found.add(f"{file} {name}")
             walk(child, file, inner)
 
-    for pattern in FILES:
+    for pattern in texts(FILES):
         for path in sorted(SOURCES.glob(pattern)):
             walk(ast.parse(path.read_text("utf-8")), str(path.relative_to(SOURCES)), "")
     return found
@@ -244,16 +225,14 @@ CASES = [
     refused("shipped file that is missing", "spark.ship[0]", "there is no", [(A, "master: local[*]", "ship: [nothing.py]")]),
     refused("two files in one place", "spark.ship[1]", "has the place of", [(A, "master: local[*]", "ship: [../one/own.py, ../two/own.py]"), ("../one/own.py", "", ""), ("../two/own.py", "", "")]),
 ]  # fmt: skip
-BY_NAME = {case.name: case for case in CASES}
 
 
 def test_every_refusal_of_a_start_is_known() -> None:
     found = refusals()
-    assert found - KNOWN.keys() == set(), "say which case of check finds it, or why check cannot"
-    assert {key for key in KNOWN if isinstance(KNOWN[key], tuple)} - found == set()
-    for cases in KNOWN.values():
-        if isinstance(cases, tuple):
-            assert set(cases) <= BY_NAME.keys()
+    others = {name for names in NOT_FOUND.values() for name in texts(names)}
+    assert found - FOUND.keys() - others == set(), "say which case of check finds it, or why check cannot"
+    assert FOUND.keys() - found == set()
+    assert {case for cases in FOUND.values() for case in cases} <= {case.name for case in CASES}
 
 
 def begin(configuration: Configuration) -> None:
@@ -315,17 +294,15 @@ def test_the_driver_of_postgresql_is_looked_for(
         deployment.replace(A, "type: dropbox\n  root: ./data", f"type: sql\n  url: {url}")
     else:
         deployment.replace(A, "sqlite:///./shop.db", url)
-    (problem,) = deployment.check()
-    assert problem.path == f"{section}.url" if section == "provider" else "databases.shop.url"
+    problem = deployment.problem()
+    assert problem.path == ("provider.url" if section == "provider" else "databases.shop.url")
     assert problem.line
     assert "driver cannot be imported" in problem.found
     assert "pip install 'event-connector[postgresql]'" in problem.expected
     assert "secret" not in str(problem)
 
 
-def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(
-    deployment: Sample,
-) -> None:
+def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(deployment: Sample) -> None:
     deployment.write(
         "datahandlers/own.py",
         "from pathlib import Path\nfrom connector.formats.datahandler import Option\n"
@@ -335,30 +312,18 @@ def test_what_an_own_handler_names_is_looked_for_and_its_code_never_runs(
         "raise SystemExit('this code runs')\n",
     )
     deployment.replace(R, OPTIONS, "  text/own: {table: nope.csv}")
-    deployment.replace(
-        A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\ndatahandlers: ./datahandlers"
-    )
-    (problem,) = deployment.check()
+    deployment.add("datahandlers: ./datahandlers")
+    problem = deployment.problem()
     assert problem.warning
     assert (problem.path, problem.found) == (f"{HANDLERS}.text/own.table", "there is no nope.csv")
 
 
-def make_pipe(place: Path) -> None:
-    os.mkfifo(place)
-
-
-def make_directory(place: Path) -> None:
-    place.mkdir()
-
-
-def make_circle(place: Path) -> None:
-    place.symlink_to(place.name)
-
-
-def make_device(place: Path) -> None:
-    place.symlink_to("/dev/zero")
-
-
+MADE: dict[str, Callable[[Path], None]] = {
+    "pipe": os.mkfifo,
+    "directory": Path.mkdir,
+    "circle of links": lambda place: place.symlink_to(place.name),
+    "device": lambda place: place.symlink_to("/dev/zero"),
+}
 MISPLACED: dict[str, tuple[str, list[Edit]]] = {
     # place: the path that check names, and the edits
     "s.json": (f"{HANDLERS}.application/json.schema", [(R, OPTIONS, "  application/json: {schema: s.json}")]),
@@ -383,21 +348,16 @@ MISPLACED: dict[str, tuple[str, list[Edit]]] = {
 }  # fmt: skip
 
 
-@rows(
-    "name, make",
-    [
-        (name, make)
-        for name in MISPLACED
-        for make in (make_pipe, make_directory, make_circle, make_device)
-        if (name, make) != ("shipped.py", make_directory)  # a directory may be shipped
-    ],
-)
+@rows("thing", MADE)
+@rows("name", MISPLACED)
 def test_a_thing_that_is_no_file_is_told_and_never_waited_for(
-    deployment: Sample, name: str, make: Callable[[Path], None]
+    deployment: Sample, name: str, thing: str
 ) -> None:
+    if (name, thing) == ("shipped.py", "directory"):
+        return  # a directory may be shipped
     path, edits = MISPLACED[name]
     deployment.edit(edits)
-    make(deployment.directory / name)
+    MADE[thing](deployment.directory / name)
     found = [problem for problem in check("adapter.yaml", {}) if not problem.warning]
     assert [problem.path for problem in found] == [path], found
     assert found[0].line

@@ -1,4 +1,4 @@
-"""What the source has in the definition of a business object is read, and what would do nothing is found."""
+"""Definitions of business objects, and what rules and dynamic meta-objects say of requests: mistakes in them."""
 
 # ruff: noqa: E501 -- one case a line
 
@@ -14,8 +14,8 @@ import pytest
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.errors import MalformedData, Problem
-from tests.config.mistakes import Edit, Mistake, O, case
-from tests.tables import rows
+from tests.config.mistakes import Edit, Mistake, O, R, case
+from tests.tables import rows, texts
 
 if TYPE_CHECKING:
     from tests.config.conftest import Sample
@@ -51,9 +51,8 @@ def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Sample)
     thing = definitions(deployment)["Thing"].attributes
     assert (thing["Part"].relationship, thing["Part"].contained_object_version) == ("Containment", "2.0.0")
     assert thing["Name"].is_required_server_bound
-    assert not thing["Name"].is_child
+    assert (thing["Name"].is_child, thing["Pin"].is_child) == (False, False)
     assert thing["Pin"].type == "Ciphertext"
-    assert not thing["Pin"].is_child
     short = attributes.replace("Relationship", "relationship")
     short = short.replace("ContainedObjectVersion", "contained_object_version")
     short = short.replace("IsRequiredServerBound", "required_server_bound")
@@ -125,19 +124,19 @@ def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Samp
 
 def test_a_default_in_a_meta_object_is_a_warning(deployment: Sample) -> None:
     deployment.replace(O, "MessageID: String", "MessageID: {type: String, required: true, default: x}")
-    (problem,) = deployment.check()
+    problem = deployment.problem()
     assert (problem.path, problem.warning) == ("CustomerMeta.attributes.MessageID.default", True)
     assert "a default in a meta-object is never used" in problem.found
 
 
 def test_defaults_stand_in_for_what_is_required_only(deployment: Sample) -> None:
-    found(
-        deployment,
+    attributes = (
         "Limit: {type: Double, required: true, default: 2}\n"
         "Count: {type: Integer, required: true, default: CxBlank}\n"
         "Note: {type: String, default: never}\n"
-        "Area: {type: String, default: CxIgnore}",
+        "Area: {type: String, default: CxIgnore}"
     )
+    found(deployment, attributes)
     bo = BusinessObject(definitions(deployment), "Thing", "Create")
     finish(bo, use_defaults=True)
     assert bo.as_dict() == {"Limit": 2.0, "Count": ""}
@@ -147,11 +146,6 @@ def test_the_default_cxignore_is_none(deployment: Sample) -> None:
     assert found(deployment, "Area: {type: Integer, required: true, default: CxIgnore}") == []
     with pytest.raises(MalformedData, match="Area: required, but not set"):
         finish(BusinessObject(definitions(deployment), "Thing", "Create"), use_defaults=True)
-
-
-def test_a_ciphertext_that_is_a_property_of_messages_is_none(deployment: Sample) -> None:
-    deployment.replace(O, "Region: {type: String,", "Region: {type: Ciphertext,")
-    assert deployment.check() == []
 
 
 def test_no_default_of_a_ciphertext_is_shown(deployment: Sample) -> None:
@@ -178,3 +172,90 @@ def test_every_definition_that_is_shown_or_shipped_has_a_key_and_no_dead_default
         deployment.write("metaobjects/shown.yaml", part)
         warnings = [str(problem) for problem in deployment.check() if problem.warning]
         assert [one for one in warnings if "has no key" in one or "is never used" in one] == []
+
+
+# --- what requests are told -------------------------------------------------------------------
+
+SAID = [
+    ("DeliveryMode: §durable", "'durable', expected Persistent (2) or NonPersistent (1)"),
+    ("DeliveryMode: §0", "'0', expected Persistent (2)"),
+    ("ResponseTimeout: §30s", "'30s', expected a whole number of milliseconds, at most 2147483647; -1"),
+    ("ResponseTimeout: §2147483648", "at most 2147483647"),
+    ("TimeToLive: §1h", "'1h', expected a whole number of milliseconds from 0"),
+    ("TimeToLive: §-1", "'-1', expected a whole number of milliseconds from 0"),
+    ("TimeToLive: §9223372036854775807", "expected a whole number of milliseconds from 0"),
+    ("TimeoutFatal: §maybe", "expected true or false"),
+    ("Priority: §10", "expected a whole number from 0 to 9"),
+    ("ReplyToDestination: §topic://replies", "a topic: a reply that nobody subscribes to is lost"),
+    ("ReplyToDestination: §orders~EXPIRED", "a view of a queue: nothing can be sent there"),
+    ("OutputDestination: §orders~EXPIRED", "a view of a queue: nothing can be sent there"),
+    ("OutputFormat: §''", "an empty text"),
+]
+META = "MessageID: String"
+REGION = 'Region: {type: String, app_specific_info: "name=region;type=String"}'
+OF_META = "CustomerMeta.attributes"
+OF_REGION = "CustomerProperties.attributes"
+SAID_MISTAKES = [
+    *(
+        case(f"{said} of {level}", R, old, new.format(said), f"MO_Config.{level}.{said.partition(':')[0]}", words)
+        for said, words in SAID
+        for level, old, new in (
+            ("Default", "Default:\n", "Default:\n  {}\n"),
+            ("rules.Order_Create", "{InputDestination: queue://orders", "{{{}, InputDestination: queue://orders"),
+        )
+    ),
+    # attributes of a dynamic meta-object that cannot be read
+    case("date as a number", O, META, "§Priority: Date", f"{OF_META}.Priority", "a Date as Priority, expected String or LongText or Integer or Float or Double"),
+    case("number as a destination", O, META, "§OutputDestination: Integer", f"{OF_META}.OutputDestination", "an Integer as OutputDestination, expected String or LongText"),
+    case("number as a boolean", O, META, "§TimeoutFatal: Integer", f"{OF_META}.TimeoutFatal", "an Integer as TimeoutFatal, expected String or LongText or Boolean"),
+    case("child as a text", O, META, "§MessageID: Address", f"{OF_META}.MessageID", "an Address as MessageID, expected"),
+    case("number as a time", O, META, "§TimeStamp: Integer", f"{OF_META}.TimeStamp", "an Integer as TimeStamp, expected String or LongText or Float or Double or Date"),
+    case("child as a format", O, META, "§OutputFormat: Address", f"{OF_META}.OutputFormat", "an Address as OutputFormat, expected a simple type"),
+    case("date for a number", O, REGION, '§Region: {type: Date, app_specific_info: "name=region;type=Int"}', f"{OF_REGION}.Region", "a Date for a property that is of type int, expected String or LongText or Integer"),
+    # what events may read, and no request can say
+    case("no header", O, META, "§OutputDestinaton: String", f"{OF_META}.OutputDestinaton", "no header and no property of requests, did you mean 'OutputDestination'?", warning=True),
+    case("name that no property can have", O, REGION, '§Region: {type: String, app_specific_info: "name=region.code"}', f"{OF_REGION}.Region", "no request can send it: no property can be called 'region.code'", warning=True),
+    case("property of two attributes", O, REGION, f'{REGION}\n  §Other: {{type: String, app_specific_info: "name=region"}}', f"{OF_REGION}.Other", "the property 'region' is that of Region, too", warning=True),
+]  # fmt: skip
+
+
+@rows("mistake", SAID_MISTAKES)
+def test_a_mistake_in_what_requests_are_told_is_found_where_it_stands(
+    deployment: Sample, mistake: Mistake
+) -> None:
+    mistake.assert_alone(deployment)
+
+
+RIGHT = """
+    DeliveryMode: Persistent   DeliveryMode: NonPersistent   DeliveryMode: non-persistent
+    DeliveryMode: NON_PERSISTENT   DeliveryMode: 1   DeliveryMode: 2   ResponseTimeout: -1
+    ResponseTimeout: -5   ResponseTimeout: 0   TimeToLive: 0   TimeToLive: 3600000   TimeToLive: ' +5 '
+    OutputDestination: topic://prices
+"""
+COUNT = "Count: {type: Integer, app_specific_info: name=JMSXDeliveryCount;type=Int}"
+READABLE = ("Mine: String", "ResponseTimeout: Integer", "Priority: String", "TimeoutFatal: Boolean")
+
+
+@rows(
+    "file, old, new",
+    [
+        *((R, "Default:\n", f"Default:\n  {said}\n") for said in texts(RIGHT)),
+        *((O, META, said) for said in READABLE),
+        (O, REGION, COUNT),  # a property that only providers set may be read
+        (O, "Region: {type: String,", "Region: {type: Ciphertext,"),
+    ],
+)
+def test_every_usual_spelling_and_every_attribute_that_can_be_read_is_no_mistake(
+    deployment: Sample, file: str, old: str, new: str
+) -> None:
+    deployment.replace(file, old, new)
+    assert deployment.check() == []
+
+
+def test_a_dynamic_meta_object_of_two_objects_has_its_mistakes_once(deployment: Sample) -> None:
+    deployment.replace(O, META, "Priority: Boolean")
+    order = "business_object: Order\n"
+    deployment.replace(O, order, f"{order}app_specific_info: cw_mo_conn=Meta\n")
+    key = "  Id: {type: String, key: true}"
+    deployment.replace(O, key, f"{key}\n  Meta: CustomerMeta")
+    assert deployment.problem().path == "CustomerMeta.attributes.Priority"

@@ -76,36 +76,25 @@ def test_a_null_at_any_place_is_the_same_as_nothing(
         assert [(one.line, one.path, one.found) for one in said(null)] == expected
 
 
-@rows("null", NULLS)
-def test_a_verb_may_have_a_null_as_json_and_yaml_writers_say_it(deployment: Sample, null: str) -> None:
+@rows(
+    "verb, value, attribute, more, default",
+    [
+        *(("Create", null, "Id", f"default: {null}, max_length: {null}", None) for null in NULLS),
+        *(("Create", "", "Id", f'default: "{null}"', null) for null in NULLS),  # in quotes it is a text
+        ("Null", "", "null", "max_length: 1", None),  # as a key it is a name
+    ],
+)
+def test_a_null_in_a_definition_is_nothing_in_quotes_a_text_and_as_a_key_a_name(
+    deployment: Sample, verb: str, value: str, attribute: str, more: str, default: str | None
+) -> None:
     deployment.write(
         "metaobjects/n.yaml",
-        f"business_object: Nulled\nverbs: {{Create: {null}}}\n"
-        f"attributes: {{Id: {{type: String, key: true, default: {null}, max_length: {null}}}}}\n",
+        f"business_object: Nulled\nverbs: {{{verb}: {value}}}\n"
+        f"attributes: {{{attribute}: {{type: String, key: true, {more}}}}}\n",
     )
     definition = deployment.load().metaobjects.definitions["Nulled"]
-    assert list(definition.verbs) == ["Create"]
-    assert definition.attributes["Id"].default is None
-
-
-@rows("null", NULLS)
-def test_a_null_in_quotes_is_a_text(deployment: Sample, null: str) -> None:
-    deployment.write(
-        "metaobjects/n.yaml",
-        "business_object: Nulled\nverbs: {Create: }\n"
-        f'attributes: {{Id: {{type: String, key: true, default: "{null}"}}}}\n',
-    )
-    definition = deployment.load().metaobjects.definitions["Nulled"]
-    assert definition.attributes["Id"].default == null
-
-
-def test_a_null_as_a_key_is_a_name(deployment: Sample) -> None:
-    deployment.write(
-        "metaobjects/n.yaml",
-        "business_object: Nulled\nverbs: {Null: }\nattributes: {null: {type: String, key: true}}\n",
-    )
-    definition = deployment.load().metaobjects.definitions["Nulled"]
-    assert (list(definition.verbs), list(definition.attributes)) == (["Null"], ["null"])
+    assert (list(definition.verbs), list(definition.attributes)) == ([verb], [attribute])
+    assert definition.attributes[attribute].default == default
 
 
 def test_a_null_from_the_environment_is_a_text(deployment: Sample) -> None:

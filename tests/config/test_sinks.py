@@ -15,7 +15,7 @@ from connector.config.reference import reference
 from connector.config.resolved import as_document
 from connector.config.schema import json_schema
 from connector.config.sinks import SINKS
-from connector.errors import ConfigurationError, Problem
+from connector.errors import ConfigurationError
 from tests.config.mistakes import A, Mistake, P, case
 from tests.distribution import install
 from tests.tables import rows
@@ -101,11 +101,6 @@ def store(installed: Install) -> None:
     installed()
 
 
-def the_only(problems: list[Problem]) -> Problem:
-    assert len(problems) == 1, [str(problem) for problem in problems]
-    return problems[0]
-
-
 def test_the_shipped_sinks_are_announced_like_any_other() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
     sinks = {"process", "destination", "table", "webhook", "load", "dataframe"}
@@ -164,9 +159,7 @@ def test_a_mistake_in_a_subscription_is_found_where_it_stands(
     mistake.assert_alone(deployment)
 
 
-def test_an_unknown_key_of_a_sink_stands_beside_the_one_that_is_missing(
-    deployment: Sample, store: None
-) -> None:
+def test_an_unknown_key_stands_beside_the_one_that_is_missing(deployment: Sample, store: None) -> None:
     deployment.replace(A, P, "    store: {tabel: t}")
     (unknown,) = [one for one in deployment.check() if "is missing" not in one.found]
     assert (unknown.path, unknown.line, unknown.column) == (f"{S}.store.tabel", 22, 13)
@@ -176,31 +169,22 @@ def test_an_unknown_key_of_a_sink_stands_beside_the_one_that_is_missing(
 def test_a_misspelt_sink_hides_no_other_mistake(deployment: Sample) -> None:
     deployment.replace(A, P, "    destinaton: queue://a/b\n    verbs: Creat\n    timeout: 5")
     deployment.replace(A, "    verbs: [Create, Update]\n", "")
-    assert [(problem.path, problem.line) for problem in deployment.check()] == [
-        ("subscriptions[0].destinaton", 21),
-        ("subscriptions[0].destinaton", 21),
-        ("subscriptions[0].verbs", 22),
-    ]
+    found = [(problem.path, problem.line) for problem in deployment.check()]
+    assert found == [(f"{S}.destinaton", 21), (f"{S}.destinaton", 21), (f"{S}.verbs", 22)]
 
 
 def test_a_misspelt_key_that_no_sink_resembles_leaves_the_sink_missing(deployment: Sample) -> None:
     deployment.replace(A, P, "    timeuot: 5s")
-    unknown, missing = sorted(deployment.check(), key=lambda problem: problem.found, reverse=True)
-    assert (unknown.path, unknown.nearest) == ("subscriptions[0].timeuot", "timeout")
-    assert (missing.path, missing.found) == (
-        "subscriptions[0]",
-        "neither dataframe nor destination nor load nor process nor table nor webhook",
-    )
+    found = {problem.path: (problem.found, problem.nearest) for problem in deployment.check()}
+    missing = "neither dataframe nor destination nor load nor process nor table nor webhook"
+    assert found == {f"{S}.timeuot": ("unknown key", "timeout"), S: (missing, None)}
 
 
 def test_a_wrong_sink_does_not_hide_a_wrong_object(deployment: Sample) -> None:
     deployment.replace(
         A, f"- object: Customer\n    verbs: [Create, Update]\n{P}", f"- object: Custmer\n{P[:13]} ''"
     )
-    assert [problem.path for problem in deployment.check()] == [
-        "subscriptions[0].object",
-        "subscriptions[0].process",
-    ]
+    assert [problem.path for problem in deployment.check()] == [f"{S}.object", f"{S}.process"]
 
 
 @pytest.mark.parametrize(
@@ -211,25 +195,17 @@ def test_a_wrong_sink_does_not_hide_a_wrong_object(deployment: Sample) -> None:
         ("their_store:Missing", MODULE, "AttributeError"),
         ("their_store:Spec", MODULE, "their_store:Spec is no entry of a subscription: a class that inherits"),
         ("their_store:Spec.open", MODULE, "their_store:Spec.open is no entry of a subscription"),
-        (
-            "their_store:StoreEntry",
-            MODULE.replace("def target", "def targets"),
-            "their_store:StoreEntry lacks target",
-        ),
-        (
-            "their_store:StoreEntry",
-            MODULE.replace("store: Store", "shop: Store"),
-            "their_store:StoreEntry has no needed field 'store'",
-        ),
+        ("their_store:StoreEntry", MODULE.replace("def target", "def targets"), "their_store:StoreEntry lacks target"),
+        ("their_store:StoreEntry", MODULE.replace("store: Store", "shop: Store"), "their_store:StoreEntry has no needed field 'store'"),
     ],
-)
+)  # fmt: skip
 def test_an_installed_sink_that_cannot_be_used_says_which_and_why(
     deployment: Sample, installed: Install, reference: str, source: str, words: str
 ) -> None:
     installed({"store": reference}, source)
     assert deployment.check() == []  # who does not use it is not troubled
     deployment.replace(A, P, "    store: {table: t}")
-    problem = the_only(deployment.check())
+    problem = deployment.problem()
     assert (problem.path, problem.line, problem.column) == ("subscriptions[0].store", 22, 5)
     assert f"the sink 'store' of the package their-store 1.0 cannot be used: {words}" in str(problem)
     with pytest.raises(ConfigurationError, match="the sink 'store' of the package their-store"):
@@ -240,10 +216,8 @@ def test_two_distributions_with_one_sink_are_refused_by_name(deployment: Sample,
     installed()
     installed(module="their_shop")
     deployment.replace(A, P, "    store: {table: t}")
-    found = the_only(deployment.check()).found
-    assert found == (
-        "several packages have the sink 'store': their-shop 1.0, their-store 1.0; remove all but one"
-    )
+    words = "several packages have the sink 'store': their-shop 1.0, their-store 1.0; remove all but one"
+    assert deployment.problem().found == words
 
 
 def test_a_key_with_nothing_behind_it_is_no_second_sink(deployment: Sample) -> None:

@@ -8,13 +8,28 @@ from typing import TYPE_CHECKING
 
 from connector.spark.settings import known_settings, misspelt_setting
 from tests.config.mistakes import A, Mistake, case
-from tests.tables import rows
+from tests.tables import rows, texts
 
 if TYPE_CHECKING:
     from tests.config.conftest import Sample
 
 MASTER = "  master: local[*]\n"
 JAVA = "spark.driver.extraJavaOptions"
+
+
+WRONG_MASTERS = {
+    "expected local[*]": "yarn-client   mesos://host:5050",
+    "the API server": "k8s://   k8s://ftp://host:6443   k8s://a host",
+    "Spark Connect": "sc://host:15002",
+    "N from 1 to 9999": "local[0]   local[10000]   local[*,0]",
+    "a host is missing": "spark://   spark://a:7077,",
+    "a port is missing": "spark://host   spark://host:   spark://a:7077,b",
+    "'0' is no port": "spark://host:0",
+    "'65536' is no port": "spark://host:65536",
+    "'7077/' is no port": "spark://host:7077/",
+    "'my_host' is no name of a host": "spark://my_host:7077",
+    "'user@host' is no name of a host": "spark://user@host:7077",
+}
 
 
 def master(text: str, words: str, nearest: str | None = None) -> Mistake:
@@ -31,28 +46,10 @@ def setting(
 
 
 MISTAKES = [
-    master("yarn-client", "expected local[*]"),
-    master("k8s://", "the API server"),
-    master("k8s://ftp://host:6443", "the API server"),
-    master("k8s://a host", "the API server"),
-    master("sc://host:15002", "Spark Connect"),
-    master("local[0]", "N from 1 to 9999"),
-    master("local[10000]", "N from 1 to 9999"),
-    master("local[*,0]", "N from 1 to 9999"),
+    *(master(text, words) for words, wrong in WRONG_MASTERS.items() for text in texts(wrong)),
     master("local[2,x]", "expected local[*]", "local[*]"),
     master("local[]", "expected local[*]", "local[*]"),
     master("Local[*]", "did you mean 'local[*]'?", "local[*]"),
-    master("mesos://host:5050", "expected local[*]"),
-    master("spark://", "a host is missing"),
-    master("spark://host", "a port is missing"),
-    master("spark://host:", "a port is missing"),
-    master("spark://host:0", "'0' is no port"),
-    master("spark://host:65536", "'65536' is no port"),
-    master("spark://host:7077/", "'7077/' is no port"),
-    master("spark://my_host:7077", "'my_host' is no name of a host"),
-    master("spark://user@host:7077", "'user@host' is no name of a host"),
-    master("spark://a:7077,", "a host is missing"),
-    master("spark://a:7077,b", "a port is missing"),
     # a letter or two from a setting that Spark knows
     *(
         setting(key, "1", mark="key", nearest=near)
@@ -81,48 +78,31 @@ MISTAKES = [
     setting("spark.executor.defaultJavaOptions", '-Da="b', "no closing quotation"),
     case("Python that is not on the path", A, MASTER, "  python: §python9.99\n", "spark.python", "there is no program 'python9.99'"),
 ]  # fmt: skip
-MASTERS = [
-    *("local", "local[*]", "local[16]", "local[*,4]", "local[2, 1]", "yarn"),
-    *("spark://a.b-c:7077", "spark://[::1]:7077,10.0.0.1:7078"),
-    *("k8s://https://10.0.0.1:6443", "k8s://api.example.com/cluster"),
-]
-SETTINGS: list[dict[str, str]] = [
-    # settings that Spark does not know, and that resemble none
-    {"spark.my.own.setting": "x"},
-    {"spark.hadoop.fs.s3a.endpoint": "x"},
-    {"spark.executorEnv.OMP_NUM_THREAD": "x"},
-    {"spark.sql.catalog.mine": "x"},
-    {"spark.shuffle.io.maxRetries": "x"},
-    {"spark.ssl.enabled": "x"},
-    {"spark.url": "x"},
-    {"spark.kubernetes.driver.label.a": "x"},
-    # values that it reads
-    {"spark.driver.memory": "2gb"},
-    {"spark.driver.memory": "2048"},
-    {"spark.executor.memory": "1T"},
-    {"spark.network.timeout": "2min"},
-    {"spark.network.timeout": "300"},
-    {"spark.executor.heartbeatInterval": "500MS"},
-    {"spark.executor.pyspark.memory": "0"},
-    {"spark.kryoserializer.buffer.max": "2047"},
-    {"spark.kryoserializer.buffer.max": "2047m"},
-    {"spark.sql.autoBroadcastJoinThreshold": "-1"},
-    {"spark.rdd.compress": "TRUE"},
-    {"spark.driver.maxResultSize": '"$${spark.driver.memory}"'},
-    {JAVA: "--add-opens java.base/java.lang=ALL-UNNAMED -Xmx1g -Da='b c'"},
-    # values with which it starts
-    {
-        "spark.files": "processes.py,hdfs://host/file,*.txt",
-        "spark.task.cpus": "2",
-        "spark.driver.host": "127.0.0.1",
-        "spark.jars": "/no/such.jar",  # Spark starts without it
-        "spark.network.timeout": "30",
-        "spark.authenticate": "true",
-        "spark.network.crypto.enabled": "true",
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": "metaobjects",
-    },
-]
+MASTERS = """
+    local   local[*]   local[16]   local[*,4]   local[2, 1]   yarn   spark://a.b-c:7077
+    spark://[::1]:7077,10.0.0.1:7078   k8s://https://10.0.0.1:6443   k8s://api.example.com/cluster
+"""
+UNKNOWN = """
+    spark.my.own.setting: x   spark.hadoop.fs.s3a.endpoint: x   spark.executorEnv.OMP_NUM_THREAD: x
+    spark.sql.catalog.mine: x   spark.shuffle.io.maxRetries: x   spark.ssl.enabled: x   spark.url: x
+    spark.kubernetes.driver.label.a: x
+"""
+"""Settings that Spark does not know, and that resemble none."""
+READ = """
+    spark.driver.memory: 2gb   spark.driver.memory: 2048   spark.executor.memory: 1T
+    spark.network.timeout: 2min   spark.network.timeout: 300   spark.executor.heartbeatInterval: 500MS
+    spark.executor.pyspark.memory: 0   spark.kryoserializer.buffer.max: 2047
+    spark.kryoserializer.buffer.max: 2047m   spark.sql.autoBroadcastJoinThreshold: -1
+    spark.rdd.compress: TRUE   spark.driver.maxResultSize: "$${spark.driver.memory}"
+    spark.driver.extraJavaOptions: --add-opens java.base/java.lang=ALL-UNNAMED -Xmx1g -Da='b c'
+"""
+"""Values that Spark reads."""
+STARTS = """
+    spark.files: "processes.py,hdfs://host/file,*.txt"   spark.task.cpus: 2   spark.driver.host: 127.0.0.1
+    spark.jars: /no/such.jar   spark.network.timeout: 30   spark.authenticate: true
+    spark.network.crypto.enabled: true   spark.eventLog.enabled: true   spark.eventLog.dir: metaobjects
+"""
+"""Settings with which Spark starts. It starts without a jar that is missing, too."""
 
 
 @rows("mistake", MISTAKES)
@@ -130,15 +110,15 @@ def test_what_spark_refuses_is_found_where_it_stands(deployment: Sample, mistake
     mistake.assert_alone(deployment)
 
 
-@rows("master", MASTERS)
+@rows("master", texts(MASTERS))
 def test_a_master_that_run_takes_is_no_mistake(deployment: Sample, master: str) -> None:
     deployment.replace(A, MASTER, f'  master: "{master}"\n')
     assert deployment.check() == []
 
 
-@rows("conf", SETTINGS)
-def test_settings_that_spark_takes_are_no_mistake(deployment: Sample, conf: dict[str, str]) -> None:
-    written = "".join(f"    {key}: {value}\n" for key, value in conf.items())
+@rows("settings", [*([one] for one in texts(UNKNOWN + READ)), texts(STARTS)])
+def test_settings_that_spark_takes_are_no_mistake(deployment: Sample, settings: list[str]) -> None:
+    written = "".join(f"    {setting}\n" for setting in settings)
     deployment.replace(A, MASTER, f"{MASTER}  conf:\n{written}")
     assert deployment.check() == []
 

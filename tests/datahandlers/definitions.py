@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +13,7 @@ import pytest
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.datahandlers import json_handler
+from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import DataHandler, resolve_options
 from connector.testing.datahandlers import sample_definitions
 
@@ -47,6 +50,49 @@ def known(*definitions: Definition) -> Definitions:
     return Definitions({one.name: one for one in definitions})
 
 
+RENAMED = known(
+    define(  # members that are not called as their attributes in JSON
+        "Order",
+        "cw_mo_conn=Meta",
+        Id="String name=order-id;elem_name=x;attr_name=y",
+        Date="Date type=attribute; attr_name = order date",
+        First="String name=Second",  # the names change places
+        Second="String name=First",
+        Kind="String name=Verb;",
+        Total="Double elem_name=Betrag €",
+        Line="Line* name=lines",
+        Home="Place",
+        Plain="Plain",
+        Meta="Plain name=meta",
+    ),
+    define("Line", Article="String", Place="Place name=at"),
+    define("Place", City="String name=town", Within="Place"),
+    define("Plain", Text="String", Note="String name=;x=y"),
+)
+RENAMED_VALUES: dict[str, Any] = {
+    "Id": "1",
+    "Date": "2024-05-31",
+    "First": "a",
+    "Second": "b",
+    "Kind": "c",
+    "Total": 1.5,
+    "Line": [{"Article": "x", "Place": {"City": "Oslo", "Within": {"City": "Norway"}}}, {}],
+    "Home": {"Within": {"City": "Rome"}},
+    "Plain": {"Text": "d", "Note": "e"},
+}
+RENAMED_BODY: dict[str, Any] = {
+    "order-id": "1",
+    "order date": "2024-05-31",
+    "Second": "a",
+    "First": "b",
+    "Verb": "c",
+    "Betrag €": 1.5,
+    "lines": [{"Article": "x", "at": {"town": "Oslo", "Within": {"town": "Norway"}}}, {}],
+    "Home": {"Within": {"town": "Rome"}},
+    "Plain": {"Text": "d", "Note": "e"},
+}
+
+
 def make(
     kind: type[Handler], definitions: Definitions = SAMPLES, base: Path = Path(), **options: Any
 ) -> Handler:
@@ -54,6 +100,38 @@ def make(
     declared: Any = kind
     handler: Handler = kind(resolve_options(declared.options, options, "test", base), definitions)
     return handler
+
+
+def _with_widths() -> Definitions:
+    """The sample definitions with a width for every text."""
+    definitions = {}
+    for name, definition in SAMPLES.items():
+        attributes = {
+            attribute.name: replace(attribute, max_length=attribute.max_length or 30)
+            if attribute.type in ("String", "LongText")
+            else attribute
+            for attribute in definition.attributes.values()
+        }
+        definitions[name] = replace(definition, attributes=attributes)
+    return Definitions(definitions)
+
+
+WIDE = _with_widths()
+
+
+def refusal(work: Callable[..., object], *arguments: Any, **options: Any) -> str:
+    """Returns why what a call is given is malformed. It is not unknown."""
+    with pytest.raises(MalformedData) as refused:
+        work(*arguments, **options)
+    assert not isinstance(refused.value, UnknownBusinessObject)
+    return str(refused.value)
+
+
+def kind_of(name: str) -> type[Any]:
+    """Returns a shipped data handler, ``kind_of("Json")``."""
+    module = import_module(f"connector.datahandlers.{name.lower()}_handler")
+    found: type[Any] = getattr(module, f"{name}Handler")
+    return found
 
 
 @contextmanager

@@ -23,68 +23,45 @@ from connector.service.assembly import make_requests, make_task_settings
 from connector.testing.deployment import Deployment
 from tests.tables import rows
 
-HANDLERS: Final = '''\
-class Named:
-    """Says who it is and what option it has."""
-
-    name = "format"
-    mime_types = ()
-
-    def __init__(self, options, definitions):
-        self.definitions = definitions
-        self.who = f"{self.name} {options['mark']}" if options else self.name
-
-    def to_business_object(self, body, hint):
-        from connector.businessobjects.instance import BusinessObject
-        return BusinessObject(self.definitions, "Order", "Create", {"Id": self.who})
-
-    def to_body(self, bo):
-        return self.who
-
-
-class ByConnector(Named):
-    name = "connector's class"
-
-
-class ByRule(Named):
-    name = "rule's class"
-
-
-class ByDefault(Named):
-    name = "Default's class"
-'''
-
-PLUGINS: Final = '''\
+SOURCE: Final = '''\
 from connector.formats.datahandler import Option
 from connector.businessobjects.instance import BusinessObject
 
 
-class One:
+class {first}:
     """Says who it is and what option it has."""
 
-    mime_types = ("a/one",)
-    options = (Option("mark", str, default="none", doc="What it says."),)
+    name = "{name}"
+    mime_types = {types}
+    options = {options}
 
     def __init__(self, options, definitions):
         self.definitions = definitions
-        self.who = f"{self.mime_types[0]} {options['mark']}"
+        self.who = f"{{self.name}} {{options['mark']}}" if options else self.name
 
     def to_business_object(self, body, hint):
-        return BusinessObject(self.definitions, "Order", "Create", {"Id": self.who})
+        return BusinessObject(self.definitions, "Order", "Create", {{"Id": self.who}})
 
     def to_body(self, bo):
         return self.who
-
-
-class Two(One):
-    mime_types = ("a/two",)
-    options = One.options
-
-
-class Three(One):
-    mime_types = ("a/three",)
-    options = One.options
 '''
+"""A class of a data handler."""
+
+
+def sources(names: Mapping[str, str], *, registered: bool) -> str:
+    """Handlers by the names of their classes. Those that are registered have a MIME type and an option."""
+    option = '(Option("mark", str, default="none", doc="What it says."),)' if registered else "()"
+    return "\n\n".join(
+        SOURCE.format(first=first, name=name, types=(name,) if registered else (), options=option)
+        for first, name in names.items()
+    )
+
+
+HANDLERS: Final = sources(
+    {"ByConnector": "connector's class", "ByRule": "rule's class", "ByDefault": "Default's class"},
+    registered=False,
+)
+PLUGINS: Final = sources({"One": "a/one", "Two": "a/two", "Three": "a/three"}, registered=True)
 
 CONNECTOR: Final = {
     "class": {"DataHandlerClassName": "named:ByConnector"},
@@ -103,39 +80,15 @@ DEFAULT: Final = {
     "config": {"DataHandlerConfigMO": "MO_Default"},
 }
 EXPECTED: Final = {
-    # connector, rule, Default: who reads and writes, and with whose options
-    ("class", "none", "none"): "connector's class",
-    ("class", "none", "class"): "Default's class",
-    ("class", "none", "mime"): "a/three connector",
-    ("class", "none", "config"): "connector's class",
-    ("class", "class", "none"): "rule's class",
-    ("class", "class", "class"): "rule's class",
-    ("class", "class", "mime"): "rule's class",
-    ("class", "class", "config"): "rule's class",
-    ("class", "mime", "none"): "a/two connector",
-    ("class", "mime", "class"): "a/two connector",
-    ("class", "mime", "mime"): "a/two connector",
-    ("class", "mime", "config"): "a/two default",
-    ("class", "config", "none"): "connector's class",
-    ("class", "config", "class"): "Default's class",
-    ("class", "config", "mime"): "a/three rule",
-    ("class", "config", "config"): "connector's class",
-    ("mime", "none", "none"): "a/one connector",
-    ("mime", "none", "class"): "Default's class",
-    ("mime", "none", "mime"): "a/three connector",
-    ("mime", "none", "config"): "a/one default",
-    ("mime", "class", "none"): "rule's class",
-    ("mime", "class", "class"): "rule's class",
-    ("mime", "class", "mime"): "rule's class",
-    ("mime", "class", "config"): "rule's class",
-    ("mime", "mime", "none"): "a/two connector",
-    ("mime", "mime", "class"): "a/two connector",
-    ("mime", "mime", "mime"): "a/two connector",
-    ("mime", "mime", "config"): "a/two default",
-    ("mime", "config", "none"): "a/one rule",
-    ("mime", "config", "class"): "Default's class",
-    ("mime", "config", "mime"): "a/three rule",
-    ("mime", "config", "config"): "a/one rule",
+    # connector, rule: who reads and writes, and with whose options, by each of DEFAULT
+    ("class", "none"): ("connector's class", "Default's class", "a/three connector", "connector's class"),
+    ("class", "class"): ("rule's class", "rule's class", "rule's class", "rule's class"),
+    ("class", "mime"): ("a/two connector", "a/two connector", "a/two connector", "a/two default"),
+    ("class", "config"): ("connector's class", "Default's class", "a/three rule", "connector's class"),
+    ("mime", "none"): ("a/one connector", "Default's class", "a/three connector", "a/one default"),
+    ("mime", "class"): ("rule's class", "rule's class", "rule's class", "rule's class"),
+    ("mime", "mime"): ("a/two connector", "a/two connector", "a/two connector", "a/two default"),
+    ("mime", "config"): ("a/one rule", "Default's class", "a/three rule", "a/one rule"),
 }
 
 
@@ -209,7 +162,7 @@ def test_events_and_requests_have_the_same_data_handler(
     bo = BusinessObject(requests.definitions, "Order", "Create", {"Id": "1"})
     handlers = Handlers(requests.handlers, requests.definitions, deployment.directory)
     request = find_handler(resolve(bo, requests), handlers).to_body(bo)
-    expected = EXPECTED[combination]
+    expected = EXPECTED[connector, rule][list(DEFAULT).index(default)]
     assert (event["Id"], request) == (expected, expected)
 
 
@@ -224,9 +177,7 @@ def test_a_class_of_the_connector_beside_the_options_of_a_rule_runs(tmp_path: Pa
     assert len(deployment.names("archive")) == 1
 
 
-def test_an_entry_that_repeats_the_format_of_default_stands_against_the_class_of_default(
-    tmp_path: Path,
-) -> None:
+def test_an_entry_that_repeats_the_format_of_default_stands_against_its_class(tmp_path: Path) -> None:
     default = {**DEFAULT["class"], **DEFAULT["mime"]}
     deployment = deploy(tmp_path, CONNECTOR["mime"], DEFAULT["mime"], default)
     requests = make_requests(deployment.configuration).settings
@@ -237,9 +188,8 @@ def test_an_entry_that_repeats_the_format_of_default_stands_against_the_class_of
 def test_a_data_handler_that_cannot_be_made_fails_the_one_event(tmp_path: Path) -> None:
     deployment = deploy(tmp_path, CONNECTOR["mime"], RULE["mime"], DEFAULT["none"])
     with event_plan(deployment) as task_settings:
-        lacking = replace(
-            task_settings, handlers=tuple(one for one in task_settings.handlers if one.mime_type != "a/two")
-        )
+        others = tuple(one for one in task_settings.handlers if one.mime_type != "a/two")
+        lacking = replace(task_settings, handlers=others)
         converter = Converter(lacking, str(deployment.directory))
         with pytest.raises(MalformedData, match=r"no data handler for 'a/two', expected one of .*a/one"):
             converter.convert(Message(b"body"), "queue://in")

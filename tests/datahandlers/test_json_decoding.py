@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
-from connector.formats.json_decoder import JsonDecoder
+from connector.formats.json_decoder import MAX_LEVELS, JsonDecoder
 from connector.formats.json_plan import JsonPlans
-from connector.testing.datahandlers import sample_definitions
-from tests.datahandlers.definitions import without_decoder
+from connector.testing.datahandlers import objects_of
+from tests.datahandlers.definitions import (
+    RENAMED,
+    RENAMED_BODY,
+    RENAMED_VALUES,
+    SAMPLES,
+    define,
+    known,
+    make,
+    without_decoder,
+)
 from tests.tables import rows
 
-DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
 HINTS = (CUSTOMER, Hint("Customer"), Hint("Address", "Update"), Hint("Nobody", "Create"), None)
-OPTIONS = (
+OPTIONS: tuple[dict[str, Any], ...] = (
     {"IgnoreUndefinedAttributes": False, "write_type": True},
     {"IgnoreUndefinedAttributes": True, "write_type": True},
 )
 
 
 with without_decoder():
-    PARSING = [JsonHandler(options, DEFINITIONS) for options in OPTIONS]
-DECODING = [JsonHandler(options, DEFINITIONS) for options in OPTIONS]
+    PARSING = [make(JsonHandler, **options) for options in OPTIONS]
+    RENAMED_PARSING = make(JsonHandler, RENAMED, write_type=False)
+DECODING = [make(JsonHandler, **options) for options in OPTIONS]
+RENAMED_DECODING = make(JsonHandler, RENAMED, write_type=False)
+
+
+def decoder(*keys: str, definitions: Definitions = SAMPLES) -> JsonDecoder:
+    return JsonDecoder(JsonPlans(definitions), keys)
 
 
 def outcome(handler: JsonHandler, body: bytes | str, hint: Hint | None) -> tuple[Any, ...]:
@@ -55,22 +73,9 @@ _NUMBERS = (
 )
 NUMBER_TOKENS = _NUMBERS.split()
 TEXT_TOKENS = (
-    '""',
-    '"2024-02-29"',
-    '"2024-02-30"',
-    '"2024-02-29T23:59:60Z"',
-    '"\\ud800"',
-    '"\\udc00\\ud800"',
-    '"\\ud83d\\ude00"',
-    '"\\u0000"',
-    '"\\x"',
-    '"\t"',
-    '"',
-    '"' + "💶" * 20 + '"',
-    '"' + "💶" * 21 + '"',
-    '"Customer"',
-    '"Address"',
-    '"Create"',
+    *('""', '"2024-02-29"', '"2024-02-30"', '"2024-02-29T23:59:60Z"', '"Customer"', '"Address"', '"Create"'),
+    *('"\\ud800"', '"\\udc00\\ud800"', '"\\ud83d\\ude00"', '"\\u0000"', '"\\x"', '"\t"', '"'),
+    *('"' + "💶" * 20 + '"', '"' + "💶" * 21 + '"'),
 )
 WORDS = ("true", "false", "null", "nul", "True")
 DIGITS = st.text("0123456789", min_size=1, max_size=25)
@@ -87,8 +92,8 @@ TEXTS = st.one_of(
     st.sampled_from(TEXT_TOKENS),
 )
 KEYS = st.one_of(
-    st.sampled_from([f'"{name}"' for name in DEFINITIONS["Customer"].attributes]),
-    st.sampled_from([f'"{name}"' for name in DEFINITIONS["Address"].attributes]),
+    st.sampled_from([f'"{name}"' for name in SAMPLES["Customer"].attributes]),
+    st.sampled_from([f'"{name}"' for name in SAMPLES["Address"].attributes]),
     st.sampled_from(['"BusinessObject"', '"Verb"', '"N\\u0061me"', '"name"', '"x"', '""', '"\\ud800"', "x"]),
 )
 SPACE = st.sampled_from(["", "", "", " ", "\n", "\r\n\t", "\f", "\u00a0"])
@@ -150,6 +155,29 @@ def nested(levels: int) -> bytes:
     return b'{"Home":' + b'{"City":"a","Before":' * levels + b"{}" + b"}" * levels + b"}"
 
 
+WRONG = [
+    *(b"", b"[]", b"null", b"{", b"{} {}", b'\xef\xbb\xbf{"Name": "a"}', '{"Name": "a"}'.encode("utf-16")),
+    *(b'{"Name": "\xff"}', b'{"Name": "\\ud800"}', b'{"Nmae": "a"}', b'{"Meta": {}}', b'{"Name": 1}'),
+    *(b'{"Name": "a", "Name": "a"}', b'{"Name": "a", "N\\u0061me": ":"}', b'{"Home": {"City": "a", "x": 1}}'),
+    *(b'{"CustomerId": "123456789012345678901"}', b'{"Rating": 1.0}', b'{"Rating": 2147483648}'),
+    *(b'{"Discount": 3.5e38}', b'{"Limit": NaN}', b'{"Limit": 1e999}', b'{"Limit": "1"}'),
+    *(
+        b'{"Since": "2023-02-29"}',
+        b'{"Home": [{}]}',
+        b'{"Address": {}}',
+        b'{"Address": [null]}',
+        b'{"Verb": 1}',
+    ),
+    b'{"Home":' + b'{"Before":' * MAX_LEVELS + b"{}" + b"}" * MAX_LEVELS + b"}",
+    b'{"Home":' + b'{"Before":' * 100_000,
+]
+
+
+@rows("body", WRONG)
+def test_the_decoder_leaves_what_is_wrong_or_odd_to_its_caller(body: bytes) -> None:
+    assert decoder("Verb").decode("Customer", body) is None
+
+
 @settings(max_examples=600)
 @given(bodies())
 @example(b'\xef\xbb\xbf\xef\xbb\xbf{"Name": "a"}')
@@ -160,7 +188,7 @@ def test_any_body_means_the_same_decoded_and_parsed(body: bytes) -> None:
     assert_both_agree(body)
 
 
-@rows("name", [*DEFINITIONS["Customer"].attributes, "BusinessObject", "Verb", "Nmae"])
+@rows("name", [*SAMPLES["Customer"].attributes, "BusinessObject", "Verb", "Nmae"])
 def test_any_value_of_any_attribute_means_the_same_decoded_and_parsed(name: str) -> None:
     for value in (*NUMBER_TOKENS, *TEXT_TOKENS, *WORDS, "[]", "{}", "[{}]", "[null]", "[[]]", '{"City": 1}'):
         assert_both_agree(f'{{"{name}": {value}}}')
@@ -170,9 +198,7 @@ def test_any_value_of_any_attribute_means_the_same_decoded_and_parsed(name: str)
 @given(CUSTOMERS, st.booleans())
 def test_a_right_body_is_decoded_and_means_the_same_parsed(values: dict[str, Any], escaped: bool) -> None:
     body = json.dumps(values, ensure_ascii=escaped).encode()
-    assert (
-        JsonDecoder(JsonPlans(DEFINITIONS), ("BusinessObject", "Verb")).decode("Customer", body) is not None
-    )
+    assert decoder("BusinessObject", "Verb").decode("Customer", body) is not None
     assert_both_agree(body)
 
 
@@ -186,3 +212,106 @@ def test_nesting_means_the_same_decoded_and_parsed(levels: int) -> None:
 @given(st.text(max_size=20) | CUSTOMERS.map(json.dumps) | st.just('{"Name": "\ud800"}'))
 def test_text_means_the_same_decoded_and_parsed(body: str) -> None:
     assert_both_agree(body)
+
+
+@rows(
+    "body, values",
+    [
+        (b"{}", {}),
+        (b' {"Name" : "a"}\n', {"Name": "a"}),
+        (b'{"N\\u0061me": "\\u00e9", "Notes": "\xc3\xa9"}', {"Name": "\u00e9", "Notes": "\u00e9"}),
+        (b'{"Name": null, "Home": null, "Address": null}', {}),
+        (b'{"Active": "", "Rating": "", "Discount": "", "Limit": "", "Since": "", "Name": ""}', None),
+        (b'{"Active": true, "Rating": -2147483648, "Discount": 1, "Limit": 1e300}', None),
+        (b'{"Since": "2024-02-29T23:59:60Z", "Notes": "a \\"{: b"}', None),
+        (b'{"Home": {"City": "a", "Before": {"City": null}}, "Address": []}', None),
+        (b'{"Address": [{"City": "a"}, {"AddressID": 1, "Before": {}}]}', None),
+    ],
+)
+def test_the_decoder_decodes_what_is_right(body: bytes, values: dict[str, Any] | None) -> None:
+    values = json.loads(body) if values is None else values
+    bo = BusinessObject(SAMPLES, "Customer", values=values)
+    assert decoder().decode("Customer", body) == (bo, {})
+
+
+def test_what_stands_beside_the_attributes_of_the_outermost_object_comes_beside_it() -> None:
+    decoded = decoder("Verb", "Trace").decode("Customer", b'{"Trace": null, "Verb": "Update", "Home": {}}')
+    bo = BusinessObject(SAMPLES, "Customer", None, {"Home": {}})
+    assert decoded == (bo, {"Verb": "Update", "Trace": None})
+    assert decoder("Verb").decode("Customer", b'{"Home": {"Verb": "Update"}}') is None
+
+
+def test_an_object_with_an_attribute_of_that_name_is_left_to_the_caller() -> None:
+    assert decoder("Name").decode("Customer", b'{"Name": "a"}') is None
+    assert decoder("Name").decode("Note", b'{"Name": "a"}') is not None
+
+
+def test_an_object_that_is_not_defined_is_left_to_the_caller() -> None:
+    half = known(define("A", b="Missing"))
+    assert decoder().decode("Nobody", b"{}") is None
+    assert decoder(definitions=half).decode("A", b"{}") is None
+
+
+def test_definitions_may_be_nested_deeply() -> None:
+    count = 5000
+    chain = [define(f"N{n}", c=f"N{n + 1}", x="String") for n in range(count)]
+    deep = decoder(definitions=known(*chain, define(f"N{count}", x="String")))
+    for name in ("N0", f"N{count - 5}"):
+        decoded = deep.decode(name, b'{"c": {"x": "a"}}')
+        if decoded is not None:
+            assert decoded[0].as_dict() == {"c": {"x": "a"}}
+    assert decoded is not None
+
+
+def test_what_is_decoded_can_be_changed_and_pickled() -> None:
+    one = decoder()
+    first, _ = one.decode("Customer", b'{"Address": [{"City": "a"}]}')  # type: ignore[misc]
+    first["Address"][0]["City"] = "b"
+    first.add("Address")
+    assert pickle.loads(pickle.dumps(first)) == copy.deepcopy(first) == first
+    second, _ = one.decode("Customer", b'{"Address": [{"City": "a"}]}')  # type: ignore[misc]
+    assert second.as_dict() == {"Address": [{"City": "a"}]}
+
+
+def test_renamed_attributes_are_decoded_in_one_step() -> None:
+    order = BusinessObject(RENAMED, "Order", None, RENAMED_VALUES)
+    line = BusinessObject(RENAMED, "Line", None, {"Place": {"City": "x"}})
+    for keys, body, decoded in (
+        ((), RENAMED_DECODING.to_body(order), (order, {})),
+        (("Verb",), b'{"Verb": "Create", "at": {"town": "x"}}', (line, {"Verb": "Create"})),
+    ):
+        assert decoder(*keys, definitions=RENAMED).decode(decoded[0].type, body) == decoded
+
+
+def test_an_object_with_a_member_called_as_a_key_is_left_to_the_caller() -> None:
+    assert decoder("Verb", definitions=RENAMED).decode("Order", b'{"Verb": "Create"}') is None
+    bo = RENAMED_DECODING.to_business_object(b'{"Verb": "Create"}', Hint("Order"))
+    assert (bo.verb, bo.as_dict()) == ("Create", {"Kind": "Create"})
+    freed = make(JsonHandler, known(define("Order", Verb="String name=kind", Id="String")))
+    bo = freed.to_business_object(b'{"Verb": "Update", "kind": "x"}', Hint("Order"))
+    assert (bo.verb, bo.as_dict()) == ("Update", {"Verb": "x"})
+
+
+@settings(max_examples=200)
+@given(objects_of(RENAMED, "Order"))
+def test_any_object_means_the_same_decoded_and_parsed(bo: BusinessObject) -> None:
+    body = RENAMED_DECODING.to_body(bo)
+    assert decoder(definitions=RENAMED).decode("Order", body) is not None
+    hint = Hint(bo.type, bo.verb)
+    again = RENAMED_DECODING.to_business_object(body, hint)
+    assert again == RENAMED_PARSING.to_business_object(body, hint)
+    assert again.as_dict() == bo.as_dict()
+
+
+@settings(max_examples=300)
+@given(
+    st.dictionaries(
+        st.sampled_from([*RENAMED_BODY, *RENAMED_VALUES, "x"]),
+        st.sampled_from(
+            [*RENAMED_BODY.values(), None, "", 1, [], {}, {"town": "a"}, {"City": "a"}, {"at": {}}]
+        ),
+    )
+)
+def test_any_renamed_member_means_the_same_decoded_and_parsed(document: dict[str, Any]) -> None:
+    body, hint = json.dumps(document), Hint("Order", "Create")
+    assert outcome(RENAMED_DECODING, body, hint) == outcome(RENAMED_PARSING, body, hint)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ import pytest
 
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.json_handler import JsonHandler
-from connector.errors import MalformedData
-from connector.formats.datahandler import DataHandler, Hint
+from connector.formats.datahandler import Hint
 from connector.formats.json_schema import JsonSchema
 from connector.formats.json_schema_files import json_path
-from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
-from tests.tables import rows
+from tests.datahandlers.definitions import SAMPLES, make
+from tests.datahandlers.definitions import refusal as refused
+from tests.tables import rows, texts
 
-DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")
 SCHEMA = {
     "type": "object",
@@ -60,57 +58,16 @@ def schema_of(directory: Path, **files: Any) -> JsonSchema:
 
 
 def refusal(schema: JsonSchema, document: Any) -> str:
-    with pytest.raises(MalformedData) as refused:
-        schema.check(document, "the body")
-    return str(refused.value)
+    return refused(schema.check, document, "the body")
 
 
-def handler(schema: Path | str, **options: Any) -> JsonHandler:
-    defaults = {one.name: one.default for one in JsonHandler.options}
-    return JsonHandler({**defaults, "schema": str(schema), **options}, DEFINITIONS)
+def handler(schema: Path, **options: Any) -> JsonHandler:
+    return make(JsonHandler, schema=str(schema), **options)
 
 
 @pytest.fixture
 def customer(tmp_path: Path) -> Path:
     return write(tmp_path, customer=SCHEMA, names=NAMES, places__address=ADDRESS)
-
-
-class TestSchema(DataHandlerSuite):
-    @pytest.fixture
-    def handler(self, customer: Path) -> DataHandler:
-        return handler(customer)
-
-    @pytest.fixture
-    def objects(self) -> Sequence[BusinessObject]:
-        values = {
-            "CustomerId": "C-1",
-            "Rating": 7,
-            "Address": [{"City": "Oslo"}],
-            "Notes": "x",
-        }
-        return [BusinessObject(DEFINITIONS, "Customer", "Update", values)]
-
-    @pytest.fixture
-    def samples(self) -> Sequence[Sample]:
-        return [
-            Sample(b'{"CustomerId": "C1", "Rating": null}', CUSTOMER, {"CustomerId": "C1"}),
-            Sample(
-                b'{"CustomerId": "C1", "Home": {"City": "a", "Before": {"City": "b"}}}',
-                CUSTOMER,
-                {"CustomerId": "C1", "Home": {"City": "a", "Before": {"City": "b"}}},
-            ),
-        ]
-
-    @pytest.fixture
-    def malformed(self) -> Sequence[bytes]:
-        return [
-            b"{}",
-            b'{"CustomerId": "D"}',
-            b'{"CustomerId": "C", "Name": "12345678901"}',
-            b"",
-            b"[]",
-            b"{",
-        ]
 
 
 @rows(
@@ -135,37 +92,31 @@ def test_a_broken_rule_is_named_with_its_path_and_no_value(
     text = refusal(JsonSchema(customer), document)
     assert text == f"the body breaks the schema customer.json: {reason}"
     assert "geheim" not in text
-    with pytest.raises(MalformedData) as refused:
-        handler(customer).to_business_object(json.dumps(document), CUSTOMER)
-    assert str(refused.value) == text
+    assert refused(handler(customer).to_business_object, json.dumps(document), CUSTOMER) == text
 
 
 def test_a_body_is_checked_before_it_is_read_and_before_it_is_sent(customer: Path) -> None:
     one = handler(customer, write_type=False)
-    with pytest.raises(MalformedData, match=r"breaks the schema customer.json: \$.CustomerId"):
-        one.to_business_object(b'{"CustomerId": 1}', CUSTOMER)
-    with pytest.raises(MalformedData, match="Customer: Rating: found the text 'a', expected an integer"):
-        one.to_business_object(b'{"CustomerId": "C", "Rating": "a"}', CUSTOMER)
-    bo = BusinessObject(DEFINITIONS, "Customer", "Create", {"CustomerId": "C", "Rating": 2100000000})
-    with pytest.raises(MalformedData) as refused:
-        one.to_body(bo)
-    assert str(refused.value) == (
+    for body, words in (
+        (b'{"CustomerId": 1}', "breaks the schema customer.json: $.CustomerId"),
+        ('{"CustomerId": 1}'.encode("utf-16"), "breaks the schema customer.json: $.CustomerId"),
+        (b'{"CustomerId": "C", "Rating": "a"}', "Customer: Rating: found the text 'a', expected an integer"),
+    ):
+        assert words in refused(one.to_business_object, body, CUSTOMER)
+    right = b'{"CustomerId": "C", "Rating": null, "Home": {"City": "a", "Before": {"City": "b"}}}'
+    values = {"CustomerId": "C", "Home": {"City": "a", "Before": {"City": "b"}}}
+    assert one.to_business_object(right, CUSTOMER).as_dict() == values
+    bo = BusinessObject(SAMPLES, "Customer", "Create", {"CustomerId": "C", "Rating": 2100000000})
+    assert refused(one.to_body, bo) == (
         "Customer breaks the schema customer.json: $.Rating: found a number, expected maximum: 2000000000"
     )
 
 
 def test_the_document_is_checked_as_it_is_sent(tmp_path: Path) -> None:
     path = write(tmp_path, note={"properties": {"Text": True}, "additionalProperties": False})
-    bo = BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"})
+    bo = BusinessObject(SAMPLES, "Note", "Create", {"Text": "a"})
     assert handler(path, write_type=False).to_body(bo) == b'{"Text":"a"}'
-    with pytest.raises(MalformedData, match="found an object with 'BusinessObject'"):
-        handler(path).to_body(bo)
-
-
-def test_a_body_in_another_character_set_is_checked(customer: Path) -> None:
-    body = '{"CustomerId": "D"}'.encode("utf-16")
-    with pytest.raises(MalformedData, match="breaks the schema"):
-        handler(customer).to_business_object(body, CUSTOMER)
+    assert "found an object with 'BusinessObject'" in refused(handler(path).to_body, bo)
 
 
 @pytest.mark.process
@@ -182,28 +133,32 @@ def test_the_library_is_loaded_only_for_the_option() -> None:
 # --- alternatives -----------------------------------------------------------------------------
 
 
-def test_the_best_mistake_of_alternatives_is_named(tmp_path: Path) -> None:
-    schema = schema_of(
-        tmp_path,
-        a={"oneOf": [{"type": "object", "required": ["a"]}, {"type": "array"}], "not": {"required": ["b"]}},
-        b={"anyOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {"type": "array"}]},
-    )
-    assert "$: found an object without 'a', expected required: [\"a\"]" in refusal(schema, {})
-    assert "$: found an object, expected not:" in refusal(schema, {"a": 1, "b": 2})
-    assert '$.a: found a number, expected type: "string"' in refusal(
-        JsonSchema(tmp_path / "b.json"), {"a": 1}
-    )
-    several = schema_of(tmp_path, c={"properties": {"a": {"oneOf": [{"minimum": 1}, {"maximum": 5}]}}})
-    several.check({"a": 7}, "the body")
-    assert refusal(several, {"a": 3}).endswith(
-        "$.a: found a number that fits 2 alternatives, expected oneOf: one that fits"
-    )
-    assert "found a text that fits no alternative, expected anyOf: one that fits" in refusal(
-        schema_of(tmp_path, f={"anyOf": [{"maxLength": 1}, {"pattern": "^x"}]}), "abc"
-    )
-    nothing = schema_of(tmp_path, d={"properties": {"a": False}})
-    assert "$.a: found a text, expected nothing here" in refusal(nothing, {"a": "x"})
-    assert "found an object, expected nothing here" in refusal(schema_of(tmp_path, e=False), {})
+ONE_OF = {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "array"}], "not": {"required": ["b"]}}
+ANY_OF = {"anyOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {"type": "array"}]}
+SEVERAL = {"properties": {"a": {"oneOf": [{"minimum": 1}, {"maximum": 5}]}}}
+
+
+@rows(
+    "rules, document, reason",
+    [
+        (ONE_OF, {}, "$: found an object without 'a', expected required: [\"a\"]"),
+        (ONE_OF, {"a": 1, "b": 2}, "$: found an object, expected not:"),
+        (ANY_OF, {"a": 1}, '$.a: found a number, expected type: "string"'),
+        (SEVERAL, {"a": 3}, "$.a: found a number that fits 2 alternatives, expected oneOf: one that fits"),
+        (
+            {"anyOf": [{"maxLength": 1}, {"pattern": "^x"}]},
+            "abc",
+            "found a text that fits no alternative, expected anyOf: one that fits",
+        ),
+        ({"properties": {"a": False}}, {"a": "x"}, "$.a: found a text, expected nothing here"),
+        (False, {}, "found an object, expected nothing here"),
+    ],
+)
+def test_the_best_mistake_of_alternatives_is_named(
+    tmp_path: Path, rules: Any, document: Any, reason: str
+) -> None:
+    assert reason in refusal(schema_of(tmp_path, a=rules), document)
+    schema_of(tmp_path, b=SEVERAL).check({"a": 7}, "the body")
 
 
 @rows(
@@ -230,21 +185,15 @@ def test_equal_elements_are_found(tmp_path: Path, items: list[Any], is_unique: b
 
 
 def test_a_hostile_body_takes_little_time_and_memory(tmp_path: Path) -> None:
-    schema = schema_of(
-        tmp_path,
-        root={
-            "properties": {
-                "unique": {"uniqueItems": True},
-                "any": {"anyOf": [{"items": {"type": "object"}}, {"items": {"type": "array"}}]},
-                "one": {"oneOf": [{"items": {"type": "object"}}, {"$ref": "other.json"}]},
-                "all": {"items": {"type": "object"}},
-            }
-        },
-        other={
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "anyOf": [{"items": {"type": "array"}}],
-        },
-    )
+    objects, lists = {"items": {"type": "object"}}, {"items": {"type": "array"}}
+    properties = {
+        "unique": {"uniqueItems": True},
+        "any": {"anyOf": [objects, lists]},
+        "one": {"oneOf": [objects, {"$ref": "other.json"}]},
+        "all": objects,
+    }
+    other = {"$schema": "https://json-schema.org/draft/2020-12/schema", "anyOf": [lists]}
+    schema = schema_of(tmp_path, root={"properties": properties}, other=other)
     documents: list[dict[str, list[Any]]] = [{name: [1] * 200_000} for name in ("any", "one", "all")]
     documents.append({"unique": [{"a": n} if n % 2 else n for n in range(200_000)] + [1.0, {"a": 1}, 1]})
     for document in documents:
@@ -257,15 +206,12 @@ def test_a_hostile_body_takes_little_time_and_memory(tmp_path: Path) -> None:
         assert peak < 100_000_000
 
 
-def test_a_document_may_be_nested_deeply(tmp_path: Path) -> None:
+def test_a_deep_path_a_huge_name_and_a_huge_rule_are_not_shown_whole(tmp_path: Path) -> None:
     schema = schema_of(tmp_path, a={"properties": {"a": {"$ref": "#"}, "b": False}})
     document: dict[str, Any] = {"b": 1}
     for _ in range(500):
         document = {"a": document}
     assert refusal(schema, document).endswith("....: found a number, expected nothing here")
-
-
-def test_a_huge_name_or_rule_is_not_shown_whole(tmp_path: Path) -> None:
     schema = schema_of(tmp_path, a={"additionalProperties": {"enum": ["x" * 100_000]}})
     assert len(refusal(schema, {"y" * 100_000: 1})) < 500
 
@@ -277,20 +223,16 @@ def test_the_schema_names_its_draft(tmp_path: Path) -> None:
     items = {"items": [{"type": "string"}]}  # a list of schemas until 2019-09
     for draft in ("http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema"):
         assert "$[0]" in refusal(schema_of(tmp_path, old={"$schema": draft, **items}), [1])
-    with pytest.raises(ValueError, match="is no JSON Schema"):
-        schema_of(tmp_path, new=items)
-    with pytest.raises(ValueError, match=r"found the .schema 'urn:x', expected a draft such as"):
-        schema_of(tmp_path, odd={"$schema": "urn:x"})
-    with pytest.raises(ValueError, match=r"found the .schema 7, expected a draft"):
-        schema_of(tmp_path, odd={"$schema": 7})
-    mixed = schema_of(
-        tmp_path, a={"$ref": "b.json"}, b={"$schema": "http://json-schema.org/draft-07/schema#", **items}
-    )
-    assert "$[0]" in refusal(mixed, [1])
-    inherited = schema_of(
-        tmp_path, c={"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "d.json"}, d=items
-    )
-    assert "$[0]" in refusal(inherited, [1])
+    for rules, words in (
+        (items, "is no JSON Schema"),
+        ({"$schema": "urn:x"}, r"found the .schema 'urn:x', expected a draft such as"),
+        ({"$schema": 7}, r"found the .schema 7, expected a draft"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            schema_of(tmp_path, odd=rules)
+    seven = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    assert "$[0]" in refusal(schema_of(tmp_path, a={"$ref": "b.json"}, b={**seven, **items}), [1])
+    assert "$[0]" in refusal(schema_of(tmp_path, c={**seven, "$ref": "d.json"}, d=items), [1])
 
 
 def test_an_address_on_the_web_stands_for_the_place_of_the_file(tmp_path: Path) -> None:
@@ -326,29 +268,26 @@ def test_references_may_run_in_a_circle(tmp_path: Path) -> None:
     schema_of(tmp_path, c={"$ref": "#"}).check({}, "a document without rules")
 
 
+WRONG_REFERENCES = {
+    "because nothing is fetched": """
+        https://example.com/other.json   http://example.com/other.json#/a   //example.com/other.json
+        ftp://example.com/other.json   urn:example:other   file://example.com/other.json
+    """,
+    "secret.json is outside of the directory of the schema": "../secret.json",
+    "outside of the directory": "places/../../secret.json   ..%2Fsecret.json   link.json",
+    "/etc/passwd is outside of the directory": "file:///etc/passwd",
+    "missing.json: No such file or directory": "missing.json",
+    "broken.json is no JSON": "broken.json",
+    "list.json is no JSON Schema: found no object": "list.json",
+    "wrong.json is no JSON Schema: $.type: ": "wrong.json",
+    "Is a directory": "places",
+    "leads to nothing": "#/$defs/missing   #missing   empty.json#/a",
+}
+
+
 @rows(
     "reference, reason",
-    [
-        ("https://example.com/other.json", "because nothing is fetched"),
-        ("http://example.com/other.json#/a", "because nothing is fetched"),
-        ("//example.com/other.json", "because nothing is fetched"),
-        ("ftp://example.com/other.json", "because nothing is fetched"),
-        ("urn:example:other", "because nothing is fetched"),
-        ("file://example.com/other.json", "because nothing is fetched"),
-        ("../secret.json", "secret.json is outside of the directory of the schema"),
-        ("places/../../secret.json", "outside of the directory"),
-        ("..%2Fsecret.json", "outside of the directory"),
-        ("link.json", "outside of the directory"),
-        ("file:///etc/passwd", "/etc/passwd is outside of the directory"),
-        ("missing.json", "missing.json: No such file or directory"),
-        ("broken.json", "broken.json is no JSON"),
-        ("list.json", "list.json is no JSON Schema: found no object"),
-        ("wrong.json", "wrong.json is no JSON Schema: $.type: "),
-        ("places", "Is a directory"),
-        ("#/$defs/missing", "leads to nothing"),
-        ("#missing", "leads to nothing"),
-        ("empty.json#/a", "leads to nothing"),
-    ],
+    [(one, reason) for reason in WRONG_REFERENCES for one in texts(WRONG_REFERENCES[reason])],
 )
 @rows("key", ["$ref", "$dynamicRef"])
 def test_a_reference_to_another_place_is_refused_at_the_start(
@@ -356,20 +295,14 @@ def test_a_reference_to_another_place_is_refused_at_the_start(
 ) -> None:
     write(tmp_path, secret={})
     directory = tmp_path / "schemas"
-    path = write(
-        directory,
-        order={"properties": {"a": {"items": {"allOf": [{key: reference}]}}}},
-        places__address={},
-        broken="{",
-        list=[],
-        wrong={"type": "text"},
-        empty={},
-    )
+    order = {"properties": {"a": {"items": {"allOf": [{key: reference}]}}}}
+    others: dict[str, Any] = {"broken": "{", "list": [], "wrong": {"type": "text"}, "empty": {}}
+    path = write(directory, order=order, places__address={}, **others)
     (directory / "link.json").symlink_to(tmp_path / "secret.json")
-    with pytest.raises(ValueError, match="the reference") as refused:
+    with pytest.raises(ValueError, match="the reference") as found:
         handler(path)
-    assert reason in str(refused.value)
-    assert "order.json" in str(refused.value)
+    assert reason in str(found.value)
+    assert "order.json" in str(found.value)
 
 
 @rows(
@@ -384,12 +317,9 @@ def test_a_reference_to_another_place_is_refused_at_the_start(
     ],
 )
 def test_a_file_that_is_no_schema_is_refused_at_the_start(tmp_path: Path, contents: Any, reason: str) -> None:
-    with pytest.raises(ValueError, match="is no JSON") as refused:
+    with pytest.raises(ValueError, match="is no JSON") as found:
         handler(write(tmp_path, order=contents))
-    assert reason in str(refused.value)
-
-
-def test_a_missing_file_is_refused_at_the_start(tmp_path: Path) -> None:
+    assert reason in str(found.value)
     with pytest.raises(ValueError, match=r"none.json: No such file or directory"):
         handler(tmp_path / "none.json")
 
@@ -431,13 +361,8 @@ def test_an_address_of_a_file_or_of_a_schema_within_a_file_is_found(tmp_path: Pa
         },
         notes='{"$id": ',
     )
-    for name, value, rule in [
-        ("a", 1, "type"),
-        ("b", "abcd", "maxLength"),
-        ("c", "x", "minLength"),
-        ("d", 2, "const"),
-        ("e", [1], "type"),
-    ]:
+    wrong = {"a": (1, "type"), "b": ("abcd", "maxLength"), "c": ("x", "minLength"), "d": (2, "const")}
+    for name, (value, rule) in {**wrong, "e": ([1], "type")}.items():
         assert f"expected {rule}: " in refusal(schema, {name: value}), name
 
 
@@ -534,18 +459,12 @@ def test_words_that_are_no_patterns_stay_as_they_are(tmp_path: Path) -> None:
     )
 
 
-@rows(
-    "pattern",
-    [
-        "^([a-z]+)+$",
-        "^(a|a)*$",
-        "(a+a+)+y",
-        r"^(a*)*\1b$",
-        r"^(?=(a+)+b)(a*)*$",
-        r"(a*)(a*)(a*)\1b",
-        r"(?:\ba*)*\bb",
-    ],
-)
+ENDLESS = r"""
+    ^([a-z]+)+$   ^(a|a)*$   (a+a+)+y   ^(a*)*\1b$   ^(?=(a+)+b)(a*)*$   (a*)(a*)(a*)\1b   (?:\ba*)*\bb
+"""
+
+
+@rows("pattern", texts(ENDLESS))
 def test_a_pattern_that_goes_back_without_end_ends_soon(tmp_path: Path, pattern: str) -> None:
     """The limit of time is generous: without the limit of steps the comparison takes years."""
     begun = time.process_time()
@@ -560,6 +479,9 @@ def test_a_pattern_that_goes_back_without_end_ends_soon(tmp_path: Path, pattern:
 # --- numbers ----------------------------------------------------------------------------------
 
 
+INTEGER = "12345678910111213141516171819202122232425262728293031"
+
+
 @rows(
     "rule, number, fits",
     [
@@ -571,8 +493,8 @@ def test_a_pattern_that_goes_back_without_end_ends_soon(tmp_path: Path, pattern:
         ('{"multipleOf": 3}', "1" + "0" * 40, False),
         ('{"multipleOf": 10}', "1" + "0" * 400, True),
         ('{"type": "integer"}', "1" + "0" * 400, True),
-        ('{"type": "integer"}', "12345678910111213141516171819202122232425262728293031", True),
-        ('{"type": "integer"}', "12345678910111213141516171819202122232425262728293031.5", False),
+        ('{"type": "integer"}', INTEGER, True),
+        ('{"type": "integer"}', f"{INTEGER}.5", False),
         ('{"type": "integer"}', "1e400", True),
         ('{"type": "integer"}', "1.0", True),
         ('{"maximum": 1e400}', "1e401", False),
@@ -591,15 +513,14 @@ def test_numbers_keep_all_digits(tmp_path: Path, rule: str, number: str, fits: b
     if fits:
         assert one.to_business_object(body, CUSTOMER)["CustomerId"] == "C"
     else:
-        with pytest.raises(MalformedData, match=r"\$.Extra: found a number, expected"):
-            one.to_business_object(body, CUSTOMER)
+        assert "$.Extra: found a number, expected" in refused(one.to_business_object, body, CUSTOMER)
 
 
 def test_a_number_that_python_does_not_take_is_refused(tmp_path: Path) -> None:
     one = handler(write(tmp_path, a={}), IgnoreUndefinedAttributes=True)
     for number in ("1" * 4301, "1e99999999999999999999"):
-        with pytest.raises(MalformedData, match="an integer of more than 4300 digits, or an exponent"):
-            one.to_business_object(f'{{"CustomerId": "C", "Extra": {number}}}', CUSTOMER)
+        reason = refused(one.to_business_object, f'{{"CustomerId": "C", "Extra": {number}}}', CUSTOMER)
+        assert "an integer of more than 4300 digits, or an exponent" in reason
 
 
 # --- what is evaluated ------------------------------------------------------------------------
@@ -615,26 +536,21 @@ def test_what_a_rule_has_evaluated_counts(tmp_path: Path) -> None:
                 "unevaluatedProperties": False,
             },
         )
-        schema.check({"a": 1, "b": 2}, "the body")
-        assert "found an object with 'c', expected unevaluatedProperties: false" in refusal(schema, {"c": 1})
-        large = {"b": [1] * 10_000}
-        schema.check(large, "the body")
-        assert "found an object with 'c', expected unevaluatedProperties: false" in refusal(
-            schema, {**large, "c": 1}
-        )
+        for document in ({"a": 1, "b": 2}, {"b": [1] * 10_000}):
+            schema.check(document, "the body")
+            reason = refusal(schema, {**document, "c": 1})
+            assert "found an object with 'c', expected unevaluatedProperties: false" in reason
 
 
 def test_the_place_of_a_mistake_in_a_large_document_is_named(tmp_path: Path) -> None:
     for draft in ("http://json-schema.org/draft-04/schema#", "https://json-schema.org/draft/2020-12/schema"):
-        schema = schema_of(
-            tmp_path,
-            a={
-                "$schema": draft,
-                "properties": {"a": {"items": {"oneOf": [{"type": "string"}, {"$ref": "b.json"}]}}},
-                "patternProperties": {"^b": {"items": {"maximum": 5}}},
-            },
-            b={"anyOf": [{"type": "boolean"}, {"type": "null"}]},
-        )
+        either = {"oneOf": [{"type": "string"}, {"$ref": "b.json"}]}
+        rules = {
+            "$schema": draft,
+            "properties": {"a": {"items": either}},
+            "patternProperties": {"^b": {"items": {"maximum": 5}}},
+        }
+        schema = schema_of(tmp_path, a=rules, b={"anyOf": [{"type": "boolean"}, {"type": "null"}]})
         many = [True] * 10_000
         assert "$.a[10000]: found a number, expected oneOf: " in refusal(schema, {"a": [*many, 1]})
         assert "$.bb[10000]: found a number, expected maximum: 5" in refusal(schema, {"bb": [*many, 6]})

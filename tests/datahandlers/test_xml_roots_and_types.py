@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
@@ -15,9 +14,8 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.datahandlers.soap_handler import SoapHandler
 from connector.datahandlers.xml_handler import XmlHandler
-from connector.errors import MalformedData
 from connector.formats.datahandler import Hint
-from tests.datahandlers.definitions import define, known, make
+from tests.datahandlers.definitions import define, known, make, refusal
 from tests.tables import rows
 
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
@@ -53,21 +51,22 @@ def test_objects_of_one_root_element_differ_by_its_namespace() -> None:
     assert round_trip(definitions, '<Document xmlns="urn:pay"><Id>1</Id></Document>').type == "Transfer"
     assert round_trip(definitions, '<Document xmlns="urn:account"><No>1</No></Document>').type == "Statement"
     assert round_trip(definitions, '<Document verb="Create"><Text>1</Text></Document>').type == "Document"
-    prefixed = handler(definitions, BOPrefix="Their")
-    body = prefixed.to_body(BusinessObject(definitions, "Transfer", "Create", {"Id": "1"}))
-    assert prefixed.to_business_object(body, None)["Id"] == "1"
-    soap = make(SoapHandler, definitions, BOPrefix="Their")
-    body = soap.to_body(BusinessObject(definitions, "Transfer", "Create", {"Id": "1"}))
-    assert b'<Document xmlns="urn:pay">' in body
-    assert soap.to_business_object(body, None).type == "Transfer"
+    bo = BusinessObject(definitions, "Transfer", None, {"Id": "1"})
+    for prefixed in (
+        handler(definitions, BOPrefix="Their"),
+        make(SoapHandler, definitions, BOPrefix="Their"),
+    ):
+        body = prefixed.to_body(bo)
+        assert b'<Document xmlns="urn:pay">' in body
+        assert prefixed.to_business_object(body, None) == bo
 
 
 def test_an_object_may_have_no_verb_in_xml() -> None:
     definitions = known(define("Order", "verb=false", Id="String"))
     made = handler(definitions)
     assert round_trip(definitions, "<Order><Id>1</Id></Order>").verb == "Create"
-    with pytest.raises(MalformedData, match="XML attribute 'verb' is not known"):
-        made.to_business_object('<Order verb="Create"><Id>1</Id></Order>', None)
+    reason = refusal(made.to_business_object, '<Order verb="Create"><Id>1</Id></Order>', None)
+    assert "XML attribute 'verb' is not known" in reason
     assert made.to_business_object("<Order><Id>1</Id></Order>", Hint("Order", "Create")).verb == "Create"
 
 
@@ -179,9 +178,8 @@ def test_without_a_tag_nil_is_not_set_and_is_not_written() -> None:
     ],
 )  # fmt: skip
 def test_a_nil_that_says_more_is_refused(inner: str, words: str) -> None:
-    with pytest.raises(MalformedData) as refused:
-        handler(NILS).to_business_object(f'<Order xmlns="urn:o" xmlns:xsi="{XSI}">{inner}</Order>', None)
-    assert words in str(refused.value)
+    body = f'<Order xmlns="urn:o" xmlns:xsi="{XSI}">{inner}</Order>'
+    assert words in refusal(handler(NILS).to_business_object, body, None)
 
 
 # --- xsi:type -----------------------------------------------------------------------------------
@@ -194,23 +192,15 @@ TYPES = known(
 
 
 @rows(
-    "body, names",
-    [
-        (
-            f'<o:Order xmlns:o="urn:o" xmlns:v="urn:v" xmlns:xsi="{XSI}"><o:Ship xsi:type="o:Truck"/>'
-            '<v:Via xsi:type="v:Road"/></o:Order>',
-            ["Truck", "{urn:v}Road"],
-        ),
-        (
-            f'<o:Order xmlns:o="urn:o" xmlns:v="urn:v" xmlns:xsi="{XSI}"><o:Ship xsi:type="v:Truck"/>'
-            '<v:Via xsi:type="Road"/></o:Order>',
-            ["{urn:v}Truck", "Road"],
-        ),
-    ],
+    "ship, via, names",
+    [("o:Truck", "v:Road", ("Truck", "{urn:v}Road")), ("v:Truck", "Road", ("{urn:v}Truck", "Road"))],
 )
-def test_a_type_is_read_without_its_prefix_and_written_with_one(body: str, names: list[str]) -> None:
-    bo = round_trip(TYPES, body)
-    assert [bo["Ship"]["Type"], bo["Via"]["Type"]] == names
+def test_a_type_is_read_without_its_prefix_and_written_with_one(
+    ship: str, via: str, names: tuple[str, str]
+) -> None:
+    types = f'<o:Ship xsi:type="{ship}"/><v:Via xsi:type="{via}"/>'
+    bo = round_trip(TYPES, f'<o:Order xmlns:o="urn:o" xmlns:v="urn:v" xmlns:xsi="{XSI}">{types}</o:Order>')
+    assert (bo["Ship"]["Type"], bo["Via"]["Type"]) == names
 
 
 def test_a_type_of_a_namespace_without_a_prefix_is_declared() -> None:
@@ -218,8 +208,8 @@ def test_a_type_of_a_namespace_without_a_prefix_is_declared() -> None:
     bo = BusinessObject(TYPES, "Order", None, {"Ship": {"Type": "{urn:far}Boat"}})
     assert made.to_business_object(made.to_body(bo), None) == bo
     body = f'<Order xmlns="urn:o" xmlns:xsi="{XSI}"><Ship xsi:type="x:Boat"/></Order>'
-    with pytest.raises(MalformedData, match=r"Ship\.Type: the prefix of 'x:Boat' is not declared"):
-        made.to_business_object(body, None)
+    reason = refusal(made.to_business_object, body, None)
+    assert "Ship.Type: the prefix of 'x:Boat' is not declared" in reason
 
 
 # --- elements as XML ----------------------------------------------------------------------------
@@ -253,9 +243,7 @@ def test_an_element_with_all_that_is_in_it_is_a_text(inner: str) -> None:
     ],
 )
 def test_a_text_that_is_another_element_or_no_xml_cannot_be_written(text: str, words: str) -> None:
-    with pytest.raises(MalformedData) as refused:
-        handler(TEXTS).to_body(BusinessObject(TEXTS, "Page", None, {"Text": text}))
-    assert words in str(refused.value)
+    assert words in refusal(handler(TEXTS).to_body, BusinessObject(TEXTS, "Page", None, {"Text": text}))
 
 
 names = st.sampled_from(["a", "b", "Text"])
@@ -286,6 +274,5 @@ def test_any_element_survives_as_a_text(inner: list[Any], text: str) -> None:
     made = handler(TEXTS)
     bo = made.to_business_object(etree.tostring(page), None)
     again = etree.fromstring(made.to_body(bo))
-    assert etree.tostring(again, method="c14n", exclusive=True) == etree.tostring(
-        page, method="c14n", exclusive=True
-    )
+    written, read = (etree.tostring(one, method="c14n", exclusive=True) for one in (again, page))
+    assert written == read

@@ -24,17 +24,10 @@ def plans(definitions: Definitions = DEFINITIONS) -> Plans[Plan[Item]]:
 
 
 def test_the_parts_are_runs_of_single_values_between_children_and_lists() -> None:
-    parts = [
-        part.names if isinstance(part, AttributeRun) else part.field.name
-        for part in plans().get("Article").parts
-    ]
-    assert parts == [
-        ["ArticleId"],
-        *("Tag", "Size", "InStock", "Weight", "Sold"),
-        ["Price"],
-        *("Rebate", "Part"),
-        ["Name"],
-    ]
+    parts = plans().get("Article").parts
+    names = [part.names if isinstance(part, AttributeRun) else part.field.name for part in parts]
+    lists = ("Tag", "Size", "InStock", "Weight", "Sold")
+    assert names == [["ArticleId"], *lists, ["Price"], "Rebate", "Part", ["Name"]]
 
 
 def test_an_attribute_with_a_meta_object_is_no_item() -> None:
@@ -46,12 +39,10 @@ def test_a_run_knows_which_texts_need_a_converter() -> None:
     run = plans().get("Customer").parts[0]
     assert isinstance(run, AttributeRun)
     assert run.names[:5] == ["CustomerId", "Name", "Notes", "Active", "Rating"]
-    assert [run.names[index] for index, _ in run.converters] == [
-        *("CustomerId", "Active", "Rating", "Discount", "Limit", "Since")
-    ]
-    assert [
-        field.name for field in DEFINITIONS.schema("Customer").fields.values() if takes_any_text(field)
-    ] == [*("Name", "Notes")]
+    converted = [run.names[index] for index, _ in run.converters]
+    assert converted == ["CustomerId", "Active", "Rating", "Discount", "Limit", "Since"]
+    fields = DEFINITIONS.schema("Customer").fields.values()
+    assert [field.name for field in fields if takes_any_text(field)] == ["Name", "Notes"]
 
 
 @rows(

@@ -1,4 +1,4 @@
-"""Records: one walk reads and writes every format with one value after the other."""
+"""Records: one walk reads and writes every format with one value after the other. Several in one body."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from connector.errors import MalformedData, UnknownBusinessObject
 from connector.formats.datahandler import Hint
 from connector.formats.plan import MAX_DEPTH, Item
 from connector.formats.records import NAME, VERB, Cursor, Missing, RecordHandler
+from connector.formats.splitting import in_record, read_one, write_each
 from connector.testing.datahandlers import sample_definitions
+from tests.datahandlers.definitions import refusal
 from tests.tables import rows
 
 DEFINITIONS = sample_definitions()
@@ -82,9 +84,7 @@ def test_a_rule_dictates_object_and_verb() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_place(body: str, reason: str) -> None:
-    with pytest.raises(MalformedData) as refused:
-        WORDS.to_business_object(body, None)
-    assert str(refused.value).startswith(reason)
+    assert refusal(WORDS.to_business_object, body, None).startswith(reason)
 
 
 def test_a_body_that_names_no_object_is_unknown() -> None:
@@ -102,21 +102,18 @@ def test_objects_are_nested_as_deeply_as_the_limit_and_no_deeper() -> None:
 
     body = WORDS.to_body(nested(MAX_DEPTH))
     assert WORDS.to_business_object(body, None) == nested(MAX_DEPTH)
-    with pytest.raises(MalformedData, match="Address is nested deeper than 200 levels"):
-        WORDS.to_body(nested(MAX_DEPTH + 1))
-    start, end = b"Address  - - 1 ", b"Address  - - -"
-    with pytest.raises(MalformedData, match=r"^word 1001: nested deeper than 200 levels$"):
-        WORDS.to_business_object(start * MAX_DEPTH + end, None)
+    assert "Address is nested deeper than 200 levels" in refusal(WORDS.to_body, nested(MAX_DEPTH + 1))
+    body = b"Address  - - 1 " * MAX_DEPTH + b"Address  - - -"
+    assert refusal(WORDS.to_business_object, body, None) == "word 1001: nested deeper than 200 levels"
 
 
 def test_what_the_format_cannot_hold_is_named_with_its_place() -> None:
     for values, place in (
         ({"ArticleId": "a b"}, "Article: ArticleId has a space"),
-        ({"Tag": ["a", "b c"]}, r"Article: Tag\[1\] has a space"),
+        ({"Tag": ["a", "b c"]}, "Article: Tag[1] has a space"),
         ({"Part": [{"Name": "n m"}]}, "Article: Name has a space"),
     ):
-        with pytest.raises(MalformedData, match=place):
-            WORDS.to_body(BusinessObject(DEFINITIONS, "Article", "Create", values))
+        assert place in refusal(WORDS.to_body, BusinessObject(DEFINITIONS, "Article", "Create", values))
 
 
 def test_a_format_is_asked_for_each_text_by_what_it_is() -> None:
@@ -130,3 +127,36 @@ def test_a_format_is_asked_for_each_text_by_what_it_is() -> None:
     handler = Asking({"CxIgnore": "-", "CxBlank": "", "charset": ""}, DEFINITIONS)
     handler.to_business_object("Address  1 Oslo 1 Address  2 Rome -", None)
     assert asked == [NAME, VERB, "AddressID", "City", "Before"] * 2
+
+
+# --- several objects in one body ----------------------------------------------------------------
+
+NOTES = [BusinessObject(DEFINITIONS, "Note", "Create", {"Text": text}) for text in "abc"]
+
+
+def test_a_body_for_one_object_may_hold_no_more() -> None:
+    records = iter(NOTES)
+    with pytest.raises(MalformedData, match="found 3 records, expected one; set the option split"):
+        read_one((bo for bo in records), records)
+    records = iter(NOTES[:1])
+    assert read_one((bo for bo in records), records) is NOTES[0]
+
+
+def test_each_object_is_written_and_a_mistake_has_the_number_of_its_record() -> None:
+    assert write_each(NOTES, lambda bo: str(bo["Text"])) == ["a", "b", "c"]
+
+    def refuse_b(bo: BusinessObject) -> None:
+        if bo["Text"] == "b":
+            raise MalformedData("no b")
+
+    with pytest.raises(MalformedData, match=r"^record 2: no b$"):
+        write_each(NOTES, refuse_b)
+    with pytest.raises(MalformedData, match="found no object, expected at least one"):
+        write_each([], refuse_b)
+
+
+def test_an_object_that_is_not_defined_stays_unknown() -> None:
+    unknown = in_record(7, UnknownBusinessObject("no such object"))
+    assert isinstance(unknown, UnknownBusinessObject)
+    assert str(unknown) == "record 7: no such object"
+    assert str(in_record(7, MalformedData("x"), "y")) == "record 7: y"

@@ -99,21 +99,14 @@ def test_any_text_is_read_as_character_by_character(data: st.DataObject) -> None
         assert read(form, text) == expected
 
 
-@settings(max_examples=500)
-@given(
-    form=st.sampled_from(FORMS),
-    records=st.lists(
-        st.lists(
-            st.none()
-            | st.text(st.sampled_from("aé,;\t|]\"'^-\\N\r\n\0 "))
-            | st.sampled_from(["NULL", "\\N", ""]),
-            min_size=1,
-            max_size=6,
-        ),
-        min_size=1,
-        max_size=3,
-    ),
+FIELDS = (
+    st.none() | st.text(st.sampled_from("aé,;\t|]\"'^-\\N\r\n\0 ")) | st.sampled_from(["NULL", "\\N", ""])
 )
+RECORDS = st.lists(st.lists(FIELDS, min_size=1, max_size=6), min_size=1, max_size=3)
+
+
+@settings(max_examples=500)
+@given(form=st.sampled_from(FORMS), records=RECORDS)
 @example(form=FORMS[2], records=[["\\N", None, "x\\N", "\\"]])
 def test_what_is_written_is_read(form: SeparatedValues, records: list[Fields]) -> None:
     lines = [form.line(fields) for fields in records]

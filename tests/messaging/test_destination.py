@@ -28,35 +28,29 @@ def test_kind_and_name_are_read_and_a_bare_name_is_a_queue(text: str, kind: str,
     assert parse_destination(text) == Destination(kind, name)
 
 
-@rows(
-    "text, reason",
-    [
-        ("", "empty"),
-        ("queue://", "empty"),
-        ("queue://../x", "no '/'"),
-        ("queue://a..b", r"no '\.\.'"),
-        ("queue://..", r"no '\.\.'"),
-        ("queue://.hidden", "begin with a dot"),
-        ("queue://a\\b", "no "),
-        ("queue://a;b", "no ';'"),
-        ("queue:// a", "white space"),
-        ("queue://a\n", "white space"),
-        ("queue://a\x07b", "control character"),
-        ("queue://topic-root", "reserved"),
-        ("queue://DropboxMQ", "reserved"),
-        ("queue://orders~DONE", "PROCESSING"),
-        ("topic://prices~EXPIRED", "only queues"),
-        ("queue://~EXPIRED", "empty"),
-        ("queue://" + "x" * 201, "longer than 200 bytes"),
-        ("queue://\ud800", "not valid Unicode"),
-        ("topic://prices.", "does not end with a dot"),
-        ("topic://a..b", r"no '\.\.'"),
-        ("mail://x", "neither 'queue' nor 'topic'"),
-        ("queue:orders", "a bare name has no ':', .* did you mean 'queue://orders'"),
-        ("Topic:/prices", "did you mean 'topic://prices'"),
-        ("a:b", "a bare name has no ':', the form is queue://NAME$"),
-    ],
-)
+REFUSED = {
+    "empty": ("", "queue://", "queue://~EXPIRED"),
+    "no '/'": ("queue://../x",),
+    r"no '\.\.'": ("queue://a..b", "queue://..", "topic://a..b"),
+    "begin with a dot": ("queue://.hidden",),
+    "does not end with a dot": ("topic://prices.",),
+    "no ": ("queue://a\\b",),
+    "no ';'": ("queue://a;b",),
+    "white space": ("queue:// a", "queue://a\n"),
+    "control character": ("queue://a\x07b",),
+    "reserved": ("queue://topic-root", "queue://DropboxMQ"),
+    "PROCESSING": ("queue://orders~DONE",),
+    "only queues": ("topic://prices~EXPIRED",),
+    "longer than 200 bytes": ("queue://" + "x" * 201,),
+    "not valid Unicode": ("queue://\ud800",),
+    "neither 'queue' nor 'topic'": ("mail://x",),
+    "a bare name has no ':', .* did you mean 'queue://orders'": ("queue:orders",),
+    "did you mean 'topic://prices'": ("Topic:/prices",),
+    "a bare name has no ':', the form is queue://NAME$": ("a:b",),
+}
+
+
+@rows("text, reason", [(text, reason) for reason, names in REFUSED.items() for text in names])
 def test_what_is_no_destination_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(DestinationError, match=reason):
         parse_destination(text)
@@ -86,10 +80,7 @@ def test_each_part_of_an_accepted_topic_is_one_directory(name: str) -> None:
 
 def test_a_virtual_destination_shows_a_part_of_its_queue() -> None:
     expired = parse_destination("orders~EXPIRED")
-    assert (expired.view, expired.base, str(expired)) == (
-        "EXPIRED",
-        parse_destination("orders"),
-        "queue://orders~EXPIRED",
-    )
+    assert (expired.view, str(expired)) == ("EXPIRED", "queue://orders~EXPIRED")
+    assert expired.base == parse_destination("orders")
     plain = parse_destination("topic://prices")
     assert (plain.view, plain.base) == ("", plain)

@@ -1,4 +1,4 @@
-"""Messages: typed properties as the Java Message Service has them."""
+"""Messages: typed properties as the Java Message Service has them, and their names (JMS 2.0, 3.5.1)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from connector.errors import SelectorError
 from connector.messaging.message import (
     PROPERTY_TYPES,
     Message,
@@ -16,6 +17,8 @@ from connector.messaging.message import (
     natural_type,
     parse_property,
 )
+from connector.messaging.selector import compile_selector
+from connector.messaging.selectors.identifiers import KEYWORDS, check_property_name, is_providers_own
 from tests.tables import rows
 
 
@@ -34,11 +37,6 @@ def test_a_boolean_is_no_number_and_no_string(kind: str) -> None:
         check_property(kind, True)
 
 
-def test_a_type_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    with pytest.raises(ValueError, match="there are boolean, byte"):
-        check_property("decimal", 1)
-
-
 @given(st.floats(allow_nan=False, width=32))
 def test_a_float_property_keeps_every_32_bit_number(number: float) -> None:
     assert check_property("float", number) == number
@@ -50,10 +48,12 @@ def test_a_float_property_is_rounded_to_32_bits(number: float) -> None:
     assert kept == struct.unpack("<f", struct.pack("<f", number))[0]
 
 
-def test_a_number_too_large_for_a_float_is_refused() -> None:
+def test_a_number_too_large_for_a_float_and_an_unknown_type_are_refused() -> None:
     with pytest.raises(ValueError, match="does not fit a float"):
         check_property("float", 1e39)
     assert math.isinf(float(check_property("double", math.inf)))
+    with pytest.raises(ValueError, match="there are boolean, byte"):
+        check_property("decimal", 1)
 
 
 @rows(
@@ -81,22 +81,74 @@ def test_the_natural_type_of_a_value_holds_it_unchanged(value: bool | int | floa
     assert message.property_types["p"] == natural_type(value)
 
 
-def test_a_property_without_a_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs a name"):
-        Message().set_property("", 1)
-
-
 def test_a_message_is_redelivered_from_its_second_delivery_on() -> None:
     assert [Message(delivery_count=n).headers()["JMSRedelivered"] for n in (1, 2, 3)] == [False, True, True]
 
 
+@rows("expiration, expired", [(1_700_000_000_123, True), (1_700_000_000_124, False), (0, False)])
 def test_a_message_has_expired_from_the_millisecond_of_its_expiration_on(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, expiration: int, expired: bool
 ) -> None:
     monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_123_999_999)
-    assert Message(expiration=1_700_000_000_123).has_expired()
-    assert not Message(expiration=1_700_000_000_124).has_expired()
+    assert Message(expiration=expiration).has_expired() is expired
 
 
-def test_a_message_without_an_expiration_never_expires() -> None:
-    assert not Message(expiration=0).has_expired()
+# --- names -------------------------------------------------------------------------------------
+
+NAMES = st.one_of(
+    st.text(min_size=1, max_size=8),
+    st.from_regex(r"\A(JMSX?_?)?[A-Za-z_$][\w$]{0,6}\Z"),
+    st.sampled_from(sorted(KEYWORDS)).map(str.lower),
+)
+
+
+def is_allowed(name: str) -> bool:
+    try:
+        check_property_name(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_found(name: str) -> bool:
+    """Whether a selector finds a property by its name, and nothing else."""
+    message = Message()
+    message.set_property(name, "there")
+    try:
+        return compile_selector(f"{name} = 'there'").matches(message)
+    except SelectorError:
+        return False
+
+
+@given(NAMES)
+@example("JMSXGroupID")
+@example("größe")
+@example("\ud800")
+@example("a\u200db")
+@example("a b")
+@example("JMSPriority")
+def test_a_name_is_allowed_exactly_when_a_selector_finds_it_and_no_provider_sets_it(name: str) -> None:
+    assert is_allowed(name) == (is_found(name) and not is_providers_own(name))
+
+
+@rows(
+    "name, why",
+    [
+        ("", "needs a name"),
+        ("a b", "it has ' '"),
+        ("1a", "it has '1', expected a letter"),
+        ("a-b", "it has '-'"),
+        ("Null", "word of the selectors"),
+        ("between", "word of the selectors"),
+        ("JMSXDeliveryCount", "counts deliveries"),
+        ("JMS_dropboxmq_hdr", "begin with JMS_"),
+        ("JMSPriority", "are headers"),
+        ("JMSFoo", "are headers"),
+    ],
+)
+def test_a_name_that_is_not_allowed_is_refused_with_the_reason(name: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        check_property_name(name)
+    if not name:
+        with pytest.raises(ValueError, match=why):
+            Message().set_property(name, 1)

@@ -155,12 +155,7 @@ LEVELS = {"or": 0, "and": 1, "not": 2, "+": 4, "-": 4, "*": 5, "/": 5, "sign": 6
 
 def level(tree: Tree) -> int:
     if tree[0] == "literal":
-        value = tree[1]
-        return (
-            6
-            if isinstance(value, int | float) and not isinstance(value, bool) and written(value)[0] == "-"
-            else 7
-        )
+        return 6 if written(tree[1])[0] == "-" else 7
     return LEVELS.get(tree[0], 3)
 
 
@@ -232,6 +227,11 @@ def literals(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Tree]:
     return values.map(lambda value: ("literal", value))
 
 
+def is_written(value: Any) -> bool:
+    """No selector can say infinity, or what is no number."""
+    return not isinstance(value, float) or math.isfinite(value)
+
+
 def calculations(operands: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
     return st.one_of(
         st.tuples(st.sampled_from("+-*/"), operands, operands),
@@ -250,11 +250,7 @@ PREDICATES = st.one_of(
     st.tuples(
         st.just("compare"),
         st.sampled_from(["=", "<>"]),
-        st.one_of(
-            ANY_NAMES,
-            NUMERIC,
-            literals(VALUES.filter(lambda value: value == value and value not in (math.inf, -math.inf))),
-        ),
+        st.one_of(ANY_NAMES, NUMERIC, literals(VALUES.filter(is_written))),
         st.one_of(ANY_NAMES, literals(STRINGS), literals(st.booleans())),
     ),
     st.tuples(st.sampled_from(["between", "not between"]), NUMERIC, NUMERIC, NUMERIC),
