@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from connector.messaging.message import Message
+from connector.messaging.selector import Selector, compile_selector
 from tests.forked_command import PipedProcess
 
 SHARED_MEMORY = "/dev/shm"
@@ -108,3 +110,21 @@ class Mv:
 def mv(root: Path) -> Mv:
     """Sends into the queues of the root."""
     return Mv(root)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
+    """The messages that selectors of this test were asked about."""
+    found: list[Message] = []
+
+    def compile_counting(selector: str) -> Selector:
+        compiled = compile_selector(selector)
+
+        def matches(message: Message) -> bool:
+            found.append(message)
+            return compiled.matches(message)
+
+        return Selector(selector, compiled.identifiers, matches)
+
+    monkeypatch.setattr("connector.stores.engine.connection.compile_selector", compile_counting)
+    return found

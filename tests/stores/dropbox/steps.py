@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import pytest
 
 from connector import faults
 from connector.messaging.destination import Destination, parse_destination
@@ -119,4 +122,44 @@ def files_limited_to(size: int) -> Iterator[None]:
 def fault(text: str) -> Iterator[None]:
     """Lets this process fail at a place, as ``CONNECTOR_FAULT`` does."""
     with mock.patch.object(faults, "point", faults._Faults(text)):
+        yield
+
+
+class Clock:
+    """The monotonic clock, moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.offset = 0.0
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + self.offset)
+
+
+@contextmanager
+def at(place: str, action: Callable[[], object]) -> Iterator[None]:
+    """Does something when this process comes to a place of faults. ``settle.move:2`` is the second time."""
+    name, _, number = place.partition(":")
+    left = int(number or 1)
+
+    def point(reached: str) -> None:
+        nonlocal left
+        left -= reached == name
+        if reached == name and not left:
+            action()
+
+    with mock.patch.object(faults, "point", point):
+        yield
+
+
+class Died(BaseException):
+    """Raised where a process is to die. What it was at stays as it is there, if its client is abandoned."""
+
+
+@contextmanager
+def dying(place: str) -> Iterator[None]:
+    """Ends what runs at a place of faults, if it comes there."""
+
+    def die() -> None:
+        raise Died
+
+    with suppress(Died), at(place, die):
         yield

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import nullcontext
 
 import pytest
 
@@ -18,32 +17,11 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
-from tests.stores.conftest import Children
-from tests.stores.dropbox.steps import layout_of, store_of
-from tests.waiting import wait_for
+from tests.stores.dropbox.steps import at, layout_of, store_of
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
 ARCHIVE = parse_destination("queue://archive")
-
-SETTLE = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "late")
-poller = connection.poller(parse_destination("orders"))
-claims = [poller.take(1, number) for number in range(2)]
-access = connection.access().open()
-prepared = access.prepare(parse_destination("notes"), Message(b"sent"), "key")
-archive = parse_destination("archive")
-print(connection.client_id, flush=True)
-try:
-    connection.settle([
-        Settlement(claims[0], copy_to=archive, sends=[prepared], published="k0"),
-        Settlement(claims[1], copy_to=archive, published="k1"),
-    ])
-    print("settled")
-except ClaimLost as error:
-    print(error)
-connection.abandon()
-"""
 
 
 @pytest.fixture
@@ -129,37 +107,30 @@ def test_what_it_claims_before_it_finds_out_is_given_back_until_its_process_has_
     assert os.listdir(layout_of(connection).clients) == [connection.client_id]
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("place", ["settle.record", "settle.committing"])
 def test_a_settlement_that_was_under_way_happens_wholly_or_not_at_all(
-    root: Path,
-    tmp_path: Path,
-    provider: DropboxProvider,
-    connection: LocalConnection,
-    children: Children,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
+    provider: DropboxProvider, connection: LocalConnection, late: LocalConnection, place: str
 ) -> None:
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
-    monkeypatch.setenv("CONNECTOR_FAULT_DIRECTORY", str(tmp_path / "faults"))
-    (tmp_path / "faults").mkdir()
-    child = children.start(SETTLE, root, fault=f"{place}=pause")
-    client_id = child.stdout.readline().strip()
-    wait_for(lambda: list((tmp_path / "faults").iterdir()) or child.poll() is not None)
-    assert child.poll() is None, child.stderr.read()
-    assert provider.declare_dead(client_id) is ClientState.ALIVE
+    claims = late.poller(ORDERS).claim(1, range(2))
+    prepared = late.access().open().prepare(NOTES, Message(b"sent"), "key")
     committed = place == "settle.committing"
-    assert take_over(connection) == [0 if committed else 2]
-    shutil.rmtree(tmp_path / "faults")
-    out, err = child.communicate(timeout=120)
-    assert child.returncode == 0, err
-    assert ("settled" in out) is committed
-    assert ("was declared dead by an operator" in out) is not committed
-    if committed:
-        assert (bodies(connection, ARCHIVE), bodies(connection, NOTES)) == ([b"1", b"2"], [b"sent"])
-        assert list(connection.browse(ORDERS)) == []
-    else:
-        assert bodies(connection, ORDERS) == [b"1", b"2"]
+
+    def declare_dead() -> None:
+        assert provider.declare_dead(late.client_id) is ClientState.ALIVE
+        assert take_over(connection) == [0 if committed else 2]
+
+    refused = nullcontext() if committed else pytest.raises(ClaimLost, match="declared dead by an operator")
+    with at(place, declare_dead), refused:
+        late.settle(
+            [
+                Settlement(claims[0], copy_to=ARCHIVE, sends=[prepared], published="k0"),
+                Settlement(claims[1], copy_to=ARCHIVE, published="k1"),
+            ]
+        )
+    late.abandon()
+    found = [bodies(connection, one) for one in (ORDERS, ARCHIVE, NOTES)]
+    assert found == ([[], [b"1", b"2"], [b"sent"]] if committed else [[b"1", b"2"], [], []])
     window = provider.state("suite").window(connection.client_id, 10)
     assert ("k0" in window, "k1" in window) == (committed, committed)
     assert take_over(connection) == [0]

@@ -15,9 +15,8 @@ from connector.errors import (
     DestinationError,
     ProviderError,
     SettlementError,
-    UnknownDestination,
 )
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import DestinationInfo, TopicSubscription
@@ -25,7 +24,7 @@ from connector.stores.dropbox import files as dropbox_files
 from connector.stores.dropbox.codec import encode_field
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
-from tests.stores.conftest import Children, Mv
+from tests.stores.conftest import Mv
 from tests.stores.dropbox.steps import closed, layout_of, take
 from tests.tables import rows
 
@@ -35,9 +34,14 @@ RECOVER = parse_destination("orders~RECOVER-ERROR")
 REJECT = parse_destination("orders~REJECT-ERROR")
 
 
+def connect(root: Path, **options: Any) -> LocalConnection:
+    limited = {"create": True, "durable": False, "redelivery_limit": 1}
+    return DropboxProvider(root, **{**limited, **options}).connect()
+
+
 @pytest.fixture
 def connection(root: Path) -> Iterator[LocalConnection]:
-    connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=1).connect()
+    connection = connect(root)
     yield connection
     connection.abandon()
 
@@ -58,29 +62,20 @@ def files(root: Path) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("headers", [{}, {"type": "t" * 400}], ids=["short", "long"])
+@rows("keep, headers", [(None, {}), (None, {"type": "t" * 400}), (0.0, {})])
 def test_acknowledging_what_is_recovered_from_error_sends_it_anew(
-    root: Path, connection: LocalConnection, headers: dict[str, Any]
+    root: Path, keep: float | None, headers: dict[str, Any]
 ) -> None:
+    """Also where nothing is kept."""
+    connection = connect(root, keep_processed=keep)
     fail(connection, **headers)
     assert files(root) == {"error": 1}
-    claim = take(connection, source=RECOVER)
-    connection.settle([Settlement(claim)])
+    connection.settle([Settlement(take(connection, source=RECOVER))])
     assert files(root) == {"target": 1}
     again = take(connection)
     assert again.delivery_count == 0
     assert connection.access().open().load(again.reference, 10).type == headers.get("type")
-
-
-def test_what_is_recovered_from_error_is_sent_anew_also_where_nothing_is_kept(root: Path) -> None:
-    connection = DropboxProvider(
-        root, create=True, durable=False, redelivery_limit=1, keep_processed=0
-    ).connect()
-    fail(connection)
-    claim = take(connection, source=RECOVER)
-    connection.settle([Settlement(claim)])
-    assert files(root) == {"target": 1}
-    connection.close()
+    connection.abandon()
 
 
 @pytest.mark.parametrize(
@@ -115,36 +110,25 @@ def test_acknowledging_what_is_rejected_puts_it_among_the_processed(
     assert files(root) == {"processed": 1}
 
 
-TAKE = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
-poller = connection.poller(parse_destination(sys.argv[2]))
-print(poller.take(1, 0).message_id, flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("view", "folder"), [(EXPIRED, "expired"), (RECOVER, "error"), (REJECT, "error")], ids=str
-)
+@rows("view, folder", [(EXPIRED, "expired"), (RECOVER, "error"), (REJECT, "error")])
 def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
-    root: Path, connection: LocalConnection, children: Children, view: Any, folder: str
+    root: Path, view: Destination, folder: str
 ) -> None:
+    connection, dead = connect(root), connect(root)
     if folder == "error":
         fail(connection)
     else:
         connection.send(ORDERS, [Message(b"1", expiration=1)])
         assert connection.poller(ORDERS).take(1, 0) is None
-    child = children.start(TAKE, root, view)
-    assert child.stdout.readline().startswith("ID:")
-    child.kill()
-    child.wait()
+    take(dead, source=view)
+    dead.abandon()
     assert files(root) == {"processing": 1}
     (leftover,) = connection.leftovers(None, at_start=False)
     assert [claim.destination for claim in leftover.claims] == [view]
     connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
     leftover.forget()
     assert files(root) == {folder: 1}
+    connection.abandon()
 
 
 def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection: LocalConnection) -> None:
@@ -158,15 +142,6 @@ def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection:
 
 
 # -- temporary ---------------------------------------------------------------------------------------
-
-OWN = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
-queue, topic = connection.temporary("queue"), connection.temporary("topic")
-print(queue, topic, flush=True)
-sys.stdin.readline()
-print([m.body for m in connection.browse(queue)], flush=True)
-connection.close()
-"""
 
 
 def test_a_message_was_sent_although_its_temporary_queue_ends_at_once(
@@ -200,31 +175,6 @@ def test_a_sync_passes_over_what_has_gone_with_its_temporary_queue(root: Path) -
     other.close()
 
 
-@pytest.mark.process
-def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
-    root: Path, connection: LocalConnection, children: Children
-) -> None:
-    child = children.start(OWN, root)
-    queue, topic = map(parse_destination, child.stdout.readline().split())
-    access = connection.access().open()
-    connection.send(queue, [Message(b"1", type="t" * 400)])
-    child.kill()
-    child.wait()
-    for gone in (queue, topic):
-        with pytest.raises(UnknownDestination, match="has ended with its connection"):
-            connection.send(gone, [Message(b"too late")])
-        with pytest.raises(UnknownDestination, match="has ended with its connection"):
-            access.prepare(gone, Message(b"too late"), "key")
-    child.wait()
-    (leftover,) = connection.leftovers(None, at_start=False)
-    leftover.forget()
-    for gone in (queue, topic):
-        with pytest.raises(UnknownDestination):
-            connection.send(gone, [Message()])
-    assert [path.name for path in root.rglob("*temporary*")] == []
-    assert os.listdir(root / "dropboxmq/headers") == []
-
-
 def test_a_queue_that_is_only_called_temporary_is_one_like_any_other(
     root: Path, connection: LocalConnection
 ) -> None:
@@ -236,32 +186,29 @@ def test_a_queue_that_is_only_called_temporary_is_one_like_any_other(
 
 # -- client ids --------------------------------------------------------------------------------------
 
-HOLD = """
-try:
-    connection = DropboxProvider(sys.argv[1], create=True).connect(sys.argv[2], client_id=sys.argv[3])
-    print("held", flush=True)
-except ClientIdError as error:
-    print(error, flush=True)
-sys.stdin.read()
-"""
+
+def test_temporary_destinations_of_the_dead_leave_no_file(root: Path, connection: LocalConnection) -> None:
+    dead = connect(root)
+    queue, _ = dead.temporary("queue"), dead.temporary("topic")
+    connection.send(queue, [Message(b"1", type="t" * 400)])
+    dead.abandon()
+    (leftover,) = connection.leftovers(None, at_start=False)
+    leftover.forget()
+    assert [path.name for path in root.rglob("*temporary*")] == []
+    assert os.listdir(root / "dropboxmq/headers") == []
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("client_id", ["billing", "a.b|c/ü ", "x" * 300])
-def test_a_client_id_is_held_by_one_process_until_it_ends(
-    root: Path, children: Children, client_id: str
-) -> None:
-    child = children.start(HOLD, root, "", client_id)
-    assert child.stdout.readline() == "held\n"
+@rows("client_id", ["billing", "a.b|c/ü ", "x" * 300])
+def test_a_client_id_is_held_by_one_client_until_it_ends(root: Path, client_id: str) -> None:
     provider = DropboxProvider(root, create=True, durable=False)
-    with pytest.raises(ClientIdError, match=f"in use by process {child.pid} on "):
+    holder = provider.connect(client_id=client_id)
+    with pytest.raises(ClientIdError, match=f"in use by process {os.getpid()} on "):
         provider.connect(client_id=client_id)
     assert len(os.listdir(root / "dropboxmq/clients")) == 1
     provider.connect(client_id=client_id + "2").close()
-    child.kill()
-    child.wait()
-    provider.connect(client_id=client_id).close()
-    provider.connect(client_id=client_id).close()
+    holder.abandon()
+    for _ in range(2):
+        provider.connect(client_id=client_id).close()
 
 
 # -- names -------------------------------------------------------------------------------------------
@@ -271,16 +218,8 @@ def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
     root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     """Another program may write any text. A producer refuses it, see tests/core/test_one_reading.py."""
-    texts = [
-        "../../etc/passwd",
-        "/etc/passwd",
-        "queue://../up",
-        "topic-root",
-        "a/../../b",
-        "..",
-        "topic://a/b",
-    ]
-    for number, text in enumerate(texts):
+    texts = "../../etc/passwd /etc/passwd queue://../up topic-root a/../../b .. topic://a/b"
+    for number, text in enumerate(texts.split()):
         mv("orders", f"4.{number}.T...{encode_field(text)}", b"1")
         claim = take(connection)
         message = connection.access().open().load(claim.reference, 10)
@@ -306,8 +245,8 @@ def test_ids_increase_when_the_clock_goes_backwards(
 
 
 def test_with_names_for_in_and_out_a_partner_has_it_the_other_way_round(root: Path) -> None:
-    here = DropboxProvider(root, create=True, durable=False, incoming="in", outgoing="out").connect()
-    there = DropboxProvider(root, create=True, durable=False, incoming="out", outgoing="in").connect()
+    here = connect(root, incoming="in", outgoing="out")
+    there = connect(root, incoming="out", outgoing="in")
     here.send(ORDERS, [Message(b"1")])
     there.send(ORDERS, [Message(b"2"), Message(b"3")])
     prepared = there.access().open().prepare(ORDERS, Message(b"4"), "key")
@@ -375,24 +314,16 @@ def test_one_message_is_settled_without_a_commit_record(root: Path, keep: float 
     connection.abandon()
 
 
-def test_a_message_settled_alone_replaces_no_file_of_the_same_name(
+def test_a_message_settled_alone_replaces_no_file_and_makes_the_folder_that_somebody_removed(
     root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
-    for _ in range(3):
+    for number in range(3):
         mv("orders", "report.csv")
         claim = take(connection)
+        if not number:
+            (root / "orders/incoming/processed").rmdir()
         connection.settle([Settlement(claim)])
     assert files(root) == {"processed": 3}
-
-
-def test_a_message_settled_alone_makes_the_folder_that_somebody_removed(
-    root: Path, connection: LocalConnection
-) -> None:
-    connection.send(ORDERS, [Message(b"1")])
-    claim = take(connection)
-    (root / "orders/incoming/processed").rmdir()
-    connection.settle([Settlement(claim)])
-    assert files(root) == {"processed": 1}
 
 
 def test_a_message_that_cannot_be_settled_alone_stays_claimed(

@@ -19,6 +19,7 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Children
 from tests.stores.dropbox.steps import layout_of, take
+from tests.tables import rows
 from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
@@ -28,7 +29,6 @@ LONG_LEASE = 600.0
 
 HOLD = """
 from connector.messaging.subscription import TopicSubscription
-from tests.stores.dropbox.steps import layout_of, take
 provider = DropboxProvider(sys.argv[1], create=True, durable=False, lease=float(sys.argv[3]))
 connection = provider.connect(sys.argv[2], client_id="c")
 orders = parse_destination("orders")
@@ -56,9 +56,16 @@ connection.close()
 """
 
 
+def connect(
+    root: Path, application: str = "", lease: float | None = LEASE, client_id: str = ""
+) -> LocalConnection:
+    provider = DropboxProvider(root, create=True, durable=False, lease=lease)
+    return provider.connect(application, client_id=client_id)
+
+
 @pytest.fixture
 def connection(root: Path) -> Iterator[LocalConnection]:
-    connection = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect()
+    connection = connect(root)
     yield connection
     connection.abandon()
 
@@ -139,32 +146,29 @@ def test_the_late_acknowledgement_fails_also_while_the_other_still_takes_over(
 
 
 @pytest.mark.process
-def test_within_its_lease_nobody_is_dead(root: Path, children: Children) -> None:
-    connection = DropboxProvider(root, create=True, durable=False, lease=LONG_LEASE).connect()
-    stopped = Stopped(root, connection, children, lease=LONG_LEASE)
+@rows("application, lease", [("", LONG_LEASE), ("shop", LEASE)])
+def test_nobody_is_dead_within_its_lease_and_an_adapter_never(
+    root: Path, children: Children, application: str, lease: float
+) -> None:
+    connection = connect(root, application, lease)
+    stopped = Stopped(root, connection, children, application, lease)
+    if application:
+        stopped.look_overdue()
     assert list(connection.leftovers(None, at_start=True)) == []
-    with pytest.raises(SubscriptionError):
-        connection.unsubscribe("news", "c")
+    if not application:
+        with pytest.raises(SubscriptionError):
+            connection.unsubscribe("news", "c")
     assert stopped.wake() == ["done", "ClaimLost", "done", "ClaimLost", "done", "done"]
+    connection.abandon()
 
 
 def test_without_a_lease_a_stopped_client_lives_for_ever(
     root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
-    trusting = DropboxProvider(root, create=True, durable=False).connect()
+    trusting = connect(root, lease=None)
     stopped.look_overdue()
     assert list(trusting.leftovers(None, at_start=True)) == []
     trusting.close()
-
-
-@pytest.mark.process
-def test_an_adapter_is_never_overdue(root: Path, connection: LocalConnection, children: Children) -> None:
-    adapter = Stopped(root, connection, children, "shop")
-    adapter.look_overdue()
-    sibling = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect("shop")
-    assert list(sibling.leftovers(None, at_start=True)) == []
-    sibling.close()
-    assert adapter.wake() == ["done", "ClaimLost", "done", "ClaimLost", "done", "done"]
 
 
 def _is_newer(file: Path, seen: int) -> bool:
@@ -188,11 +192,9 @@ def test_what_an_overdue_client_consumed_and_held_is_free(
     root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
     stopped.look_overdue()
-    provider = DropboxProvider(root, create=True, durable=False, lease=LEASE)
-    successor = provider.connect(client_id="c")
-    successor.poller(
-        TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True)
-    ).close()
+    successor = connect(root, client_id="c")
+    wanted = TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True)
+    successor.poller(wanted).close()
     take_over(connection)
     successor.unsubscribe("news", "c")
     successor.close()
@@ -202,7 +204,7 @@ def test_only_one_takes_over_from_an_overdue_client(
     root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
     stopped.look_overdue()
-    others = [DropboxProvider(root, create=True, durable=False, lease=LEASE).connect() for _ in range(3)]
+    others = [connect(root) for _ in range(3)]
     leftovers = [leftover for other in others for leftover in other.leftovers(None, at_start=False)]
     # on a busy machine, another one may have been late, too
     (found,) = [leftover for leftover in leftovers if leftover.client_id == stopped.client_id]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,31 +16,15 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import stuck, without_privileges
-from tests.stores.conftest import Mv
-from tests.stores.dropbox.steps import closed, layout_of, store_of
+from tests.stores.dropbox.steps import Clock, closed, connect, layout_of, store_of
 from tests.tables import rows
 
 ORDERS, OTHER = map(parse_destination, ("queue://orders", "queue://other"))
 IN_PROGRESS = parse_destination("queue://in-progress")
 STUCK = "a message cannot be taken now and stays in its directory"
 MANY = "messages cannot be taken now and stay in their directory"
-
-
-class Clock:
-    """The monotonic clock of the retries, moved by hand."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.offset = 0.0
-        real = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: real() + self.offset)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
 
 
 @pytest.fixture
@@ -127,39 +110,26 @@ def test_an_attempt_waits_longer_each_time_but_never_longer_than_half_a_minute(
     assert bodies(connection, poller) == [b"0"]
 
 
-@pytest.mark.parametrize("keep", [None, 0.0], ids=["kept", "removed"])
-def test_an_expired_file_that_may_not_be_renamed_is_passed_over(
-    root: Path, clock: Clock, said: Any, keep: float | None
+@pytest.mark.parametrize("kind", ["expired", "expired, not kept", "delivered too often"])
+def test_a_file_to_be_put_aside_that_may_not_be_renamed_is_passed_over(
+    root: Path, clock: Clock, said: Any, kind: str
 ) -> None:
-    connection = DropboxProvider(root, create=True, durable=False, keep_processed=keep).connect()
-    connection.send(ORDERS, [*texts("old", expiration=1), *texts("good")])
-    poller = connection.poller(ORDERS)
-    old, _ = targets(connection)
-    with stuck(old):
-        assert bodies(connection, poller) == [b"good"]
-    assert said() == [(STUCK, old.name)]
-    assert poller.expired == 0
-    clock.offset += 100
-    assert (bodies(connection, poller), poller.expired) == ([], 1)
-    connection.close()
-
-
-def test_a_file_delivered_too_often_that_may_not_be_renamed_is_passed_over(
-    root: Path, clock: Clock, said: Any
-) -> None:
-    connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=2).connect()
-    connection.send(ORDERS, texts("often", priority=9))
+    options = {"expired, not kept": {"keep_processed": 0.0}, "delivered too often": {"redelivery_limit": 2}}
+    connection = connect(root, **options.get(kind, {}))
+    often = kind == "delivered too often"
+    connection.send(ORDERS, texts("bad", priority=9, expiration=0 if often else 1))
     (path,) = targets(connection)
-    often = path.rename(f"{path}.....JMSXDeliveryCountI=7")
+    if often:
+        path = path.rename(f"{path}.....JMSXDeliveryCountI=7")
     connection.send(ORDERS, texts("good"))
     poller = connection.poller(ORDERS)
-    with stuck(often):
+    with stuck(path):
         assert bodies(connection, poller) == [b"good"]
-    assert said() == [(STUCK, often.name)]
+    assert (said(), poller.expired) == ([(STUCK, path.name)], 0)
     clock.offset += 100
-    assert bodies(connection, poller) == []
+    assert (bodies(connection, poller), poller.expired) == ([], not often)
     assert targets(connection) == []
-    assert len(os.listdir(layout_of(connection).queue(ORDERS).error)) == 1
+    assert len(os.listdir(layout_of(connection).queue(ORDERS).error)) == often
     connection.close()
 
 
@@ -208,7 +178,7 @@ def test_an_expired_folder_that_may_not_be_changed_holds_up_only_the_expired(
 def test_the_number_of_an_error_tells_the_message_from_the_provider(
     root: Path, monkeypatch: pytest.MonkeyPatch, number: int, stops: bool
 ) -> None:
-    connection = DropboxProvider(root, create=True, durable=False).connect()
+    connection = connect(root)
     connection.send(ORDERS, texts(*"012"))
     first, *_ = targets(connection)
     rename = os.rename
@@ -263,7 +233,7 @@ def test_files_that_come_one_after_the_other_do_not_flood_the_log(
 @rows("selects", [False, True])
 @rows("damage", ["directory", "pipe", "link", "unreadable", "huge"])
 def test_headers_that_cannot_be_read_fail_their_message_alone(root: Path, damage: str, selects: bool) -> None:
-    connection = DropboxProvider(root, create=True, durable=False).connect()
+    connection = connect(root)
     long = Message(b"long", "T", priority=9)
     long.set_property("long", "x" * 500)
     connection.send(ORDERS, [long, *texts("good")])
@@ -297,15 +267,9 @@ def test_headers_that_cannot_be_read_fail_their_message_alone(root: Path, damage
     connection.close()
 
 
-def test_a_foreign_key_of_headers_with_a_null_byte_is_no_key(connection: LocalConnection, mv: Mv) -> None:
-    mv("orders", "4.x.T.....JMS_dropboxmq_hdrS=a%00b")
-    poller = connection.poller(ORDERS)
-    assert bodies(connection, poller) == [b"body"]
-
-
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_file_in_a_topic_that_may_not_be_read_is_put_aside(root: Path, durable: bool, said: Any) -> None:
-    connection = DropboxProvider(root, create=True, durable=durable).connect()
+    connection = connect(root, durable=durable)
     topic = parse_destination("topic://prices")
     pollers = [
         connection.poller(TopicSubscription(topic, name=name, client_id="c", durable=True)) for name in "ab"
@@ -363,17 +327,14 @@ def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
     root: Path, caplog: pytest.LogCaptureFixture, number: int, move: str, way: str
 ) -> None:
     caplog.clear()
-    provider = DropboxProvider(root, create=True, durable=False)
-    connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
+    connection, other = connect(root), connect(root, "b")
     connection.send(ORDERS, texts(*"012"))
     claims = connection.poller(ORDERS).claim(1, range(3))
     first, *_ = processing(connection)
+    settlements = [settlement(claim, move) for claim in claims]
     with stuck(first):
-        if number == 1:
-            for claim in claims:
-                connection.settle([settlement(claim, move)])
-        else:
-            connection.settle([settlement(claim, move) for claim in claims])
+        for place in range(0, 3, number):
+            connection.settle(settlements[place : place + number])
         assert processing(connection) == [first]
         connection.prune()
         if way == "prune":
@@ -389,7 +350,7 @@ def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
     if way == "prune":
         connection.prune()
     else:
-        last = provider.connect("suite", "c")
+        last = connect(root, "c")
         for leftover in last.leftovers(None, at_start=True):
             leftover.forget()
         last.prune()
@@ -401,8 +362,7 @@ def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
 
 
 def test_a_takeover_gives_back_all_but_the_file_that_refuses_to_move(root: Path) -> None:
-    provider = DropboxProvider(root, create=True, durable=False)
-    dead, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    dead, living = connect(root), connect(root, "b")
     dead.send(ORDERS, texts(*"012"))
     assert len(dead.poller(ORDERS).claim(1, range(3))) == 3
     dead.abandon()
@@ -418,8 +378,7 @@ def test_a_takeover_gives_back_all_but_the_file_that_refuses_to_move(root: Path)
 
 
 def test_a_message_in_progress_that_refuses_to_move_holds_up_no_other_takeover(root: Path) -> None:
-    provider = DropboxProvider(root, create=True, durable=False)
-    dead, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    dead, living = connect(root), connect(root, "b")
     dead.send(ORDERS, texts(*"012"))
     assert len(dead.poller(ORDERS, IN_PROGRESS).claim(1, range(3))) == 3
     dead.abandon()

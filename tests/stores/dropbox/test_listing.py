@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from connector.stores.dropbox.listing import Listing
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Mv
-from tests.stores.dropbox.steps import layout_of, take
+from tests.stores.dropbox.steps import Clock, layout_of, take
 
 ORDERS = parse_destination("queue://orders")
 
@@ -35,26 +35,16 @@ class Calls:
             self.scans += 1
             return scandir(path)
 
-        def count_stat(path: str) -> os.stat_result:
-            self.stats += 1
-            return stat_(path)
+        def counted(look: Callable[[str], os.stat_result]) -> Callable[[str], os.stat_result]:
+            def count(path: str) -> os.stat_result:
+                self.stats += 1
+                return look(path)
 
-        def count_lstat(path: str) -> os.stat_result:
-            self.stats += 1
-            return lstat(path)
+            return count
 
         monkeypatch.setattr(os, "scandir", count_scan)
-        monkeypatch.setattr(os, "stat", count_stat)
-        monkeypatch.setattr(os, "lstat", count_lstat)
-
-
-class Clock:
-    """The monotonic clock of the listing, moved by hand."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.offset = 0.0
-        real = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: real() + self.offset)
+        monkeypatch.setattr(os, "stat", counted(stat_))
+        monkeypatch.setattr(os, "lstat", counted(lstat))
 
 
 @pytest.fixture
@@ -123,10 +113,7 @@ def test_a_change_within_the_tick_of_a_coarse_clock_is_not_missed(folder: Path) 
         (folder / name).unlink()
 
 
-def test_a_late_message_of_high_priority_is_seen_after_a_second(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock(monkeypatch)
+def test_a_late_message_of_high_priority_is_seen_after_a_second(folder: Path, clock: Clock) -> None:
     put(folder, *(structured(n) for n in range(10)))
     found = Listing(str(folder))
     assert found.next() == structured(0)
@@ -137,9 +124,8 @@ def test_a_late_message_of_high_priority_is_seen_after_a_second(
 
 
 def test_a_costly_listing_is_kept_twenty_times_as_long_as_it_took(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock(monkeypatch)
     put(folder, *(structured(n) for n in range(10)))
     scandir = os.scandir
 
@@ -291,12 +277,6 @@ def test_a_pipe_or_link_that_takes_the_place_of_a_message_blocks_nothing(
         for e in os.scandir(layout_of(connection).queue(parse_destination("error")).target)
     ]
     assert sorted(map(stat.S_IFMT, kinds)) == [stat.S_IFIFO, stat.S_IFLNK]
-
-
-def test_a_fifo_in_a_queue_is_not_opened_by_browsing(connection: LocalConnection, mv: Mv) -> None:
-    path = mv("orders", "message")
-    os.mkfifo(path.with_name("pipe"))
-    assert [message.message_id for message in connection.browse(ORDERS)] == ["message"]
 
 
 def test_names_of_any_bytes_are_taken_settled_and_keep_their_bytes(

@@ -50,30 +50,25 @@ def said(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
     return [vars(record)["reason"] for record in caplog.records if record.getMessage() == text]
 
 
-def test_what_is_moved_there_is_told(waiter: Waiter, mv: Mv) -> None:
+def test_what_comes_is_told_once_it_is_whole(waiter: Waiter, target: Path, mv: Mv, tmp_path: Path) -> None:
+    """Moved, written, copied, and renamed from a hidden name. Each time a poll has begun."""
     assert not waiter.wait(AT_ONCE)
-    mv("orders", "order.json")
+    mv("orders", "moved")
     assert waiter.wait(PATIENCE)
-
-
-def test_what_is_written_there_is_told_once_it_is_closed(waiter: Waiter, target: Path) -> None:
-    with open(target / "order.json", "w") as file:
+    waiter.begin()
+    with open(target / "written", "w") as file:
         file.write("half")
         file.flush()
         assert not waiter.wait(AT_ONCE)
     assert waiter.wait(PATIENCE)
-
-
-def test_what_is_copied_there_is_told(waiter: Waiter, target: Path, tmp_path: Path) -> None:
-    (tmp_path / "order.json").write_bytes(b"body")
-    shutil.copy(tmp_path / "order.json", target)
+    waiter.begin()
+    (tmp_path / "copied").write_bytes(b"body")
+    shutil.copy(tmp_path / "copied", target)
     assert waiter.wait(PATIENCE)
-
-
-def test_a_hidden_file_is_told_when_it_gets_its_name(waiter: Waiter, target: Path) -> None:
-    (target / ".order.json").write_bytes(b"body")
+    waiter.begin()
+    (target / ".hidden").write_bytes(b"body")
     assert not waiter.wait(AT_ONCE)
-    (target / ".order.json").rename(target / "order.json")
+    (target / ".hidden").rename(target / "shown")
     assert waiter.wait(PATIENCE)
 
 

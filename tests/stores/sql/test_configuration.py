@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -141,21 +140,6 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_the_provider(tmp_path: P
     (tmp_path / "file").touch()
     with pytest.raises(ProviderError, match=r"cannot make .*file.*: "):
         SqlProvider(Settings(f"sqlite:///{tmp_path}/file/messages.db")).connect()
-
-
-def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
-    import sqlite3
-
-    provider = SqlProvider(Settings(f"sqlite:///{tmp_path}/messages.db"))
-    provider.connect().close()
-    database = sqlite3.connect(tmp_path / "messages.db")
-    database.execute("UPDATE schema_version SET version = 99")
-    database.commit()
-    database.close()
-    again = pickle.loads(pickle.dumps(provider))
-    for use in (again.connect, again.check):
-        with pytest.raises(ProviderError, match=r"messages\.db have the schema version 99.*knows \d+:"):
-            use()
 
 
 def test_a_url_opens_a_provider(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from sqlalchemy import func, select
 
 from connector.databases.urls import parse_url
@@ -35,12 +34,7 @@ def test_what_a_neighbour_has_published_late_is_not_missed(database: str, postgr
     assert "slow" in window
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_keys_that_are_forgotten_leave_the_database(kind: str, request: pytest.FixtureRequest) -> None:
-    if kind == "sqlite":
-        url = f"sqlite:///{request.getfixturevalue('root')}/messages.db"
-    else:
-        url = request.getfixturevalue("database")
+def test_keys_that_are_forgotten_leave_the_database(url: str) -> None:
     provider = SqlProvider(Settings(url))
     for application in ("suite", "other"):
         connection = provider.connect(application, "one")
