@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,13 +67,11 @@ class Children:
             *arguments, script=_PRELUDE + code, CONNECTOR_FAULT=fault, TEST_ORDINARY_USER=user
         )
         self._running.append(child)
-        return self._running[-1]
+        return child
 
-    def run(
-        self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
-    ) -> tuple[int, str, str]:
+    def run(self, code: str, *arguments: object, **options: Any) -> tuple[int, str, str]:
         """Exit status, standard output and standard error of a process that has ended."""
-        child = self.start(code, *arguments, fault=fault, ordinary_user=ordinary_user)
+        child = self.start(code, *arguments, **options)
         out, err = child.communicate()
         return child.wait(), out, err
 

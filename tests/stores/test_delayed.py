@@ -19,7 +19,7 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.stores.dropbox.steps import closed, dying
+from tests.stores.dropbox.steps import closed, dying, give_back_all
 from tests.tables import rows
 from tests.waiting import now_ms, until_past
 
@@ -66,8 +66,7 @@ def test_a_client_that_dies_has_sent_all_for_later_or_none_and_loses_nothing_tha
             dead.settle([Settlement(claim, give_back=True, due=due) for claim in claims])
     dead.abandon()
     heir = connect(root, kind, "heir")
-    for leftover in heir.leftovers(None, at_start=True):
-        leftover.forget()
+    give_back_all(heir)
     waiting, delayed = found(heir)
     assert waiting + delayed == Counter(BODIES) or (is_sent and not waiting + delayed)
     assert not is_sent or not waiting
@@ -97,9 +96,7 @@ def test_a_foreign_file_among_the_delayed_stays(root: Path) -> None:
     connection.close()
 
 
-def test_a_folder_that_may_not_be_changed_holds_up_no_other_message(
-    root: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_closed_folder_holds_up_no_other_message(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     connection = connect(root)
     poller = connection.poller(ORDERS)
     due = send_due(connection, b"due")

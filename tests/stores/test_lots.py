@@ -22,7 +22,7 @@ from connector.messaging.settlement import Settlement
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.stores.dropbox.steps import dying
+from tests.stores.dropbox.steps import Died, at, die
 from tests.tables import Table, rows
 
 ORDERS = parse_destination("orders")
@@ -75,9 +75,8 @@ def check_next_owner(provider: Provider, place: str, takes_over: str, *, is_sett
     dead = provider.connect()
     sent = dead.send(queue, [Message(b"body") for _ in range(NUMBER)])
     seen, again = Told(), Told()
-    with dying(place):
+    with pytest.raises(Died), at(place, die):
         settle_lots(dead, queue, archive, takes_over, seen)
-        pytest.fail(f"{place} was not reached")
     dead.abandon()
     other = provider.connect()
     if seen and not is_settled:

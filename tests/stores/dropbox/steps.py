@@ -27,7 +27,8 @@ from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.poller import LocalPoller
 from tests.privileges import without_privileges
 
-ORDERS = parse_destination("queue://orders")
+ORDERS, NOTES, ARCHIVE = map(parse_destination, ("queue://orders", "queue://notes", "queue://archive"))
+PRICES = parse_destination("topic://prices")
 
 
 def store_of(connection: Connection) -> DropboxStore:
@@ -76,17 +77,20 @@ def everything(root: Path) -> dict[str, str]:
     return found
 
 
-def recover(root: str | Path, dead: str = "") -> LocalConnection:
-    """A living neighbour that has given back the claims of the dead, as one delivery more.
-
-    Args:
-        dead: the client that has to be found dead. Empty = any.
-    """
-    connection = connect(root, "living")
-    for leftover in connection.leftovers(None, at_start=True):
-        assert leftover.client_id == dead or not dead
+def give_back_all(connection: Connection, *, at_start: bool = True) -> list[int]:
+    """Gives back all claims of the dead, as one delivery more. Returns their numbers, by client."""
+    numbers = []
+    for leftover in connection.leftovers(None, at_start=at_start):
+        numbers.append(len(leftover.claims))
         connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
         leftover.forget()
+    return numbers
+
+
+def recover(root: str | Path) -> LocalConnection:
+    """A living neighbour that has given back the claims of the dead, as one delivery more."""
+    connection = connect(root, "living")
+    give_back_all(connection)
     assert list(connection.leftovers(None, at_start=True)) == []
     for folder in (layout_of(connection).associated, layout_of(connection).committing):
         assert os.listdir(folder) == []
@@ -154,12 +158,12 @@ class Died(BaseException):
     """Raised where a process is to die. What it was at stays as it is there, if its client is abandoned."""
 
 
+def die() -> None:
+    raise Died
+
+
 @contextmanager
 def dying(place: str) -> Iterator[None]:
     """Ends what runs at a place of faults, if it comes there."""
-
-    def die() -> None:
-        raise Died
-
     with suppress(Died), at(place, die):
         yield

@@ -27,10 +27,8 @@ from connector.stores.dropbox.clients import (
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Children
-from tests.stores.dropbox.steps import files_limited_to, layout_of
+from tests.stores.dropbox.steps import ORDERS, files_limited_to, give_back_all, layout_of
 from tests.tables import rows
-
-ORDERS = parse_destination("queue://orders")
 
 HOLD = """
 import subprocess
@@ -44,7 +42,7 @@ sys.stdin.read()
 
 
 @pytest.mark.process
-def test_a_process_that_is_killed_is_found_dead_at_once(
+def test_the_killed_are_found_dead_at_once(
     root: Path, connection: LocalConnection, children: Children
 ) -> None:
     """The program that it has started, and that nobody waits for, does not keep it alive."""
@@ -90,9 +88,7 @@ def test_two_who_recover_never_take_over_the_same(root: Path, provider: DropboxP
     assert os.listdir(root / "dropboxmq/clients") == []
 
 
-def test_claims_whose_owner_has_no_mark_any_more_are_found_at_start_only(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_claims_without_a_mark_are_found_at_start_only(root: Path, connection: LocalConnection) -> None:
     first = DropboxProvider(root, create=True, durable=False).connect("suite", "b")
     first.send(ORDERS, [Message(b"1")])
     assert first.poller(ORDERS).take(1, 0) is not None
@@ -282,17 +278,14 @@ def test_a_client_that_ends_leaves_no_prepared_message_behind(root: Path) -> Non
     second.abandon()
     assert len(prepared_files(root)) == 1, "its recovery settles or removes it"
     third = provider.connect("suite", "c")
-    for leftover in third.leftovers(None, at_start=True):
-        leftover.forget()
+    give_back_all(third)
     assert prepared_files(root) == []
     third.close()
 
 
 @rows("keep", [None, 0.0, 3600.0])
 @rows("way", ["start", "prune"])
-def test_prepared_messages_of_a_client_that_nobody_knows_are_removed(
-    root: Path, way: str, keep: float | None
-) -> None:
+def test_prepared_messages_of_an_unknown_client_are_removed(root: Path, way: str, keep: float | None) -> None:
     provider = DropboxProvider(root, create=True, durable=False, keep_processed=keep)
     gone, living = provider.connect("suite", "a"), provider.connect("suite", "b")
     prepare(gone, "1", "2")

@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 
-from connector.errors import (
-    ClientIdError,
-    DestinationError,
-    ProviderError,
-    SettlementError,
-)
+from connector.errors import ClientIdError, DestinationError, ProviderError, SettlementError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
@@ -25,10 +20,9 @@ from connector.stores.dropbox.codec import encode_field
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Mv
-from tests.stores.dropbox.steps import closed, layout_of, take
+from tests.stores.dropbox.steps import ARCHIVE, ORDERS, PRICES, closed, give_back_all, layout_of, take
 from tests.tables import rows
 
-ORDERS = parse_destination("queue://orders")
 EXPIRED = parse_destination("orders~EXPIRED")
 RECOVER = parse_destination("orders~RECOVER-ERROR")
 REJECT = parse_destination("orders~REJECT-ERROR")
@@ -50,8 +44,7 @@ def fail(connection: LocalConnection, **headers: Any) -> None:
     """Puts a message into the error folder of orders: delivered too often."""
     connection.send(ORDERS, [Message(b"1", **headers)])
     poller = connection.poller(ORDERS)
-    claim = take(poller)
-    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+    connection.settle([Settlement(take(poller), give_back=True, delivery_count=1)])
     assert poller.take(1, 1) is None
 
 
@@ -63,9 +56,7 @@ def files(root: Path) -> dict[str, int]:
 
 
 @rows("keep, headers", [(None, {}), (None, {"type": "t" * 400}), (0.0, {})])
-def test_acknowledging_what_is_recovered_from_error_sends_it_anew(
-    root: Path, keep: float | None, headers: dict[str, Any]
-) -> None:
+def test_what_is_recovered_is_sent_anew(root: Path, keep: float | None, headers: dict[str, Any]) -> None:
     """Also where nothing is kept."""
     connection = connect(root, keep_processed=keep)
     fail(connection, **headers)
@@ -101,19 +92,8 @@ def test_what_is_moved_back_from_error_is_delivered_anew_and_its_attempts_are_co
     assert files(root) == {"error": 1}
 
 
-def test_acknowledging_what_is_rejected_puts_it_among_the_processed(
-    root: Path, connection: LocalConnection
-) -> None:
-    fail(connection)
-    claim = take(connection, source=REJECT)
-    connection.settle([Settlement(claim)])
-    assert files(root) == {"processed": 1}
-
-
 @rows("view, folder", [(EXPIRED, "expired"), (RECOVER, "error"), (REJECT, "error")])
-def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
-    root: Path, view: Destination, folder: str
-) -> None:
+def test_what_the_dead_took_from_a_view_goes_back_there(root: Path, view: Destination, folder: str) -> None:
     connection, dead = connect(root), connect(root)
     if folder == "error":
         fail(connection)
@@ -125,8 +105,8 @@ def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
     assert files(root) == {"processing": 1}
     (leftover,) = connection.leftovers(None, at_start=False)
     assert [claim.destination for claim in leftover.claims] == [view]
-    connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
-    leftover.forget()
+    leftover.release()
+    assert give_back_all(connection) == [1]
     assert files(root) == {folder: 1}
     connection.abandon()
 
@@ -144,7 +124,7 @@ def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection:
 # -- temporary ---------------------------------------------------------------------------------------
 
 
-def test_a_message_was_sent_although_its_temporary_queue_ends_at_once(
+def test_a_message_was_sent_though_its_queue_ends_at_once(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requester = DropboxProvider(root, create=True).connect()
@@ -175,16 +155,11 @@ def test_a_sync_passes_over_what_has_gone_with_its_temporary_queue(root: Path) -
     other.close()
 
 
-def test_a_queue_that_is_only_called_temporary_is_one_like_any_other(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_a_queue_only_called_temporary_is_one_like_any_other(root: Path, connection: LocalConnection) -> None:
     queue = parse_destination("queue://temporary-files")
     connection.send(queue, [Message(b"1")])
-    connection.settle([Settlement(c) for c in [connection.poller(queue).take(1, 0)] if c is not None])
+    connection.settle([Settlement(take(connection, source=queue))])
     assert [str(info.destination) for info in connection.destinations()] == ["queue://temporary-files"]
-
-
-# -- client ids --------------------------------------------------------------------------------------
 
 
 def test_temporary_destinations_of_the_dead_leave_no_file(root: Path, connection: LocalConnection) -> None:
@@ -192,8 +167,7 @@ def test_temporary_destinations_of_the_dead_leave_no_file(root: Path, connection
     queue, _ = dead.temporary("queue"), dead.temporary("topic")
     connection.send(queue, [Message(b"1", type="t" * 400)])
     dead.abandon()
-    (leftover,) = connection.leftovers(None, at_start=False)
-    leftover.forget()
+    assert give_back_all(connection, at_start=False) == [0]
     assert [path.name for path in root.rglob("*temporary*")] == []
     assert os.listdir(root / "dropboxmq/headers") == []
 
@@ -230,7 +204,7 @@ def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
     assert sorted(path.name for path in root.iterdir()) == ["dropboxmq", "orders"]
 
 
-def test_ids_increase_when_the_clock_goes_backwards(
+def test_ids_increase_though_the_clock_goes_back(
     connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time_ns()
@@ -272,11 +246,8 @@ def test_both_names_for_in_and_out_are_empty_or_neither(root: Path, incoming: st
 
 
 def test_only_what_is_a_message_is_counted(root: Path, connection: LocalConnection) -> None:
-    prices = parse_destination("topic://prices")
-    for destination, base in (
-        (ORDERS, root / "orders/incoming"),
-        (prices, root / "topic-root/prices/.incoming"),
-    ):
+    bases = {ORDERS: root / "orders/incoming", PRICES: root / "topic-root/prices/.incoming"}
+    for destination, base in bases.items():
         connection.send(destination, [Message()])  # makes it
         for folder in ("target", "processing", "processed", "expired", "error"):
             for path in (base / folder).iterdir():
@@ -287,7 +258,7 @@ def test_only_what_is_a_message_is_counted(root: Path, connection: LocalConnecti
             (base / folder / "link").symlink_to(base / folder / "4.1.T")
             os.mkfifo(base / folder / "pipe")
     infos = connection.destinations()
-    assert infos == [DestinationInfo(destination, 1, 1, 1, 1, 1) for destination in (ORDERS, prices)]
+    assert infos == [DestinationInfo(destination, 1, 1, 1, 1, 1) for destination in bases]
     assert len(list(connection.browse(ORDERS))) == infos[0].waiting + infos[0].in_progress
     (root / "orders/incoming/error").rename(root / "aside")
     assert connection.destinations()[0].error == 0
@@ -301,13 +272,11 @@ def test_one_message_is_settled_without_a_commit_record(root: Path, keep: float 
     connection = DropboxProvider(root, create=True, keep_processed=keep).connect("suite")
     connection.send(ORDERS, [Message(str(number).encode()) for number in range(4)])
     (root / "dropboxmq/transaction/associated").rmdir()
-    poller = connection.poller(ORDERS)
-    archive = parse_destination("archive")
-    claims = [claim for number in range(4) if (claim := poller.take(1, number)) is not None]
+    claims = connection.poller(ORDERS).claim(1, range(4))
     connection.settle([Settlement(claims[0])])
-    connection.settle([Settlement(claims[1], copy_to=archive, properties={"connector_outcome": "x"})])
+    connection.settle([Settlement(claims[1], copy_to=ARCHIVE, properties={"connector_outcome": "x"})])
     connection.settle([Settlement(claims[2], give_back=True, delivery_count=1)])
-    assert [message.properties for message in connection.browse(archive)] == [{"connector_outcome": "x"}]
+    assert [message.properties for message in connection.browse(ARCHIVE)] == [{"connector_outcome": "x"}]
     assert [m.delivery_count for m in connection.browse(ORDERS)] == [2, 1]
     with pytest.raises(SettlementError, match="cannot write the commit record"):
         connection.settle([Settlement(claims[3], published="key")])
@@ -326,9 +295,7 @@ def test_a_message_settled_alone_replaces_no_file_and_makes_the_folder_that_some
     assert files(root) == {"processed": 3}
 
 
-def test_a_message_that_cannot_be_settled_alone_stays_claimed(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_what_cannot_be_settled_alone_stays_claimed(root: Path, connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"1")])
     claim = take(connection)
     said = "cannot move a message: Permission denied.*none is lost"
@@ -341,11 +308,9 @@ def test_a_message_that_cannot_be_settled_alone_stays_claimed(
 def test_what_a_connection_that_only_looks_cannot_do(root: Path, connection: LocalConnection) -> None:
     looking = DropboxProvider(root, create=True).existing()
     connection.send(ORDERS, [Message(b"1")])
-    connection.poller(TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True))
-    assert [(str(i.destination), i.waiting) for i in looking.destinations()] == [
-        ("queue://orders", 1),
-        ("topic://prices", 0),
-    ]
+    connection.poller(TopicSubscription(PRICES, "news", "c", durable=True))
+    found = [(info.destination, info.waiting) for info in looking.destinations()]
+    assert found == [(ORDERS, 1), (PRICES, 0)]
     assert [(info.subscription.name, info.consumers) for info in looking.subscriptions()] == [("news", 1)]
     with pytest.raises(ProviderError, match="only browses"):
         looking.temporary("queue")

@@ -21,11 +21,10 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import without_privileges
 from tests.stores.conftest import Children
-from tests.stores.dropbox.steps import at, fault, layout_of, recover, store_of, take
+from tests.stores.dropbox.steps import ORDERS, at, fault, layout_of, recover, store_of, take
 from tests.tables import rows
 
 PRICES = parse_destination("topic://prices.eu")
-ORDERS = parse_destination("queue://orders")
 BLOCKED = parse_destination("queue://blocked")
 NAMES = ("a", "b", "c")
 
@@ -83,7 +82,7 @@ def drop(provider: DropboxProvider, name: str) -> None:
 
 
 @rows("name", ["report.csv", "9.1140429201295000-1.T", "é" * 127, "x" * 250])
-def test_a_foreign_file_keeps_its_name_in_every_subscription(
+def test_foreign_files_keep_their_names(
     subscribed: DropboxProvider, connection: LocalConnection, name: str
 ) -> None:
     drop(subscribed, name)
@@ -96,9 +95,7 @@ def test_a_foreign_file_keeps_its_name_in_every_subscription(
 
 
 @rows("names", [("early", "now"), ("report.csv", "report.csv")])
-def test_a_foreign_file_is_for_those_that_subscribed_before_it_came_whatever_its_name(
-    root: Path, names: tuple[str, str]
-) -> None:
+def test_a_foreign_file_is_for_those_that_subscribed_before(root: Path, names: tuple[str, str]) -> None:
     provider = subscribe(root)
     connection = provider.connect()
     drop(provider, names[0])
@@ -213,9 +210,7 @@ def test_a_full_disk_sends_to_nobody_and_leaves_nothing(root: Path, place: str) 
     connection.close()
 
 
-def test_a_settlement_that_fails_sends_to_no_subscription_and_can_be_repeated(
-    connection: LocalConnection,
-) -> None:
+def test_a_settlement_that_fails_sends_nothing_and_can_be_repeated(connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"order")])
     prepared = connection.access().open().prepare(PRICES, Message(b"1"), "key")
     batch = [Settlement(take(connection), sends=[prepared])]
@@ -227,9 +222,7 @@ def test_a_settlement_that_fails_sends_to_no_subscription_and_can_be_repeated(
     assert received_by_all(connection) == [["1"]] * 3
 
 
-def test_what_cannot_be_linked_is_an_error_of_the_provider_and_sent_to_nobody(
-    connection: LocalConnection,
-) -> None:
+def test_what_cannot_be_linked_is_an_error_and_sent_to_nobody(connection: LocalConnection) -> None:
     folders = layout_of(connection).subscriptions_of(PRICES)[1]
     os.rmdir(folders.working)
     os.symlink("/proc", folders.working)
@@ -243,9 +236,7 @@ def test_what_cannot_be_linked_is_an_error_of_the_provider_and_sent_to_nobody(
     assert received_by_all(connection) == [[], [], []]
 
 
-def test_a_copy_that_is_refused_leaves_no_link_in_the_subscriptions_of_another(
-    connection: LocalConnection,
-) -> None:
+def test_a_refused_copy_leaves_no_link_in_the_subscriptions_of_another(connection: LocalConnection) -> None:
     (Path(layout_of(connection).root) / "blocked").write_text("a file where the queue should be")
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
     first, second = connection.poller(ORDERS).claim(1, range(2))
@@ -257,9 +248,7 @@ def test_a_copy_that_is_refused_leaves_no_link_in_the_subscriptions_of_another(
 
 
 @rows("prepares", [False, True])
-def test_a_subscription_that_is_made_meanwhile_has_all_of_a_commit_or_nothing(
-    root: Path, prepares: bool
-) -> None:
+def test_a_subscription_made_meanwhile_has_all_of_a_commit_or_nothing(root: Path, prepares: bool) -> None:
     provider = subscribe(root)
     sender, other = provider.connect(), provider.connect()
     messages = [Message(str(number).encode()) for number in range(10)]
@@ -278,7 +267,7 @@ def test_a_subscription_that_is_made_meanwhile_has_all_of_a_commit_or_nothing(
 
 
 @rows("names, place", [(["a"], "settle.move"), (["a", "b"], "settle.committing")])
-def test_a_subscription_made_anew_meanwhile_gets_nothing_that_was_for_the_one_before(
+def test_a_subscription_made_anew_meanwhile_gets_nothing_of_the_one_before(
     root: Path, names: list[str], place: str
 ) -> None:
     provider = DropboxProvider(root, create=True, durable=False)

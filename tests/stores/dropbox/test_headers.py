@@ -21,13 +21,11 @@ from connector.stores.dropbox.claims import split_tag
 from connector.stores.dropbox.headers import HeaderStore, key_of
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.connection import LocalConnection
+from tests.privileges import without_privileges
 from tests.stores.conftest import Mv
-from tests.stores.dropbox.steps import connect, layout_of, store_of, take
+from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, connect, layout_of, store_of, take
 from tests.tables import rows
 
-ORDERS = parse_destination("queue://orders")
-NOTES = parse_destination("queue://notes")
-ARCHIVE = parse_destination("queue://archive")
 LONG = "L" * 300
 
 
@@ -62,9 +60,7 @@ def test_around_255_bytes_no_header_is_ever_cut_off(connection: LocalConnection)
     assert copies == [properties | added for properties in expected]
 
 
-def test_a_name_of_255_bytes_needs_no_sidecar_and_one_more_does(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_only_a_name_above_255_bytes_needs_a_sidecar(root: Path, connection: LocalConnection) -> None:
     store = HeaderStore(layout_of(connection).headers, "client", sync=False)
     name = "4.id.T....." + "aS="
     fits = name + "x" * (255 - len(name))
@@ -107,7 +103,7 @@ def test_any_name_fits_into_the_room_there_is_and_expands_to_all_it_was(
 
 
 @pytest.mark.parametrize("copy_to", [None, ARCHIVE])
-def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
+def test_each_sidecar_belongs_to_a_file_and_each_file_has_its_own(
     root: Path, connection: LocalConnection, copy_to: object
 ) -> None:
     connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
@@ -153,9 +149,7 @@ _SETTLED: list[Callable[[list[LocalClaim]], list[Settlement | GroupSettlement]]]
 
 
 @rows("settled", range(len(_SETTLED)))
-def test_the_end_of_a_dead_client_takes_no_headers_of_what_was_settled_before(
-    root: Path, settled: int
-) -> None:
+def test_the_end_of_a_dead_client_takes_no_headers_of_what_is_settled(root: Path, settled: int) -> None:
     """It gives back what is left. What was settled has a new name, or waits under the old one."""
     connection, dead = connect(root), connect(root, "b")
     dead.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
@@ -169,9 +163,7 @@ def test_the_end_of_a_dead_client_takes_no_headers_of_what_was_settled_before(
 
 @rows("late", range(len(_SETTLED)))
 @rows("settled", range(len(_SETTLED)))
-def test_a_late_client_takes_no_headers_of_what_others_have_settled(
-    root: Path, settled: int, late: int
-) -> None:
+def test_a_late_client_takes_no_headers_of_what_is_settled(root: Path, settled: int, late: int) -> None:
     """A claim is lost once it is settled. A later settlement of it passes it over, with its headers."""
     connection = connect(root)
     connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
@@ -200,9 +192,7 @@ def _keep_their_headers(root: Path, connection: LocalConnection) -> None:
     connection.abandon()
 
 
-def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_a_discarded_message_leaves_no_sidecar(root: Path, connection: LocalConnection) -> None:
     access = connection.access().open()
     access.discard(access.prepare(NOTES, long_message(), "key-1"))
     connection.settle([], discards=[access.prepare(NOTES, long_message(), "key-2")])
@@ -233,9 +223,7 @@ def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: Lo
 
 @rows("reason", ["", "r" * 500])
 @rows("way", ["back", "archive", "error", "processed", "in progress"])
-def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
-    root: Path, way: str, reason: str
-) -> None:
+def test_no_headers_are_lost_of_a_file_while_its_sidecar_is_gone(root: Path, way: str, reason: str) -> None:
     connection = connect(root)
     properties = {"connector_reason": reason} if reason else {}
     (identity,) = connection.send(ORDERS, [long_message(region="EU")])
@@ -276,44 +264,69 @@ def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
     connection.abandon()
 
 
-_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda whole: b"",
-    "no UTF-8": lambda whole: b"\xff\xfe\x80",
-    "garbage": lambda whole: b"garbage text",
-    "another format": lambda whole: b"{broken",
-    "cut short": lambda whole: whole[: len(whole) // 2],
-    "without its last byte": lambda whole: whole[:-1],
-    "another priority": lambda whole: b"5" + whole[1:],
-    "another value": lambda whole: whole.replace(b"EU", b"US"),
+def _overwrite(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda sidecar: sidecar.write_bytes(change(sidecar.read_bytes()))
+
+
+def _replace(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def replace(sidecar: Path) -> None:
+        sidecar.unlink()
+        make(sidecar)
+
+    return replace
+
+
+_DAMAGE: dict[str, Callable[[Path], object]] = {
+    "empty": _overwrite(lambda whole: b""),
+    "no UTF-8": _overwrite(lambda whole: b"\xff\xfe\x80"),
+    "garbage": _overwrite(lambda whole: b"garbage text"),
+    "another format": _overwrite(lambda whole: b"{broken"),
+    "cut short": _overwrite(lambda whole: whole[: len(whole) // 2]),
+    "without its last byte": _overwrite(lambda whole: whole[:-1]),
+    "another priority": _overwrite(lambda whole: b"5" + whole[1:]),
+    "another value": _overwrite(lambda whole: whole.replace(b"EU", b"US")),
+    "huge": lambda sidecar: os.truncate(sidecar, 1 << 40),
+    "unreadable": lambda sidecar: sidecar.chmod(0),
+    "gone": Path.unlink,
+    "directory": _replace(Path.mkdir),
+    "pipe": _replace(os.mkfifo),
+    "link": _replace(lambda sidecar: sidecar.symlink_to("/etc/passwd")),
 }
 
 
-@rows("damage", [*_DAMAGE, "gone"])
-def test_a_message_without_its_headers_fails_and_has_them_again_with_the_sidecar(
-    root: Path, damage: str
+@rows("selector", ["", "a IS NULL"])
+@rows("damage", _DAMAGE)
+def test_a_message_without_its_headers_fails_alone_and_has_them_again_with_the_sidecar(
+    root: Path, damage: str, selector: str
 ) -> None:
     connection = connect(root)
     (identity,) = connection.send(ORDERS, [long_message(region="EU")])
+    connection.send(ORDERS, [Message(b"good")])
     (key,) = sidecars(root)
     sidecar = root / "dropboxmq/headers" / key
-    whole = sidecar.read_bytes()
-    sidecar.unlink() if damage == "gone" else sidecar.write_bytes(_DAMAGE[damage](whole))
-    said = f"the headers of the message are {'missing' if damage == 'gone' else 'damaged'}: .*{key}"
+    kept = root / "kept"
+    kept.write_bytes(sidecar.read_bytes())
+    _DAMAGE[damage](sidecar)
+    said = f"the headers of the message .*{key}"
     reasons: list[str] = []
-    (seen,) = connection.browse(ORDERS, lambda _, reason: reasons.append(reason))
-    assert (seen.message_id, seen.body, seen.properties) == (identity, b"body", {})
-    assert [bool(re.match(said, reason)) for reason in reasons] == [True]
-    claim = take(connection)
-    with pytest.raises(MalformedData, match=said):
-        connection.access().open().load(claim.reference, 100)
-    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
-    sidecar.write_bytes(whole)
+    with without_privileges():
+        seen, good = connection.browse(ORDERS, lambda _, reason: reasons.append(reason))
+        assert (seen.message_id, seen.body, seen.properties, good.body) == (identity, b"body", {}, b"good")
+        assert [bool(re.match(said, reason)) for reason in reasons] == [True]
+        claim, good_claim = connection.poller(ORDERS, selector=selector).claim(1, range(9))
+        load = connection.access().open().load
+        with pytest.raises(MalformedData, match=said):
+            load(claim.reference, 100)
+        assert load(good_claim.reference, 100).body == b"good"
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1), Settlement(good_claim)])
+    sidecar.rmdir() if sidecar.is_dir() else sidecar.unlink(missing_ok=True)
+    kept.rename(sidecar)
     again = connection.access().open().load(take(connection).reference, 100)
     assert (again.message_id, again.properties, again.delivery_count) == (identity, {"region": "EU"}, 2)
     connection.abandon()
 
 
-def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
+def test_a_sidecar_without_a_digest_has_to_agree_with_the_name(
     root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=client-1")
@@ -328,9 +341,7 @@ def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
             load(claim.reference, 100)
 
 
-def test_sidecars_that_speak_of_each_other_are_damaged(
-    root: Path, connection: LocalConnection, mv: Mv
-) -> None:
+def test_sidecars_that_name_each_other_are_damaged(root: Path, connection: LocalConnection, mv: Mv) -> None:
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=a")
     for key, other in ("ab", "ba"):
         (root / "dropboxmq/headers" / key).write_text(f"4.id.T.....{codec.HEADER_KEY}S={other}")
@@ -348,9 +359,7 @@ def test_a_foreign_name_cannot_make_a_sidecar_of_any_file(connection: LocalConne
         assert connection.access().open().load(claim.reference, 100).body == b"body"
 
 
-def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
-    connection: LocalConnection, mv: Mv
-) -> None:
+def test_foreign_names_too_long_for_a_claim_keep_their_headers(connection: LocalConnection, mv: Mv) -> None:
     found = {
         "b" * 255: "b" * 255,
         "4.id1.T.....aS=" + "x" * 240: "ID:id1",
@@ -373,7 +382,7 @@ def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
     } == {2}
 
 
-def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
+def test_a_claim_that_fails_ends_the_list_and_is_told(
     root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     for name in ("9.first.T", f"8.long{'x' * 240}.T", "7.last.T"):
@@ -395,9 +404,7 @@ def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
     assert claims[2].message_id == "ID:last"
 
 
-def test_one_long_name_twice_in_a_folder_keeps_both_whole(
-    root: Path, connection: LocalConnection, mv: Mv
-) -> None:
+def test_one_long_name_twice_keeps_both_whole(root: Path, connection: LocalConnection, mv: Mv) -> None:
     name = "r" * 220
     for body in (b"1", b"2", b"3"):
         mv("orders", name, body)

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from connector.errors import MalformedData, ProviderError
+from connector.errors import ProviderError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import stuck, without_privileges
-from tests.stores.dropbox.steps import Clock, closed, connect, layout_of, store_of
+from tests.stores.dropbox.steps import Clock, closed, connect, everything, give_back_all, layout_of, store_of
 from tests.tables import rows
 
 ORDERS, OTHER = map(parse_destination, ("queue://orders", "queue://other"))
@@ -83,7 +83,7 @@ def test_a_file_that_may_not_be_renamed_is_passed_over_and_named_once(
     assert bodies(connection, poller, number) == [b"0"]
 
 
-def test_an_attempt_waits_longer_each_time_but_never_longer_than_half_a_minute(
+def test_an_attempt_waits_longer_each_time_but_half_a_minute_at_most(
     connection: LocalConnection, clock: Clock
 ) -> None:
     connection.send(ORDERS, texts("0"))
@@ -111,12 +111,10 @@ def test_an_attempt_waits_longer_each_time_but_never_longer_than_half_a_minute(
 
 
 @pytest.mark.parametrize("kind", ["expired", "expired, not kept", "delivered too often"])
-def test_a_file_to_be_put_aside_that_may_not_be_renamed_is_passed_over(
-    root: Path, clock: Clock, said: Any, kind: str
-) -> None:
-    options = {"expired, not kept": {"keep_processed": 0.0}, "delivered too often": {"redelivery_limit": 2}}
-    connection = connect(root, **options.get(kind, {}))
+def test_what_cannot_be_put_aside_is_passed_over(root: Path, clock: Clock, said: Any, kind: str) -> None:
     often = kind == "delivered too often"
+    keep = 0.0 if kind == "expired, not kept" else None
+    connection = connect(root, keep_processed=keep, redelivery_limit=2 if often else None)
     connection.send(ORDERS, texts("bad", priority=9, expiration=0 if often else 1))
     (path,) = targets(connection)
     if often:
@@ -156,9 +154,7 @@ def test_a_folder_that_may_not_be_changed_holds_up_no_other_queue(
     assert said() == [(MANY, 298)], "it was in order meanwhile"
 
 
-def test_an_expired_folder_that_may_not_be_changed_holds_up_only_the_expired(
-    connection: LocalConnection, said: Any
-) -> None:
+def test_a_closed_expired_folder_holds_up_only_the_expired(connection: LocalConnection, said: Any) -> None:
     connection.send(ORDERS, [*texts("old", expiration=1), *texts("good")])
     poller = connection.poller(ORDERS)
     old, _ = targets(connection)
@@ -206,17 +202,12 @@ def test_many_files_at_a_time_are_one_line_with_their_number(connection: LocalCo
     poller = connection.poller(ORDERS)
     with stuck(*paths[:40]):
         assert bodies(connection, poller, 50) == [str(number).encode() for number in range(40, 50)]
-        assert said() == [
-            ("files in a message directory are not messages and stay there", 2000),
-            (MANY, 40),
-        ]
+        assert said() == [("files in a message directory are not messages and stay there", 2000), (MANY, 40)]
         assert bodies(connection, poller) == []
         assert said() == []
 
 
-def test_files_that_come_one_after_the_other_do_not_flood_the_log(
-    connection: LocalConnection, clock: Clock, said: Any
-) -> None:
+def test_files_in_a_row_do_not_flood_the_log(connection: LocalConnection, clock: Clock, said: Any) -> None:
     poller = connection.poller(ORDERS)
     folder = Path(layout_of(connection).queue(ORDERS).target)
     for number in range(100):
@@ -228,43 +219,6 @@ def test_files_that_come_one_after_the_other_do_not_flood_the_log(
     store_of(connection).refresh()
     assert bodies(connection, poller) == []
     assert said() == [("files in a message directory are not messages and stay there", 90)]
-
-
-@rows("selects", [False, True])
-@rows("damage", ["directory", "pipe", "link", "unreadable", "huge"])
-def test_headers_that_cannot_be_read_fail_their_message_alone(root: Path, damage: str, selects: bool) -> None:
-    connection = connect(root)
-    long = Message(b"long", "T", priority=9)
-    long.set_property("long", "x" * 500)
-    connection.send(ORDERS, [long, *texts("good")])
-    (sidecar,) = Path(layout_of(connection).headers).iterdir()
-    if damage == "unreadable":
-        sidecar.chmod(0)
-    elif damage == "huge":
-        os.truncate(sidecar, 1 << 40)
-    else:
-        sidecar.unlink()
-        if damage == "directory":
-            sidecar.mkdir()
-        elif damage == "pipe":
-            os.mkfifo(sidecar)
-        else:
-            sidecar.symlink_to("/etc/passwd")
-    with without_privileges():
-        poller = connection.poller(ORDERS, selector="a IS NULL" if selects else "")
-        unreadable: list[str] = []
-        shown = connection.browse(ORDERS, lambda message, reason: unreadable.append(reason))
-        assert [message.body for message in shown] == [b"long", b"good"]
-        assert len(unreadable) == 1
-        assert str(sidecar) in unreadable[0]
-        bad, good = poller.claim(1, range(9))
-        access = connection.access().open()
-        with pytest.raises(MalformedData, match="the headers of the message"):
-            access.load(bad.reference, 1 << 20)
-        assert access.load(good.reference, 1 << 20).body == b"good"
-        connection.settle([Settlement(bad, copy_to=parse_destination("error")), Settlement(good)])
-        assert [message.body for message in connection.browse(parse_destination("error"))] == [b"long"]
-    connection.close()
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -289,42 +243,22 @@ def test_a_file_in_a_topic_that_may_not_be_read_is_put_aside(root: Path, durable
 
 # -- a file that refuses to move after it was claimed ------------------------------------------------
 
-MOVES = ("archive", "removed", "given back")
-
 
 def settlement(claim: Any, move: str) -> Settlement:
-    if move == "archive":
+    if move == "copy":
         return Settlement(claim, copy_to=OTHER, published=f"key {claim.message_id}")
-    return Settlement(claim, give_back=move == "given back", delivery_count=1)
+    return Settlement(claim, give_back=move == "back", delivery_count=1)
 
 
 def processing(connection: LocalConnection) -> list[Path]:
     return sorted(Path(layout_of(connection).queue(ORDERS).processing).iterdir())
 
 
-def where(connection: LocalConnection) -> dict[str, list[bytes]]:
-    """The bodies in the folders of the two queues."""
-    root = Path(layout_of(connection).root)
-    return {
-        str(folder.relative_to(root)): sorted(path.read_bytes() for path in folder.iterdir())
-        for queue in ("orders", "other")
-        for folder in root.glob(f"{queue}/incoming/*")
-        if any(folder.iterdir())
-    }
-
-
-EXPECTED = {
-    "archive": {"other/incoming/target": [b"0", b"1", b"2"]},
-    "removed": {"orders/incoming/processed": [b"0", b"1", b"2"]},
-    "given back": {"orders/incoming/target": [b"0", b"1", b"2"]},
-}
-
-
 @rows("number", [1, 3])
-@rows("move", MOVES)
+@rows("move, folder", [("copy", "other/target"), ("gone", "orders/processed"), ("back", "orders/target")])
 @rows("way", ["prune", "start", "crash"])
 def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
-    root: Path, caplog: pytest.LogCaptureFixture, number: int, move: str, way: str
+    root: Path, caplog: pytest.LogCaptureFixture, number: int, move: str, folder: str, way: str
 ) -> None:
     caplog.clear()
     connection, other = connect(root), connect(root, "b")
@@ -341,9 +275,7 @@ def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
             assert processing(connection) == [first]
         else:
             (connection.abandon if way == "crash" else connection.close)()
-            for leftover in other.leftovers(None, at_start=True):
-                assert leftover.claims == [], "it is settled"
-                leftover.forget()
+            assert sum(give_back_all(other)) == 0, "it is settled"
             assert processing(other) == [first]
     lines = [one for one in caplog.records if "settled message cannot be moved" in one.getMessage()]
     assert 1 <= len(lines) <= 2, "each client names the file once"
@@ -351,11 +283,10 @@ def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
         connection.prune()
     else:
         last = connect(root, "c")
-        for leftover in last.leftovers(None, at_start=True):
-            leftover.forget()
+        give_back_all(last)
         last.prune()
         last.close()
-    assert where(other) == EXPECTED[move]
+    assert everything(root) == {folder: "012"}
     assert os.listdir(layout_of(other).committing) == []
     other.close()
     connection.abandon()

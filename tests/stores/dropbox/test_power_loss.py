@@ -24,12 +24,9 @@ from connector.stores.dropbox.forgotten_state import remove_forgotten_state
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.connection import LocalConnection
-from tests.stores.dropbox.steps import connect, store_of, take
+from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, connect, store_of, take
 from tests.tables import rows
 
-ORDERS = parse_destination("queue://orders")
-ARCHIVE = parse_destination("queue://archive")
-NOTES = parse_destination("queue://notes")
 NEWS = parse_destination("topic://news")
 
 
@@ -124,9 +121,7 @@ def test_a_message_that_is_removed_is_synced_where_it_was(root: Path, syncs: Syn
     connection.close()
 
 
-def test_a_prepared_message_of_a_topic_stays_until_its_commit(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prepared_message_stays_until_its_commit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal that says done names the file. Who takes over before the commit sends the message from it."""
     connection = DropboxProvider(root, create=True).connect("suite", "a")
     wanted = TopicSubscription(NEWS, "all", "reader", durable=True)

@@ -22,6 +22,8 @@ from connector.stores.engine.connection import LocalConnection
 from tests.privileges import without_privileges
 from tests.stores.conftest import Children, Mv
 from tests.stores.dropbox.steps import (
+    ARCHIVE,
+    NOTES,
     ORDERS,
     at,
     bodies,
@@ -31,15 +33,13 @@ from tests.stores.dropbox.steps import (
     everything,
     fault,
     files_limited_to,
+    give_back_all,
     layout_of,
     recover,
     store_of,
     take,
 )
 from tests.tables import rows
-
-NOTES = parse_destination("queue://notes")
-ARCHIVE = parse_destination("queue://archive")
 
 SETTLED = {
     "singly": {"archive/target": "01", "notes/target": "sent", "orders/processed": "2", "orders/target": "3"},
@@ -135,9 +135,7 @@ def test_a_copy_of_a_group_whose_name_is_taken_gets_another(connection: LocalCon
     assert bodies(connection, ORDERS) == []
 
 
-def test_many_are_claimed_and_settled_after_their_folders_were_made_anew(
-    root: Path, connection: LocalConnection, mv: Mv
-) -> None:
+def test_many_are_settled_in_folders_made_anew(root: Path, connection: LocalConnection, mv: Mv) -> None:
     poller = connection.poller(ORDERS)
     for number in range(3):
         for place in range(20):
@@ -163,9 +161,7 @@ def test_a_full_disk_sends_nothing(root: Path) -> None:
 
 
 @rows("name, said", [("error", "remove what stands in the way"), ("far", "on another file system")])
-def test_nothing_is_settled_with_a_copy_to_a_place_that_is_no_queue(
-    root: Path, other_file_system: Path, name: str, said: str
-) -> None:
+def test_a_copy_to_nowhere_settles_nothing(root: Path, other_file_system: Path, name: str, said: str) -> None:
     connection = waiting(root)
     (root / "error").write_text("a file where the queue should be")
     (root / "far").symlink_to(other_file_system)
@@ -191,9 +187,7 @@ def test_a_move_that_fails_after_the_commit_point_is_finished_by_recovery(root: 
         connection.abandon()
         with pytest.raises(ProviderError, match=said):
             list(second.leftovers(None, at_start=True))
-    for leftover in second.leftovers(None, at_start=True):
-        assert leftover.claims == []
-        leftover.forget()
+    assert give_back_all(second) == [0]
     assert os.listdir(layout_of(second).committing) == []
     assert everything(root) == {"orders/processed": "12"}
     second.close()
@@ -232,9 +226,7 @@ print([message.body for message in connection.browse(error)])
     assert end == "[b'1']"
 
 
-def test_folders_of_one_queue_on_two_file_systems_are_an_error_of_the_provider(
-    root: Path, other_file_system: Path
-) -> None:
+def test_a_queue_on_two_file_systems_is_an_error(root: Path, other_file_system: Path) -> None:
     connection = waiting(root)
     processing = Path(layout_of(connection).queue(ORDERS).processing)
     processing.rmdir()
@@ -289,8 +281,7 @@ def test_files_in_working_that_are_not_ours_are_never_touched(root: Path) -> Non
     os.utime(old, (0, 0))
     second = DropboxProvider(root, create=True, durable=False, keep_processed=0).connect("suite", "b")
     connection.abandon()
-    for leftover in second.leftovers(None, at_start=True):
-        leftover.forget()
+    give_back_all(second)
     second.prune()
     assert old.read_text() == "a foreign program still writes"
     second.close()
@@ -345,9 +336,7 @@ def test_a_prepared_message_that_somebody_has_removed_is_an_error_of_the_sync(ro
     connection.abandon()
 
 
-def test_whoever_takes_a_reply_and_leaves_at_once_does_not_keep_its_commit_from_being_finished(
-    root: Path,
-) -> None:
+def test_a_commit_is_finished_though_the_taker_of_its_reply_leaves_at_once(root: Path) -> None:
     provider = DropboxProvider(root, create=True, durable=True)
     requester, serving = provider.connect(), provider.connect("suite", "serving")
     requester.send(ORDERS, [Message(b"request")])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.errors import ProviderError, SubscriptionError
@@ -23,11 +23,18 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.dropbox.subscription_files import directory_name
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Mv
-from tests.stores.dropbox.steps import closed, files_limited_to, layout_of, store_of, take
+from tests.stores.dropbox.steps import (
+    PRICES,
+    closed,
+    files_limited_to,
+    give_back_all,
+    layout_of,
+    store_of,
+    take,
+)
 from tests.tables import rows
 from tests.waiting import wait_for
 
-PRICES = parse_destination("topic://prices")
 RATES = parse_destination("topic://rates")
 
 
@@ -44,7 +51,7 @@ def durable(name: str = "news", client_id: str = "c", **details: Any) -> TopicSu
 
 
 def directories(connection: LocalConnection) -> list[str]:
-    return [os.path.basename(f.base) for f in layout_of(connection).subscriptions_of(PRICES)]
+    return [os.path.basename(folders.base) for folders in layout_of(connection).subscriptions_of(PRICES)]
 
 
 @rows(
@@ -58,9 +65,7 @@ def directories(connection: LocalConnection) -> list[str]:
         (TopicSubscription(PRICES, "news", "c", shared=True), "news.c.non-durable"),
     ],
 )
-def test_a_subscription_is_the_directory_that_the_protocol_says(
-    root: Path, wanted: TopicSubscription, name: str
-) -> None:
+def test_a_subscription_is_as_the_protocol_says(root: Path, wanted: TopicSubscription, name: str) -> None:
     connection = DropboxProvider(root, create=True, durable=False).connect()
     connection.poller(wanted)
     assert directories(connection) == [name]
@@ -85,21 +90,7 @@ def test_no_two_subscriptions_have_one_directory_and_every_name_fits(
         assert (names[0] == names[1]) == (first == second)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=_NAMES.filter(bool), client_id=_NAMES.filter(bool))
-def test_names_of_any_kind_and_length_come_back_as_they_were(
-    connection: LocalConnection, name: str, client_id: str
-) -> None:
-    connection.poller(durable(name, client_id)).close()
-    (info,) = connection.subscriptions()
-    assert (info.subscription.name, info.subscription.client_id) == (name, client_id)
-    connection.unsubscribe(name, client_id)
-    assert connection.subscriptions() == []
-
-
-def test_a_directory_that_another_program_made_is_a_durable_subscription(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_a_directory_that_a_program_made_is_a_subscription(root: Path, connection: LocalConnection) -> None:
     base = root / "topic-root/prices/.subscriptions/sub1.connection1.no-local"
     for folder in ("working", "target", "processing", "processed", "expired", "error"):
         (base / folder).mkdir(parents=True)
@@ -147,8 +138,8 @@ def test_a_subscription_whose_only_consumer_has_died_is_swept(root: Path, wanted
     assert [(i.consumers, i.waiting, i.in_progress) for i in other.subscriptions()] == [(0, 1, 1)]
     (leftover,) = other.leftovers(None, at_start=False)
     assert [claim.destination for claim in leftover.claims] == [PRICES]
-    other.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
-    leftover.forget()
+    leftover.release()
+    assert give_back_all(other) == [1]
     assert other.subscriptions() == []
     assert os.listdir(layout_of(other).subscriptions(PRICES)) == []
     other.close()
@@ -174,8 +165,7 @@ def test_what_clients_left_that_died_making_or_removing_is_swept(root: Path, oth
     (directory / f".new-{living.client_id}-1").mkdir()
     assert directories(other) == ["news.c"]
     DropboxProvider(root, create=True, durable=False).connect().abandon()
-    (leftover,) = other.leftovers(None, at_start=False)
-    leftover.forget()
+    assert give_back_all(other, at_start=False) == [0]
     assert sorted(os.listdir(directory)) == [f".new-{living.client_id}-1", "news.c"]
     living.close()
 
@@ -193,9 +183,7 @@ def test_processed_messages_of_subscriptions_are_pruned(root: Path) -> None:
     connection.close()
 
 
-def test_a_rejected_backlog_is_not_looked_at_again_at_every_scan(
-    other: LocalConnection, asked: list[Message]
-) -> None:
+def test_a_rejected_backlog_is_not_looked_at_again(other: LocalConnection, asked: list[Message]) -> None:
     queue = parse_destination("orders")
     for number in range(20):
         other.send(queue, [Message(type=str(number))])
@@ -223,22 +211,24 @@ def test_a_selector_sees_headers_of_any_length_and_foreign_files(other: LocalCon
     assert found.message_id == "report.csv"
 
 
-def test_a_full_disk_makes_no_half_subscription(root: Path, other: LocalConnection) -> None:
+def test_what_cannot_be_written_is_no_subscription_or_consumer(root: Path, other: LocalConnection) -> None:
+    folder = root / "topic-root/prices/.subscriptions"
     said = r"the subscription news\.c of topic://prices cannot be made: File too large"
     with files_limited_to(0), pytest.raises(ProviderError, match=said):
         other.poller(durable())
-    assert os.listdir(root / "topic-root/prices/.subscriptions") == []
-
-
-def test_a_consumer_whose_mark_cannot_be_written_is_none(root: Path, other: LocalConnection) -> None:
-    wanted = TopicSubscription(PRICES, "news", "c", shared=True)
-    other.poller(wanted)
+    assert os.listdir(folder) == []
+    shared = TopicSubscription(PRICES, "news", "c", shared=True)
+    other.poller(shared)
     second = DropboxProvider(root).connect()
     said = "cannot write.*File too large; make room on the disk"
     with files_limited_to(0), pytest.raises(ProviderError, match=said):
-        second.poller(wanted)
-    assert len(os.listdir(root / "topic-root/prices/.subscriptions/news.c.non-durable/consumers")) == 1
+        second.poller(shared)
+    assert len(os.listdir(folder / "news.c.non-durable/consumers")) == 1
     second.close()
+    os.rename(root / "dropboxmq", root / "gone")
+    with pytest.raises(ProviderError):
+        other.poller(durable())
+    os.rename(root / "gone", root / "dropboxmq")
 
 
 def test_unsubscribing_says_what_cannot_be_removed(other: LocalConnection) -> None:
@@ -251,18 +241,7 @@ def test_unsubscribing_says_what_cannot_be_removed(other: LocalConnection) -> No
     other.unsubscribe("news", "c")
 
 
-def test_a_provider_error_is_what_a_root_that_is_gone_gives(root: Path, other: LocalConnection) -> None:
-    os.rename(root / "dropboxmq", root / "gone")
-    try:
-        with pytest.raises(ProviderError):
-            other.poller(durable())
-    finally:
-        os.rename(root / "gone", root / "dropboxmq")
-
-
-def test_a_message_that_goes_back_to_its_subscription_again_and_again_keeps_a_short_name(
-    other: LocalConnection,
-) -> None:
+def test_a_message_that_goes_back_again_and_again_keeps_a_short_name(other: LocalConnection) -> None:
     poller = other.poller(durable())
     other.send(PRICES, [Message(b"1")])
     error = parse_destination("queue://error")

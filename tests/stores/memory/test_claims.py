@@ -1,10 +1,13 @@
-"""Who has a message, who had it, and what becomes of it then."""
+"""Who has a message, who had it, what becomes of it then, and what that costs where many messages wait."""
 
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ import pytest
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, delivery_time_after
 from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
@@ -20,12 +23,10 @@ from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.store import Reader
 from connector.stores.memory.provider import MemoryProvider
 from connector.stores.memory.store import MemoryStore
+from tests.stores.memory.conftest import BILLS, ORDERS, Text
+from tests.tables import Table
 
-ORDERS = parse_destination("queue://orders")
-BILLS = parse_destination("queue://bills")
-
-
-Text = Callable[..., Message]
+FEW, MANY = 10, 2_000
 
 
 def take(poller: Poller, sequence: int = 0) -> Claim:
@@ -54,9 +55,7 @@ def test_a_claim_that_another_found_is_lost_to_whoever_had_it(provider: MemoryPr
     assert bodies(third) == ["1"]
 
 
-def test_several_claims_of_which_one_is_lost_settle_the_others_unless_fenced(
-    connection: LocalConnection, text: Text
-) -> None:
+def test_a_lost_claim_lets_others_be_settled_unless_fenced(connection: LocalConnection, text: Text) -> None:
     connection.send(ORDERS, [text("1"), text("2")])
     poller = connection.poller(ORDERS)
     both = [Settlement(take(poller, n), copy_to=BILLS) for n in range(2)]
@@ -68,9 +67,7 @@ def test_several_claims_of_which_one_is_lost_settle_the_others_unless_fenced(
     assert bodies(connection, "bills") == ["1", "2"]
 
 
-def test_a_rejected_message_is_looked_at_once(
-    connection: LocalConnection, text: Text, asked: list[Message]
-) -> None:
+def test_rejected_ones_are_read_once(connection: LocalConnection, text: Text, asked: list[Message]) -> None:
     connection.send(ORDERS, [text(str(n)) for n in range(50)])
     poller = connection.poller(ORDERS, selector="FALSE")
     for _ in range(10):
@@ -110,9 +107,7 @@ def test_what_selecting_consumers_take_leaves_nothing_behind(connection: LocalCo
     assert other.take(1, 0) is None
 
 
-def test_nothing_is_kept_of_temporary_destinations_that_have_ended(
-    connection: LocalConnection, text: Text
-) -> None:
+def test_nothing_is_kept_of_ended_temporary_destinations(connection: LocalConnection, text: Text) -> None:
     def use(count: int) -> None:
         for _ in range(count):
             queue, topic = connection.temporary("queue"), connection.temporary("topic")
@@ -148,3 +143,70 @@ def test_a_redelivery_limit_of_nothing_is_no_limit(text: Text) -> None:
     connection = MemoryProvider(redelivery_limit=0).connect()
     connection.send(ORDERS, [text("1")])
     assert take(connection.poller(ORDERS)).delivery_count == 0
+
+
+# -- many messages -------------------------------------------------------------------------------------
+
+
+def steps(action: Callable[[], object]) -> int:
+    """Does something, and returns the number of lines that ran. Coverage adds instructions, but no lines."""
+    number = 0
+
+    def count(_: FrameType, event: str, argument: object) -> Any:
+        nonlocal number
+        number += event == "line"
+        return count
+
+    tracing = sys.gettrace()
+    gc.collect()
+    gc.disable()  # what is collected may call Python
+    sys.settrace(count)
+    try:
+        action()
+    finally:
+        sys.settrace(tracing)
+        gc.enable()
+    return number
+
+
+def next_claim(connection: LocalConnection, selector: str = "") -> Callable[[], object]:
+    """Returns a claim of a message, after a first claim that has seen what waits."""
+    poller = connection.poller(ORDERS, selector=selector)
+    poller.claim(1, range(1))
+    return lambda: poller.claim(2, range(1))
+
+
+def end_the_dead(connection: LocalConnection) -> None:
+    for one in connection.leftovers(None, at_start=False):
+        one.forget()
+
+
+def test_a_claim_takes_as_many_steps_however_many_messages_wait(text: Text) -> None:
+    cases: dict[str, tuple[str, dict[str, object]]] = {
+        "waiting": ("", {}),
+        "expiring": ("", {"expiration": delivery_time_after(3_600_000)}),
+        "delayed": ("", {"delivery_time": delivery_time_after(3_600_000)}),
+        "rejected": ("JMSType = 'T'", {}),
+        "selected": ("JMSType = 'T'", {"type": "T"}),
+    }
+    with Table() as table:
+        for name, (selector, headers) in cases.items():
+            with table.row(name):
+                found = []
+                for number in (FEW, MANY):
+                    connection = MemoryProvider(max_bytes=1 << 30).connect()
+                    connection.send(ORDERS, [text("1", **headers) for _ in range(number)])
+                    found.append(steps(next_claim(connection, selector)))
+                assert found[0] == found[1]
+
+
+def test_a_takeover_takes_as_many_steps_however_many_messages_wait(text: Text) -> None:
+    found = []
+    for number in (FEW, MANY):
+        provider = MemoryProvider(max_bytes=1 << 30)
+        dead, other = provider.connect(), provider.connect()
+        other.send(ORDERS, [text("1") for _ in range(number)])
+        next_claim(dead)()
+        dead.abandon()
+        found.append(steps(partial(end_the_dead, other)))
+    assert found[0] == found[1]

@@ -6,24 +6,18 @@ import base64
 import gc
 import os
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from connector.errors import CapabilityError, ProviderError
-from connector.messaging.destination import parse_destination
-from connector.messaging.message import PERSISTENT, Message
+from connector.messaging.message import PERSISTENT
 from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider, open_provider
 from tests.forked_command import PipedProcess
+from tests.stores.memory.conftest import ORDERS, Text
 from tests.tables import rows
-
-ORDERS = parse_destination("queue://orders")
-ARCHIVE = parse_destination("queue://archive")
-
-Text = Callable[..., Message]
 
 
 def bodies(connection: LocalConnection) -> list[bytes]:
@@ -56,9 +50,7 @@ def test_another_process_is_told_that_memory_cannot_be_shared(connection: LocalC
 
 
 @pytest.mark.process
-def test_a_process_that_was_forked_off_is_told_so_too(
-    provider: MemoryProvider, connection: LocalConnection, text: Text
-) -> None:
+def test_a_fork_is_told_so_too(provider: MemoryProvider, connection: LocalConnection, text: Text) -> None:
     connection.send(ORDERS, [text("1")])
     directory = Path(provider.state("suite").published).parent.parent
     assert directory.is_dir()
@@ -131,7 +123,7 @@ def test_names_of_adapters_and_instances_stay_within_the_directory(name: str) ->
     assert journals.parent != Path(state.published)
 
 
-def test_a_refused_destination_can_be_written_again(
+def test_a_refused_queue_can_be_written_again(
     provider: MemoryProvider, connection: LocalConnection, text: Text
 ) -> None:
     provider.refuse(ORDERS, "no room on the shelf")

@@ -59,9 +59,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return make
 
 
-def test_a_file_of_sqlite_is_relative_to_the_configuration(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_relative_to_the_configuration(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = write()
     configuration = load("adapter.yaml")
     monkeypatch.chdir("/")
@@ -106,7 +104,7 @@ def test_another_url_is_refused_and_never_shown(write: Write, url: str, found: s
     assert "cret" not in str(wrong.value)
 
 
-def test_a_password_is_shown_by_nothing(
+def test_nothing_shows_a_password(
     write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "s3/cret")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,18 +11,17 @@ import pytest
 
 from connector.databases.urls import parse_url
 from connector.errors import ClaimLost, ProviderError, SettlementError
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, new_server
 from tests.privileges import without_privileges
 from tests.stores.dropbox.steps import closed, files_limited_to
+from tests.stores.sql.conftest import ARCHIVE, ORDERS
 from tests.tables import rows
-
-ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
 
 
 def one_claimed(provider: SqlProvider) -> tuple[LocalConnection, Settlement]:
@@ -107,9 +107,7 @@ def test_a_text_that_no_database_can_hold_is_refused(sqlite: SqlProvider) -> Non
         ({"port": 1}, r"refused.*: look whether the server runs"),
     ],
 )
-def test_who_cannot_connect_is_told_why_without_the_password(
-    database: str, change: dict[str, object], said: str
-) -> None:
+def test_who_cannot_connect_sees_no_password(database: str, change: dict[str, object], said: str) -> None:
     url = parse_url(database).set(**change)  # type: ignore[arg-type]
     with pytest.raises(ProviderError, match=said) as refused:
         SqlProvider(Settings(url.render_as_string(hide_password=False))).connect()
@@ -214,9 +212,7 @@ def test_several_threads_of_one_provider_share_its_connections(database: str) ->
 # -- rights --------------------------------------------------------------------------------------------
 
 
-def test_a_sqlite_file_without_write_permission_is_an_error_that_says_so(
-    sqlite: SqlProvider, file: Path
-) -> None:
+def test_a_file_without_write_permission_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -> None:
     connection = sqlite.connect("suite", "one")
     connection.send(ORDERS, [Message(b"kept")])
     connection.close()
@@ -260,3 +256,28 @@ def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
         other.execute("COMMIT")
     connection.settle([settlement])
     assert sorted(bodies(connection)) == [b"0", b"1"]
+
+
+# -- the server of these tests -------------------------------------------------------------------------
+
+
+def test_a_server_leaves_no_process_and_no_file() -> None:
+    with new_server() as server:
+        assert _processes(server.directory)
+        server.kill()
+        assert _processes(server.directory) == []
+        server.start()
+    assert _processes(server.directory) == []
+    assert not server.directory.exists()
+
+
+def _processes(directory: Path) -> list[int]:
+    """Processes that work in a directory or below."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdecimal() and Path(os.readlink(process / "cwd")).is_relative_to(directory):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found

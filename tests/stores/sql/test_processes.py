@@ -7,17 +7,13 @@ from pathlib import Path
 import pytest
 
 from connector.errors import ProviderError
-from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from tests.stores.conftest import Children
-
-ORDERS = parse_destination("orders")
-ARCHIVE = parse_destination("archive")
-PRICES = parse_destination("topic://prices")
+from tests.stores.sql.conftest import ARCHIVE, ORDERS, PRICES
 
 PRELUDE = """
 from connector.messaging.subscription import TopicSubscription
@@ -98,9 +94,7 @@ connection.close()
 
 
 @pytest.mark.process
-def test_a_process_that_forks_leaves_its_connections_behind(
-    provider: SqlProvider, url: str, children: Children
-) -> None:
+def test_who_forks_leaves_its_connections_behind(provider: SqlProvider, url: str, children: Children) -> None:
     work = """
 connection.send(orders, [Message(b"parent")])
 for number in range(3):

@@ -11,38 +11,34 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientState
-from connector.messaging.state_store import ClientJournals, CycleJournal, StateStore, TaskJournal
+from connector.messaging.state_store import ClientJournals, CycleJournal, TaskJournal
 from connector.stores.sql.database import MessageDatabase, Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.state import PostgresState
 from connector.testing.state import RunningTask
 from tests.forked_command import PipedProcess
 from tests.postgres import PostgresServer
+from tests.stores.sql.conftest import program
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
 LEASE = 1.0
 LONG_LEASE = 60.0
-OpenStore = Callable[..., StateStore]
 StartTask = Callable[..., RunningTask]
 AT_WORK = {1: CycleJournal(done={0: [0]}, begun={0: 1, 1: 1}, at_work={1: 1})}
 """A batch of which the first event is done and the second has begun."""
 
 
-@pytest.fixture
-def open_on() -> OpenStore:
-    def open_store(url: str, lease: float = LONG_LEASE) -> StateStore:
-        settings = Settings(url, lease=lease)
-        database = MessageDatabase(settings)
-        database.prepare(make=True)
-        return PostgresState(settings, lambda: database, "crashes")
-
-    return open_store
+def open_on(url: str, lease: float = LONG_LEASE) -> PostgresState:
+    settings = Settings(url, lease=lease)
+    database = MessageDatabase(settings)
+    database.prepare(make=True)
+    return PostgresState(settings, lambda: database, "crashes")
 
 
 @pytest.fixture
@@ -71,17 +67,15 @@ def one_done(journals: ClientJournals) -> TaskJournal:
 
 
 def execute(url: str, statement: str) -> None:
-    engine = create_engine(url)
-    with engine.begin() as connection:
+    with program(url) as connection:
         assert connection.execute(text(statement)).rowcount
-    engine.dispose()
 
 
 # -- processes -----------------------------------------------------------------------------------------
 
 
 def test_a_stopped_task_is_taken_over_and_begins_nothing_when_it_goes_on(
-    database: str, open_on: OpenStore, start_task: StartTask
+    database: str, start_task: StartTask
 ) -> None:
     journals = open_on(database, LEASE).journals("c1", "a")
     task = start_task(journals, "at 0", "begin 0", "done 0 1", "begin 1")
@@ -96,9 +90,7 @@ def test_a_stopped_task_is_taken_over_and_begins_nothing_when_it_goes_on(
     assert 2 not in heir.read()[1].begun
 
 
-def test_a_task_that_is_stopped_within_its_lease_goes_on(
-    database: str, open_on: OpenStore, start_task: StartTask
-) -> None:
+def test_a_task_stopped_within_its_lease_goes_on(database: str, start_task: StartTask) -> None:
     journals = open_on(database).journals("c1", "a")
     task = start_task(journals, "begin 0")
     os.kill(task.pid, signal.SIGSTOP)
@@ -108,7 +100,7 @@ def test_a_task_that_is_stopped_within_its_lease_goes_on(
 
 
 def test_a_task_that_was_killed_on_another_machine_is_held_for_its_lease(
-    database: str, open_on: OpenStore, start_task: StartTask
+    database: str, start_task: StartTask
 ) -> None:
     journals = open_on(database).journals("c1", "a")
     task = start_task(journals, "begin 0")
@@ -121,9 +113,7 @@ def test_a_task_that_was_killed_on_another_machine_is_held_for_its_lease(
     assert journals.read()[1].begun == {0: 1}
 
 
-def test_a_process_that_a_task_forks_neither_holds_nor_disturbs_its_journal(
-    database: str, open_on: OpenStore
-) -> None:
+def test_a_process_that_a_task_forks_leaves_its_journal_alone(database: str) -> None:
     journals = open_on(database).journals("c1", "a")
     journals.make()
     code = """
@@ -166,7 +156,7 @@ sys.stdin.read()
 
 
 def test_a_killed_server_makes_no_task_forget_what_it_has_begun_and_done(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+    own_postgres: PostgresServer, start_task: StartTask
 ) -> None:
     journals = open_on(own_postgres.url()).journals("c1", "a")
     tasks = [
@@ -189,7 +179,7 @@ def test_a_killed_server_makes_no_task_forget_what_it_has_begun_and_done(
 
 
 def test_a_task_that_is_busy_writes_its_journal_again_by_itself(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+    own_postgres: PostgresServer, start_task: StartTask
 ) -> None:
     journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
     start_task(journals, "at 0", "begin 0", "done 0 1", "begin 1")
@@ -198,9 +188,7 @@ def test_a_task_that_is_busy_writes_its_journal_again_by_itself(
     wait_for(lambda: journals.read() == AT_WORK)
 
 
-def test_no_task_is_dead_because_the_server_was_away(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
-) -> None:
+def test_no_task_dies_with_the_server(own_postgres: PostgresServer, start_task: StartTask) -> None:
     url = own_postgres.url()
     journals = open_on(url).journals("c1", "a")
     task = start_task(journals, "begin 0")
@@ -211,7 +199,7 @@ def test_no_task_is_dead_because_the_server_was_away(
 
 
 def test_a_task_whose_client_was_given_up_during_an_outage_begins_nothing(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+    own_postgres: PostgresServer, start_task: StartTask
 ) -> None:
     journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
     task = start_task(journals, "begin 0", "done 0 1")
@@ -228,7 +216,7 @@ def test_a_task_whose_client_was_given_up_during_an_outage_begins_nothing(
 
 @pytest.mark.parametrize("is_away", [False, True])
 def test_a_journal_is_on_the_disk_once_it_is_closed_or_the_server_is_back(
-    own_postgres: PostgresServer, open_on: OpenStore, is_away: bool
+    own_postgres: PostgresServer, is_away: bool
 ) -> None:
     journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
     journals.make()
@@ -243,16 +231,13 @@ def test_a_journal_is_on_the_disk_once_it_is_closed_or_the_server_is_back(
     assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1})}
 
 
-def test_a_connection_that_is_lost_while_a_batch_is_removed_leaves_no_outcome(
-    database: str, open_on: OpenStore
-) -> None:
+def test_a_connection_that_is_lost_while_a_batch_is_removed_leaves_no_outcome(database: str) -> None:
     journals = open_on(database).journals("removed", "a")
     journals.make()
     one_done(journals).close()
-    engine = create_engine(database)
     left = text("SELECT count(*) FROM task_outcome WHERE task NOT IN (SELECT id FROM task)")
     waiting = text("SELECT pid FROM pg_locks WHERE relation = 'task_outcome'::regclass AND NOT granted")
-    with ThreadPoolExecutor() as threads, engine.connect() as operator:
+    with ThreadPoolExecutor() as threads, program(database) as operator:
         assert operator.execute(left).scalar() == 0
         operator.execute(text("LOCK TABLE task_outcome IN SHARE MODE"))
         removal = threads.submit(journals.forget, 1)
@@ -260,14 +245,12 @@ def test_a_connection_that_is_lost_while_a_batch_is_removed_leaves_no_outcome(
         operator.execute(text(f"SELECT pg_terminate_backend({pid})"))
         operator.commit()
         removal.result()
-        assert journals.read() == {}
+    assert journals.read() == {}
+    with program(database) as operator:
         assert operator.execute(left).scalar() == 0
-    engine.dispose()
 
 
-def test_nobody_begins_where_the_server_stays_away(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
-) -> None:
+def test_nobody_begins_without_the_server(own_postgres: PostgresServer, start_task: StartTask) -> None:
     store = open_on(own_postgres.url(), LEASE)
     journals = store.journals("c1", "a")
     task = start_task(journals, "at 0")
@@ -308,27 +291,19 @@ def holder_elsewhere(url: str, lease: float) -> Iterator[PipedProcess]:
         yield holder
 
 
-def test_the_name_of_an_instance_that_has_died_on_another_machine_is_waited_for(
-    database: str, open_on: OpenStore, caplog: pytest.LogCaptureFixture
+def test_the_name_of_an_instance_on_another_machine_is_refused_until_it_has_died(
+    database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_on(database)
     with holder_elsewhere(database, LEASE) as holder:
+        said = f"'a' runs already: process {holder.pid} on far; give this one"
+        with pytest.raises(ProviderError, match=said):
+            store.instance("a")
         holder.kill()
         holder.wait()
         with caplog.at_level("WARNING", "connector.state"):
             assert store.instance("a").name == "a"
     assert "waiting until another process releases the name of this instance" in caplog.text
-
-
-def test_the_name_of_an_instance_that_lives_on_another_machine_is_refused(
-    database: str, open_on: OpenStore
-) -> None:
-    store = open_on(database)
-    with (
-        holder_elsewhere(database, LEASE) as holder,
-        pytest.raises(ProviderError, match=f"'a' runs already: process {holder.pid} on far; give this one"),
-    ):
-        store.instance("a")
 
 
 # -- operators -----------------------------------------------------------------------------------------
@@ -340,11 +315,9 @@ def test_to_declare_a_client_dead_in_the_middle_of_a_claim_says_what_to_wait_for
     monkeypatch.setattr("connector.stores.sql.provider._PATIENCE", 0.05)
     provider = SqlProvider(Settings(database))
     frozen = provider.connect("suite", "one").client_id
-    engine = create_engine(database)
-    with engine.begin() as connection:
+    with program(database) as connection:
         connection.execute(text("SELECT 1 FROM client FOR SHARE"))
         with pytest.raises(ProviderError, match=f"{frozen} is in the middle of a claim.* 60 s.* try again"):
             provider.declare_dead(frozen)
-    engine.dispose()
     assert provider.declare_dead(frozen) is ClientState.ALIVE
     assert provider.declare_dead(frozen) is ClientState.DECLARED_DEAD
