@@ -116,28 +116,18 @@ def test_client_ids_are_unique_sort_by_time_and_need_no_escape() -> None:
 LATER_VERSION = '{"application": "a", "instance": "i", "pid": 7, "colour": "red"}'
 
 
-@rows(
-    "content, details",
-    [
-        *((text, ClientDetails()) for text in ("", "{", "[]", "null", '"x"', "{}", '{"a": ', "\x00\xff")),
-        (LATER_VERSION, ClientDetails("a", "i", pid=7)),
-    ],
-)
-def test_a_mark_that_cannot_be_read_is_of_a_client_that_was_no_adapter_yet(
-    root: Path, content: str, details: ClientDetails
-) -> None:
-    (root / "unknown").write_text(content)
-    (client,) = dead_clients(str(root), "own")
-    assert (Path(client.path).name, ClientDetails.parse(client.read())) == ("unknown", details)
-    remove_dead(client)
-    assert list(root.iterdir()) == []
-
-
-def test_what_else_lies_among_the_marks_is_left_alone(root: Path) -> None:
+@rows("content", ["", "{", "[]", "null", '"x"', "{}", '{"application": ', "\x00\xff", LATER_VERSION])
+def test_a_mark_that_cannot_be_read_is_of_a_client_that_was_no_adapter_yet(root: Path, content: str) -> None:
+    """What else lies among the marks is left alone."""
     (root / "directory").mkdir()
     (root / ".hidden").touch()
     (root / "link").symlink_to("/etc/passwd")
-    assert list(dead_clients(str(root), "own")) == []
+    (root / "unknown").write_text(content)
+    (client,) = dead_clients(str(root), "own")
+    details = ClientDetails("a", "i", pid=7) if content == LATER_VERSION else ClientDetails()
+    assert (Path(client.path).name, ClientDetails.parse(client.read())) == ("unknown", details)
+    remove_dead(client)
+    assert sorted(path.name for path in root.iterdir()) == [".hidden", "directory", "link"]
 
 
 def test_a_mark_says_where_its_client_runs(root: Path) -> None:
@@ -159,19 +149,6 @@ def test_a_full_disk_leaves_no_mark(root: Path) -> None:
     assert os.listdir(root / "dropboxmq/clients") == []
 
 
-def test_a_worker_that_does_not_see_the_root_is_told_so(root: Path, connection: LocalConnection) -> None:
-    access = connection.access().open()
-    access.check()
-    os.rename(root / "dropboxmq", root / "elsewhere")
-    try:
-        with pytest.raises(
-            ProviderError, match=r"does not see the root .* mount it there under the same path"
-        ):
-            access.check()
-    finally:
-        os.rename(root / "elsewhere", root / "dropboxmq")
-
-
 @rows("name", ["published", "in-flight", "window.lock", "a/b", "..", "host-a"])
 def test_any_name_is_a_good_name_of_an_instance(root: Path, name: str) -> None:
     provider = DropboxProvider(root, create=True, durable=False)
@@ -191,12 +168,17 @@ def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
     provider = DropboxProvider(root / "data", create=True, durable=False)
     provider.state("suite").instance("a").close()
     connection = provider.connect("suite", "a")
-    connection.check()
+    access = connection.access().open()
+    for use in (connection.check, access.check):
+        use()
     os.rename(root / "data", root / "elsewhere")
-    with pytest.raises(ProviderError, match="move it back"):
-        connection.check()
-    with pytest.raises(ProviderError, match=r"is missing .* move it back"):
-        provider.connect("suite", "a")
+    for use, said in (
+        (connection.check, "move it back"),
+        (access.check, "does not see the root .* mount it there under the same path"),
+        (lambda: provider.connect("suite", "a"), "is missing .* move it back"),
+    ):
+        with pytest.raises(ProviderError, match=said):
+            use()
     os.rename(root / "elsewhere", root / "data")
     connection.check()
     connection.close()

@@ -21,7 +21,7 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import without_privileges
 from tests.stores.conftest import Children
-from tests.stores.dropbox.steps import ORDERS, at, fault, layout_of, recover, store_of, take
+from tests.stores.dropbox.steps import ORDERS, Died, at, die, fault, layout_of, recover, store_of, take
 from tests.tables import rows
 
 PRICES = parse_destination("topic://prices.eu")
@@ -105,6 +105,26 @@ def test_a_foreign_file_is_for_those_that_subscribed_before(root: Path, names: t
     assert late.take(1, 1) is None
     assert received_by_all(connection) == [["foreign", "foreign"]] * 3
     connection.abandon()
+
+
+@rows(
+    "place",
+    [
+        *("fanout.claim", "fanout.link:1", "fanout.link:3", "settle.record", "settle.committing"),
+        *(*(f"settle.move:{number}" for number in range(1, 5)), "settle.finished"),
+    ],
+)
+def test_a_foreign_file_is_distributed_once_to_all_whoever_dies_at_it(root: Path, place: str) -> None:
+    provider = subscribe(root)
+    drop(provider, "report.csv")
+    dead = provider.connect("suite", "dead")
+    with pytest.raises(Died), at(place, die):
+        dead.poller(subscription("a"))
+    dead.abandon()
+    connection = recover(root)
+    assert received_by_all(connection) == [["foreign"]] * 3
+    assert os.listdir(layout_of(connection).queue(PRICES).processed) == ["report.csv"]
+    connection.close()
 
 
 def test_the_body_is_stored_once_for_all_subscriptions(connection: LocalConnection) -> None:

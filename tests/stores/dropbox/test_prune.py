@@ -14,7 +14,7 @@ from connector.messaging.settlement import Settlement
 from connector.stores.dropbox import pruning
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
-from tests.stores.dropbox.steps import ARCHIVE, ORDERS, layout_of, take
+from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, layout_of, take
 from tests.tables import rows
 from tests.waiting import wait_for
 
@@ -96,20 +96,10 @@ def test_pruning_is_done_by_one_client_and_not_all_the_time(tmp_path: Path, cloc
 def copies(connection: LocalConnection, number: int, reason: str = "") -> None:
     """Makes copies in the archive that are old enough to go."""
     connection.send(ORDERS, [Message(body=b"old") for _ in range(number)])
-    poller = connection.poller(ORDERS)
-    claims = [poller.take(1, sequence) for sequence in range(number)]
-    properties = {
-        "connector_origin_destination": str(ORDERS),
-        "connector_time": "2024-05-17T08:00:00.000Z",
-        "connector_reason": reason,
-    }
-    connection.settle(
-        [Settlement(claim, copy_to=ARCHIVE, properties=properties) for claim in claims if claim]
-    )
-
-
-def archived(connection: LocalConnection) -> list[str]:
-    return os.listdir(layout_of(connection).queue(ARCHIVE).target)
+    claims = connection.poller(ORDERS).claim(1, range(number))
+    old = {"connector_origin_destination": str(ORDERS), "connector_time": "2024-05-17T08:00:00.000Z"}
+    properties = {**old, "connector_reason": reason}
+    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties=properties) for claim in claims])
 
 
 def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(tmp_path: Path) -> None:
@@ -119,6 +109,14 @@ def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(tmp_path: Pa
     claim = take(connection, cycle=2, source=ARCHIVE)
     assert connection.prune(KEPT).copies == {}
     assert claim.headers().properties["connector_reason"] == "r" * 600
+    connection.close()
+
+
+def test_a_copy_that_is_in_progress_stays(tmp_path: Path) -> None:
+    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+    copies(connection, 1)
+    take(connection.poller(ARCHIVE, NOTES))
+    assert connection.prune([Retention(NOTES, 3600.0)]).copies == {}
     connection.close()
 
 

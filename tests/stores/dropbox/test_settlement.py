@@ -1,7 +1,4 @@
-"""A settlement happens whole, whatever the disk says.
-
-``tests/crash_states`` lets a client die at each operation of a settlement, and at each of its recovery.
-"""
+"""A settlement happens whole, whoever dies in the middle of it and whatever the disk says."""
 
 from __future__ import annotations
 
@@ -25,10 +22,12 @@ from tests.stores.dropbox.steps import (
     ARCHIVE,
     NOTES,
     ORDERS,
+    Died,
     at,
     bodies,
     closed,
     connect,
+    die,
     dying,
     everything,
     fault,
@@ -46,6 +45,10 @@ SETTLED = {
     "as a group": {"archive/target": "012", "orders/target": "3"},
 }
 ADDED = {"connector_outcome": "published"}
+COPIES = {
+    "singly": [ADDED, {"long": "x" * 300, "connector_reason": "r" * 500}],
+    "as a group": [ADDED, {"long": "x" * 300, **ADDED}, ADDED],
+}
 
 
 def waiting(root: Path) -> LocalConnection:
@@ -94,23 +97,37 @@ def test_a_full_disk_settles_nothing_and_the_same_client_settles_later(root: Pat
     connection.abandon()
 
 
-def test_a_commit_that_nobody_has_finished_is_finished_by_the_next_with_all_headers(root: Path) -> None:
-    connection = waiting(root)
-    settlements = batch(connection, "singly")
-    for place in ("settle.move:2", "settle.move:3"):
-        with dying(place):
-            if place == "settle.move:2":
-                connection.settle(settlements)
-            else:
-                list(connection.leftovers(None, at_start=True))
-        connection.abandon()
-        connection = connect(root, "heir")
-    recover(root).close()
-    assert everything(root) == SETTLED["singly"]
-    copies = [message.properties for message in connection.browse(ARCHIVE)]
-    assert copies == [ADDED, {"long": "x" * 300, "connector_reason": "r" * 500}]
-    assert [message.delivery_count for message in connection.browse(ORDERS)] == [2]
-    connection.close()
+@rows(
+    "kind, place",
+    [
+        (kind, place)
+        for kind, moves in (("singly", 7), ("as a group", 4))
+        for place in (
+            *("settle.record", "settle.committing", "settle.finished"),
+            *(f"settle.move:{number}" for number in range(1, moves + 1)),
+        )
+    ],
+)
+def test_a_settlement_happens_whole_or_not_at_all_whichever_rename_its_client_dies_at(
+    root: Path, kind: str, place: str
+) -> None:
+    """The neighbour that finishes it may die, too."""
+    dead, second = waiting(root), connect(root, "b")
+    settlements = batch(dead, kind)
+    with pytest.raises(Died), at(place, die):
+        dead.settle(settlements)
+    dead.abandon()
+    with dying("settle.move:2"):
+        list(second.leftovers(None, at_start=True))
+    second.abandon()
+    neighbour = recover(root)
+    waits = [message.delivery_count for message in neighbour.browse(ORDERS)]
+    copies = [message.properties for message in neighbour.browse(ARCHIVE)]
+    if place == "settle.record":
+        assert (everything(root), waits, copies) == ({"orders/target": "0123"}, [2] * 4, [])
+    else:
+        assert (everything(root), waits, copies) == (SETTLED[kind], [2], COPIES[kind])
+    neighbour.close()
 
 
 def test_a_prepared_message_alone_is_sent_by_one_rename_and_needs_no_record(root: Path) -> None:

@@ -23,7 +23,7 @@ from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.store import Reader
 from connector.stores.memory.provider import MemoryProvider
 from connector.stores.memory.store import MemoryStore
-from tests.stores.memory.conftest import BILLS, ORDERS, Text
+from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, Text
 from tests.tables import Table
 
 FEW, MANY = 10, 2_000
@@ -143,6 +143,16 @@ def test_a_redelivery_limit_of_nothing_is_no_limit(text: Text) -> None:
     connection = MemoryProvider(redelivery_limit=0).connect()
     connection.send(ORDERS, [text("1")])
     assert take(connection.poller(ORDERS)).delivery_count == 0
+
+
+def test_claims_of_a_subscription_that_ended_can_be_settled(connection: LocalConnection, text: Text) -> None:
+    poller = connection.poller(TopicSubscription(PRICES))
+    connection.send(PRICES, [text("1"), text("2"), text("3")])
+    copied, returned = take(poller, 0), take(poller, 1)
+    poller.close()
+    connection.settle([Settlement(copied, copy_to=BILLS), Settlement(returned, give_back=True)])
+    assert bodies(connection, "bills") == ["1"]
+    assert connection.subscriptions() == []
 
 
 # -- many messages -------------------------------------------------------------------------------------
