@@ -1,46 +1,61 @@
-"""Several processes consume one queue: nothing is lost, nothing is taken twice, and all get their share."""
+"""Several processes use one root: nothing is lost, nothing is taken twice, and all get their share.
+
+``tests/crashing`` and ``tests/crash_states`` let such processes die.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 
-from tests.contention.crew import Crew
+from tests.contention.conftest import Crew, Report
 
 QUEUE = "queue://orders"
+TOPIC = "topic://prices"
 
 
-@pytest.mark.parametrize(("processes", "batch"), [(2, 16), (8, 1)])
-def test_processes_that_compete_take_each_message_once(workers: Crew, processes: int, batch: int) -> None:
-    workers.run("send", QUEUE, "--count", 3000, "--batch", 500)
-    consumers = [workers.start("consume", QUEUE, "--batch", batch, "--log") for _ in range(processes)]
-    workers.go(consumers)
-    counts = [report.count for consumer in consumers if (report := workers.wait(consumer))]
-    ledger = workers.ledger("orders")
-    assert ledger.kept, str(ledger)
-    assert not ledger.redelivered
-    assert sum(counts) == len(ledger.sent) == 3000
+def deliveries(sent: Sequence[str], consumers: Sequence[Report]) -> Counter[str]:
+    """Checks that each message is settled once, at its last delivery, and that no two have the same count.
+
+    Returns:
+        the number of deliveries of each.
+    """
+    settled = [one for report in consumers for one in report.settled]
+    delivered = sorted(one for report in consumers for one in report.delivered)
+    assert Counter(key for key, _ in settled) == dict.fromkeys(sent, 1)
+    assert len(delivered) == len(set(delivered))
+    assert dict(delivered) == dict(settled)
+    return Counter(key for key, _ in delivered)
 
 
-def test_processes_that_have_work_to_do_share_the_messages(workers: Crew) -> None:
+def test_processes_that_compete_take_each_message_once_and_share_them(workers: Crew) -> None:
     """Nobody starves: each gets half of its fair share at least."""
-    workers.run("send", QUEUE, "--count", 1600, "--batch", 800)
-    consumers = [workers.start("consume", QUEUE, "--work", 0.002) for _ in range(8)]
-    workers.go(consumers)
-    counts = [report.count for consumer in consumers if (report := workers.wait(consumer))]
-    assert sum(counts) == 1600
-    assert min(counts) >= 100, counts
+    sent = workers.run("send", QUEUE, count=1600, batch=800).sent
+    reports = workers.go([workers.start("consume", QUEUE, work=0.002) for _ in range(8)])
+    assert deliveries(sent, reports) == dict.fromkeys(sent, 1)
+    assert min(len(report.settled) for report in reports) >= 100
 
 
-def test_senders_and_consumers_that_compete_lose_nothing(workers: Crew) -> None:
+@pytest.mark.parametrize(("destination", "subscriptions"), [(QUEUE, [""]), (TOPIC, ["audit", "books"])])
+def test_senders_and_consumers_that_compete_lose_nothing(
+    workers: Crew, destination: str, subscriptions: list[str]
+) -> None:
     """Each fourth claim is given back: it comes again, counted, to whoever takes it."""
-    senders = [workers.start("send", QUEUE, "--count", 600, "--batch", batch) for batch in (1, 7)]
-    options = ("--give-back", 0.25, "--log", "--patience", 1.5)
-    consumers = [workers.start("consume", QUEUE, "--batch", batch, *options) for batch in (1, 5, 20)]
-    workers.go([*consumers, *senders])
-    for worker in [*senders, *consumers]:
-        assert workers.wait(worker)
-    ledger = workers.ledger("orders")
-    assert ledger.kept, str(ledger)
-    assert len(ledger.done) == len(ledger.sent) == 1200
-    assert ledger.redelivered
-    assert workers.files("orders/incoming/target", "orders/incoming/processing") == []
+    for name in subscriptions:
+        workers.run("consume", destination, subscription=name, patience=0)
+    senders = [workers.start("send", destination, count=600, batch=batch) for batch in (1, 7)]
+    options = {"give_back": 0.25, "patience": 1.5}
+    consumers = [
+        workers.start("consume", destination, subscription=name, batch=batch, **options)
+        for name in subscriptions
+        for batch in (1, 5, 20)
+    ]
+    reports = workers.go([*senders, *consumers])
+    sent = [key for report in reports for key in report.sent]
+    assert len(sent) == 1200
+    for first in range(2, len(reports), 3):
+        assert max(deliveries(sent, reports[first : first + 3]).values()) > 1
+    for folder in ("target", "processing"):
+        assert list(workers.root.glob(f"**/{folder}/*")) == []

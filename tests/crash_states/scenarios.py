@@ -223,6 +223,7 @@ def _publish(world: World) -> None:
     world.send("queue://in", "e", note=LONG)
     world.send("topic://news", "f")
     world.send("topic://news", "g", "h", note=LONG)
+    world.send("queue://later", "i", "j", delivery_time=1 << 50)
 
 
 def _check_publish(world: World) -> None:
@@ -230,8 +231,8 @@ def _check_publish(world: World) -> None:
     found = world.places()
     for _, identity, name in facts_of(world, "sent"):
         places = sorted(found.get(identity, []))
-        if name in "abcde":
-            if len(places) != 1 or not places[0].startswith("archive/"):
+        if name in "abcdeij":
+            if len(places) != 1 or not places[0].startswith(("archive/", "later/incoming/delayed/")):
                 problems.append(f"{identity} {name!r} is in {places}")
         elif [path.split("/")[3] for path in places] != ["first.reader", "second.reader"]:
             problems.append(f"{identity} {name!r} is in {places}")
@@ -239,8 +240,51 @@ def _check_publish(world: World) -> None:
         is_topic = places[0].startswith("topic-root")
         if len(places) != (2 if is_topic else 1):
             problems.append(f"{identity} is in {places}")
+    names = {world.customer(places[0]) for places in found.values()}
+    for batch in ("bcd", "gh", "ij"):
+        if len({name in names for name in batch}) > 1:
+            problems.append(f"of the messages {batch} of one call there are {sorted(names & set(batch))}")
     problems += [f"left: {path}" for path in world.leftovers()]
     problems += [f"headers are lost: {key}" for key in world.lost_headers()]
+    problems += [f"the body is damaged: {path}" for path in world.damaged()]
+    assert not problems, "\n".join(problems)
+
+
+def _dropped(world: World) -> None:
+    """Another program has put messages into a topic, which nobody has distributed yet."""
+    _ready(world)
+    folder = world.directory / "data/topic-root/news/.incoming/target"
+    for number, name in enumerate("abc"):
+        identity = f"1700000000000{number:03d}-t-{number}"
+        (folder / f"4.{identity}.T").write_bytes(world.message(name).body)
+        world.mark("sent", f"ID:{identity}", name)
+
+
+def _distribute(world: World) -> None:
+    """Lets a consumer come, which distributes what waits in the topic."""
+    world.subscribe("topic://news", "first")
+
+
+def _recover_distribution(world: World) -> None:
+    world.run()
+    _distribute(world)
+
+
+def _check_distributed(world: World) -> None:
+    """Each message is in both subscriptions, and its file is among the processed."""
+    base = "topic-root/news"
+    wanted = [
+        f"{base}/.incoming/processed",
+        *(f"{base}/.subscriptions/{name}.reader/target" for name in ("first", "second")),
+    ]
+    found = world.places()
+    problems = []
+    for _, identity, name in facts_of(world, "sent"):
+        folders = sorted(os.path.dirname(path) for path in found.pop(identity, []))
+        if folders != wanted:
+            problems.append(f"{identity} {name!r} is in {folders}")
+    problems += [f"not sent: {paths}" for paths in found.values()]
+    problems += [f"left: {path}" for path in world.leftovers()]
     problems += [f"the body is damaged: {path}" for path in world.damaged()]
     assert not problems, "\n".join(problems)
 
@@ -526,6 +570,7 @@ SCENARIOS: Final = (
         (STORE, {"object": "Customer", "name": "news", "destination": "topic://news"}),
     ),
     Scenario("send", _ready, _publish, run, _check_publish),
+    Scenario("distribute", _dropped, _distribute, _recover_distribution, _check_distributed),
     Scenario("new root", nothing, _begin, run, check_messages),
     Scenario(
         "lots",

@@ -242,10 +242,11 @@ class World:
         return ids
 
     @staticmethod
-    def message(name: str, *, records: int = 0, **headers: Any) -> Message:
+    def message(name: str, *, records: int = 0, delivery_time: int = 0, **headers: Any) -> Message:
         one = {"BusinessObject": "Customer", "Verb": "Create", "Name": name}
         rows = [{**one, "CustomerId": str(number)} for number in range(1, (records or 1) + 1)]
         message = Message(b"".join(json.dumps(row).encode() + b"\n" for row in rows), "T")
+        message.delivery_time = delivery_time
         for key, value in headers.items():
             message.set_property(key, value)
         return message
@@ -311,6 +312,11 @@ class World:
         if "/working/" in path:
             return f"prepared {path}"
         return codec.message_id(self.full_name(path))
+
+    def customer(self, path: str) -> str:
+        """Returns the name of the customer in a message."""
+        body = (self.directory / "data" / path).read_bytes()
+        return str(json.loads(body)["Name"]) if body else ""
 
     def event_id(self, path: str) -> str:
         """Returns the id of the event that a sent message comes from."""

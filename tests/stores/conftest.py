@@ -8,9 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from connector.messaging.message import Message
+from connector.messaging.selector import Selector, compile_selector
 from tests.forked_command import PipedProcess
 
 SHARED_MEMORY = "/dev/shm"
@@ -64,13 +67,11 @@ class Children:
             *arguments, script=_PRELUDE + code, CONNECTOR_FAULT=fault, TEST_ORDINARY_USER=user
         )
         self._running.append(child)
-        return self._running[-1]
+        return child
 
-    def run(
-        self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
-    ) -> tuple[int, str, str]:
+    def run(self, code: str, *arguments: object, **options: Any) -> tuple[int, str, str]:
         """Exit status, standard output and standard error of a process that has ended."""
-        child = self.start(code, *arguments, fault=fault, ordinary_user=ordinary_user)
+        child = self.start(code, *arguments, **options)
         out, err = child.communicate()
         return child.wait(), out, err
 
@@ -108,3 +109,21 @@ class Mv:
 def mv(root: Path) -> Mv:
     """Sends into the queues of the root."""
     return Mv(root)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
+    """The messages that selectors of this test were asked about."""
+    found: list[Message] = []
+
+    def compile_counting(selector: str) -> Selector:
+        compiled = compile_selector(selector)
+
+        def matches(message: Message) -> bool:
+            found.append(message)
+            return compiled.matches(message)
+
+        return Selector(selector, compiled.identifiers, matches)
+
+    monkeypatch.setattr("connector.stores.engine.connection.compile_selector", compile_counting)
+    return found

@@ -1,178 +1,131 @@
-"""Lots through kills: none changes its messages, nothing is lost, and nothing is settled twice."""
+"""Lots whose owner dies: none changes its messages, nothing is lost, and nothing is settled twice.
+
+``tests/crash_states`` lets an owner die at each operation on the files of a root.
+"""
 
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from connector import faults
 from connector.core.takeover import take_over
 from connector.errors import LotError
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection
+from connector.messaging.provider import Connection, Provider
 from connector.messaging.settlement import Settlement
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.stores.conftest import Children
+from tests.stores.dropbox.steps import Died, at, die
+from tests.tables import Table, rows
 
 ORDERS = parse_destination("orders")
 ARCHIVE = parse_destination("archive")
 NAME = "to-lake"
 NUMBER = 10
+OPEN = ("lot.number", "claim:1", "claim:3", "lot.claimed", "lot.list", "lot.row", "settle.record")
+"""Places in a root before the settlement of the first lot."""
+SETTLED = ("settle.committing", "settle.move:1", "settle.move:3", "settle.finished", "lot.settled")
+"""Places in a root after the settlement of the first lot."""
+OF_DATABASES = ("lot.number", "claim.uncommitted", "lot.list", "lot.row", "settle.record", "lot.settled")
+"""Places in the two transactions of a database, and the one between."""
 
-OWNER = """
-import json, signal
-from connector.core.takeover import take_over
-from connector.stores.sql.database import Settings
-from connector.stores.sql.provider import SqlProvider
-
-where, takes_over, killed_at = sys.argv[1:4]
-if "://" in where:
-    provider = SqlProvider(Settings(where, durable=False))
-else:
-    provider = DropboxProvider(where, create=True)
-orders, archive = parse_destination("orders"), parse_destination("archive")
-connection = provider.connect()
-if takes_over == "first":
-    take_over(connection, at_start=True)
-
-def settle_all():
-    while (lot := connection.claim_lot(orders, "to-lake", 4)) is not None:
-        ids = [claim.message_id for claim in lot.claims]
-        print(json.dumps([lot.sequence_id, lot.number, ids]), flush=True)
-        assert [message.message_id for message in lot.read()] == ids
-        if killed_at == "read":
-            os.kill(os.getpid(), signal.SIGKILL)
-        outcomes = [Settlement(claim, archive, {"connector_outcome": "published"}) for claim in lot.claims]
-        if lot.claims[-1].delivery_count == 0:
-            outcomes[-1] = Settlement(lot.claims[-1], give_back=True, delivery_count=1)
-        lot.settle(outcomes)
-
-settle_all()
-if takes_over != "none":
-    take_over(connection, at_start=True)
-settle_all()
-connection.close()
-"""
-OPEN = ("lot.number", "claim:1", "claim:3", "lot.claimed", "lot.list", "read", "settle.record")
-"""Kills before the settlement of the first lot."""
-OF_FILES = ("settle.committing", "settle.move:1", "settle.move:3", "settle.finished", "lot.settled")
-"""Kills after the settlement of the first lot, in a root."""
-OF_DATABASES = ("claim.uncommitted", "settle.committing", "settle.finished", "lot.settled")
-"""Kills before the commit of the whole step."""
-KILLS = [
-    *(("dropbox", place) for place in (*OPEN, *OF_FILES)),
-    *((kind, place) for kind in ("sqlite", "postgresql") for place in (*OPEN, *OF_DATABASES)),
-]
+Told = list[tuple[str, int, list[str]]]
+"""The lots that a client has claimed: the sequence, the number, the ids."""
 
 
 @pytest.fixture
-def where(kind: str, root: Path, request: pytest.FixtureRequest) -> str:
-    """The root, or the URL of a database."""
+def provider(kind: str, root: Path, request: pytest.FixtureRequest) -> DropboxProvider | SqlProvider:
     if kind == "dropbox":
-        return str(root / "root")
-    return f"sqlite:///{root}/messages.db" if kind == "sqlite" else str(request.getfixturevalue("database"))
+        return DropboxProvider(root, create=True, durable=False)
+    url = f"sqlite:///{root}/m.db" if kind == "sqlite" else str(request.getfixturevalue("database"))
+    return SqlProvider(Settings(url, durable=False))
 
 
-def connect(where: str) -> Connection:
-    if "://" in where:
-        return SqlProvider(Settings(where, durable=False)).connect()
-    return DropboxProvider(where, create=True).connect()
-
-
-def ids(connection: Connection, queue: Any) -> list[str]:
+def ids(connection: Connection, queue: Destination) -> list[str]:
     return [str(message.message_id) for message in connection.browse(queue)]
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(("kind", "place"), KILLS)
-def test_a_killed_owner_leaves_the_same_lot(where: str, children: Children, kind: str, place: str) -> None:
+@pytest.mark.parametrize("kind", ["dropbox", "sqlite", "postgresql"])
+def test_an_owner_that_dies_leaves_the_same_lot(provider: Provider, kind: str) -> None:
     """Whether the next owner takes over from the dead first, last or never."""
-    sent: list[str] = []
-    for takes_over in ("first", "last", "none"):
-        connection = connect(where)
-        sent += connection.send(ORDERS, [Message(b"body") for _ in range(NUMBER)])
-        _kill_an_owner(
-            connection, where, children, place, takes_over, settles=place in OF_FILES and kind == "dropbox"
-        )
-        connection = connect(where)
-        assert Counter(ids(connection, ARCHIVE)) == dict.fromkeys(sent, 1)
-        assert ids(connection, ORDERS) == []
-        connection.close()
+    is_root = kind == "dropbox"
+    with Table() as table:
+        for place in (*OPEN, *SETTLED) if is_root else OF_DATABASES:
+            for takes_over in ("first", "last", "never"):
+                with table.row(place, takes_over):
+                    is_settled = is_root and place in SETTLED
+                    check_next_owner(provider, place, takes_over, is_settled=is_settled)
 
 
-def _kill_an_owner(
-    connection: Connection, where: str, children: Children, place: str, takes_over: str, *, settles: bool
-) -> None:
-    """Kills the owner of a lot at a place, and runs the next owner.
+def check_next_owner(provider: Provider, place: str, takes_over: str, *, is_settled: bool) -> None:
+    """Lets the owner of lots die at a place, and another one go on with them.
 
     Args:
-        settles: whether the first lot of the killed owner is settled.
+        is_settled: whether the first lot of the dead owner is settled.
     """
-    waiting = set(ids(connection, ORDERS))
-    fault = "" if place == "read" else f"{place}=kill"
-    status, out, errors = children.run(OWNER, where, takes_over, place, fault=fault)
-    assert status == -signal.SIGKILL, errors
-    seen = [json.loads(line) for line in out.splitlines()]
-    for leftover in connection.leftovers(None, at_start=True) if takes_over == "first" else ():
-        assert leftover.claims == []
-        leftover.forget()
-    if seen and not settles:
-        poller = connection.poller(ORDERS)
-        assert {claim.message_id for claim in poller.claim(1, range(NUMBER))} == waiting - set(seen[0][2])
-        connection.close()  # leaves its claims
-        connection = connect(where)
-        take_over(connection, at_start=True)
-    connection.close()
-    status, out, errors = children.run(OWNER, where, takes_over, "")
-    assert status == 0, errors
-    again = [json.loads(line) for line in out.splitlines()]
+    row = f"{place.replace(':', '.')}-{takes_over}"
+    queue, archive = parse_destination(f"orders-{row}"), parse_destination(f"archive-{row}")
+    dead = provider.connect()
+    sent = dead.send(queue, [Message(b"body") for _ in range(NUMBER)])
+    seen, again = Told(), Told()
+    with pytest.raises(Died), at(place, die):
+        settle_lots(dead, queue, archive, takes_over, seen)
+    dead.abandon()
+    other = provider.connect()
+    if seen and not is_settled:
+        rest = [claim.message_id for claim in other.poller(queue).claim(1, range(NUMBER))]
+        assert sorted(rest) == sorted(set(sent) - set(seen[0][2]))
+    other.abandon()  # leaves its claims, as the dead may have left some
+    heir = provider.connect()
+    settle_lots(heir, queue, archive, takes_over, again)
+    if takes_over == "never":
+        take_over(heir, at_start=True)
+        settle_lots(heir, queue, archive, takes_over, again)
+    assert Counter(ids(heir, archive)) == dict.fromkeys(sent, 1)
+    assert ids(heir, queue) == []
     if seen:
-        assert (again[0] == seen[0]) is not settles
+        assert (again[0] == seen[0]) is not is_settled
     assert len({number for _, number, _ in again}) == len(again), "a number was used twice"
     assert len({sequence for sequence, _, _ in (*seen, *again)}) == 1
+    heir.close()
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("kind", ["dropbox", "sqlite", "postgresql"])
-def test_a_living_owner_is_named_and_a_killed_owner_is_not(where: str, children: Children, kind: str) -> None:
-    connection = connect(where)
-    connection.send(ORDERS, [Message(b"body")])
-    hold = OWNER.partition("def settle_all")[0] + (
-        "lot = connection.claim_lot(orders, 'to-lake', 4)\nprint(os.getpid(), flush=True)\nsys.stdin.read()\n"
-    )
-    child = children.start(hold, where, "", "")
-    pid = child.stdout.readline().strip()
-    with pytest.raises(LotError, match=f"in use by the client .*, process {pid} on "):
-        connection.claim_lot(ORDERS, NAME, 4)
-    child.kill()
-    child.wait()
-    lot = connection.claim_lot(ORDERS, NAME, 4)
-    assert lot is not None
-    assert len(lot.claims) == 1
-    connection.close()
+def settle_lots(
+    connection: Connection, queue: Destination, archive: Destination, takes_over: str, told: Told
+) -> None:
+    """Settles lots until no message waits. The last message of each is given back once."""
+    if takes_over == "first":
+        take_over(connection, at_start=True)
+    for _ in range(2):
+        while (lot := connection.claim_lot(queue, f"{NAME} {queue}", 4)) is not None:
+            told.append((lot.sequence_id, lot.number, [str(claim.message_id) for claim in lot.claims]))
+            assert [message.message_id for message in lot.read()] == told[-1][2]
+            faults.point("lot.row")
+            outcomes = [Settlement(one, archive, {"connector_outcome": "published"}) for one in lot.claims]
+            if lot.claims[-1].delivery_count == 0:
+                outcomes[-1] = Settlement(lot.claims[-1], give_back=True, delivery_count=1)
+            lot.settle(outcomes)
+        if takes_over != "never":
+            take_over(connection, at_start=True)
 
 
-@pytest.fixture
-def owner(root: Path) -> Connection:
-    """The owner of a lot of two messages."""
+def owner_of_two(root: Path) -> Connection:
+    """Returns the owner of a lot of two messages."""
     connection = DropboxProvider(root, create=True).connect()
     connection.send(ORDERS, [Message(b"a"), Message(b"b")])
     assert connection.claim_lot(ORDERS, NAME, 2) is not None
     return connection
 
 
-def test_a_lot_that_lost_a_message_by_hand_is_an_error_and_can_be_given_back(
-    root: Path, owner: Connection
-) -> None:
+def test_a_lot_that_lost_a_message_by_hand_is_an_error_and_can_be_given_back(root: Path) -> None:
+    owner = owner_of_two(root)
     gone, kept = sorted((root / "orders/incoming/processing").iterdir())
     gone.unlink()
     with pytest.raises(LotError, match=r"has 1 of 2 messages: .*; connector lot NAME --give-back ends"):
@@ -194,7 +147,8 @@ def test_an_empty_queue_uses_no_number(root: Path, monkeypatch: pytest.MonkeyPat
     connection.close()
 
 
-def test_an_owner_that_is_declared_dead_settles_nothing(root: Path, owner: Connection) -> None:
+def test_an_owner_that_is_declared_dead_settles_nothing(root: Path) -> None:
+    owner = owner_of_two(root)
     lot = owner.claim_lot(ORDERS, NAME, 2)
     assert lot is not None
     provider = DropboxProvider(root)
@@ -214,10 +168,9 @@ def test_an_owner_that_is_declared_dead_settles_nothing(root: Path, owner: Conne
     owner.abandon()
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"name": "to-lake", "number": 1}'])
-def test_messages_of_a_lot_whose_file_is_gone_come_again(
-    root: Path, owner: Connection, content: str | None
-) -> None:
+@rows("content", [None, "", "[]", "{}", '{"name": "to-lake", "number": 1}'])
+def test_messages_of_a_lot_whose_file_is_gone_come_again(root: Path, content: str | None) -> None:
+    owner = owner_of_two(root)
     first = owner.claim_lot(ORDERS, NAME, 2)
     owner.close()
     (record,) = (root / "dropboxmq/lots").glob("*/lot.json")
@@ -234,22 +187,19 @@ def test_messages_of_a_lot_whose_file_is_gone_come_again(
 
 
 @pytest.mark.parametrize("kind", ["dropbox", "sqlite", "postgresql"])
-def test_lots_are_no_batches_of_an_adapter(where: str) -> None:
-    connection = connect(where)
+def test_lots_are_no_batches_of_an_adapter(provider: DropboxProvider | SqlProvider) -> None:
+    connection = provider.connect()
     connection.send(ORDERS, [Message(b"a"), Message(b"b")])
     assert connection.claim_lot(ORDERS, NAME, 1) is not None
     assert connection.poller(ORDERS).take(7, 0) is not None
-    batches: Callable[[Any], Any] = (
-        SqlProvider(Settings(where)).batches if "://" in where else DropboxProvider(where).batches
-    )
-    assert [(one.client_id, one.number) for one in batches(None)] == [(connection.client_id, 7)]
+    assert [(one.client_id, one.number) for one in provider.batches(None)] == [(connection.client_id, 7)]
     connection.abandon()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_others_are_told_of_messages_that_a_settlement_moves(where: str) -> None:
+def test_others_are_told_of_messages_that_a_settlement_moves(provider: Provider) -> None:
     """After the commit, which is that of the whole step."""
-    connection, other = connect(where), connect(where)
+    connection, other = provider.connect(), provider.connect()
     connection.send(ORDERS, [Message(b"a")])
     poller = other.poller(ARCHIVE)
     waiter = other.waiter()

@@ -9,6 +9,7 @@ import pytest
 
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.dropbox.steps import Clock
 
 
 @pytest.fixture
@@ -21,3 +22,8 @@ def connection(provider: DropboxProvider) -> Iterator[LocalConnection]:
     connection = provider.connect("suite", "a")
     yield connection
     connection.abandon()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)

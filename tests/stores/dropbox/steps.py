@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import pytest
 
 from connector import faults
 from connector.messaging.destination import Destination, parse_destination
@@ -24,7 +27,8 @@ from connector.stores.engine.connection import LocalConnection
 from connector.stores.engine.poller import LocalPoller
 from tests.privileges import without_privileges
 
-ORDERS = parse_destination("queue://orders")
+ORDERS, NOTES, ARCHIVE = map(parse_destination, ("queue://orders", "queue://notes", "queue://archive"))
+PRICES = parse_destination("topic://prices")
 
 
 def store_of(connection: Connection) -> DropboxStore:
@@ -73,17 +77,20 @@ def everything(root: Path) -> dict[str, str]:
     return found
 
 
-def recover(root: str | Path, dead: str = "") -> LocalConnection:
-    """A living neighbour that has given back the claims of the dead, as one delivery more.
-
-    Args:
-        dead: the client that has to be found dead. Empty = any.
-    """
-    connection = connect(root, "living")
-    for leftover in connection.leftovers(None, at_start=True):
-        assert leftover.client_id == dead or not dead
+def give_back_all(connection: Connection, *, at_start: bool = True) -> list[int]:
+    """Gives back all claims of the dead, as one delivery more. Returns their numbers, by client."""
+    numbers = []
+    for leftover in connection.leftovers(None, at_start=at_start):
+        numbers.append(len(leftover.claims))
         connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
         leftover.forget()
+    return numbers
+
+
+def recover(root: str | Path) -> LocalConnection:
+    """A living neighbour that has given back the claims of the dead, as one delivery more."""
+    connection = connect(root, "living")
+    give_back_all(connection)
     assert list(connection.leftovers(None, at_start=True)) == []
     for folder in (layout_of(connection).associated, layout_of(connection).committing):
         assert os.listdir(folder) == []
@@ -119,4 +126,44 @@ def files_limited_to(size: int) -> Iterator[None]:
 def fault(text: str) -> Iterator[None]:
     """Lets this process fail at a place, as ``CONNECTOR_FAULT`` does."""
     with mock.patch.object(faults, "point", faults._Faults(text)):
+        yield
+
+
+class Clock:
+    """The monotonic clock, moved by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.offset = 0.0
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + self.offset)
+
+
+@contextmanager
+def at(place: str, action: Callable[[], object]) -> Iterator[None]:
+    """Does something when this process comes to a place of faults. ``settle.move:2`` is the second time."""
+    name, _, number = place.partition(":")
+    left = int(number or 1)
+
+    def point(reached: str) -> None:
+        nonlocal left
+        left -= reached == name
+        if reached == name and not left:
+            action()
+
+    with mock.patch.object(faults, "point", point):
+        yield
+
+
+class Died(BaseException):
+    """Raised where a process is to die. What it was at stays as it is there, if its client is abandoned."""
+
+
+def die() -> None:
+    raise Died
+
+
+@contextmanager
+def dying(place: str) -> Iterator[None]:
+    """Ends what runs at a place of faults, if it comes there."""
+    with suppress(Died), at(place, die):
         yield

@@ -6,7 +6,9 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,123 +27,68 @@ from connector.stores.dropbox.clients import (
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.stores.conftest import Children
-from tests.stores.dropbox.steps import files_limited_to, layout_of
+from tests.stores.dropbox.steps import ORDERS, files_limited_to, give_back_all, layout_of
 from tests.tables import rows
-from tests.waiting import wait_for
-
-ORDERS = parse_destination("queue://orders")
 
 HOLD = """
+import subprocess
 connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "child")
 poller = connection.poller(parse_destination("orders"))
 claims = [poller.take(1, number) for number in range(2)]
-print(connection.client_id, flush=True)
+sleeper = subprocess.Popen(["sleep", "30"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+print(connection.client_id, sleeper.pid, flush=True)
 sys.stdin.read()
 """
 
 
 @pytest.mark.process
-def test_a_process_that_is_killed_is_found_dead_at_once(
+def test_the_killed_are_found_dead_at_once(
     root: Path, connection: LocalConnection, children: Children
 ) -> None:
+    """The program that it has started, and that nobody waits for, does not keep it alive."""
     connection.send(ORDERS, [Message(str(n).encode()) for n in range(3)])
     child = children.start(HOLD, root)
-    client_id = child.stdout.readline().strip()
-    assert list(connection.leftovers(None, at_start=True)) == []
-    child.kill()
-    child.wait()
-    (leftover,) = connection.leftovers(None, at_start=False)
-    assert (leftover.client_id, leftover.application, leftover.instance) == (client_id, "suite", "child")
-    assert [claim.sequence for claim in leftover.claims] == [0, 1]
-    leftover.release()
-
-
-@pytest.mark.process
-def test_a_process_that_is_stopped_is_alive(
-    root: Path, connection: LocalConnection, children: Children
-) -> None:
-    connection.send(ORDERS, [Message(str(n).encode()) for n in range(3)])
-    child = children.start(HOLD, root)
-    child.stdout.readline()
-    os.kill(child.pid, signal.SIGSTOP)
+    client_id, sleeper = child.stdout.readline().split()
     try:
-        state = Path(f"/proc/{child.pid}/stat")
-        wait_for(lambda: ") T " in state.read_text(), what="the process has stopped")
         assert list(connection.leftovers(None, at_start=True)) == []
-    finally:
-        os.kill(child.pid, signal.SIGCONT)
-
-
-@pytest.mark.process
-def test_a_process_that_ends_in_order_leaves_no_mark(root: Path, children: Children) -> None:
-    code = "DropboxProvider(sys.argv[1], create=True, durable=False).connect('suite', 'child').close()"
-    assert children.run(code, root)[0] == 0
-    assert os.listdir(root / "dropboxmq/clients") == []
-
-
-@pytest.mark.process
-def test_a_program_that_a_process_started_does_not_keep_it_alive(
-    root: Path, connection: LocalConnection, children: Children
-) -> None:
-    """Nobody waits for a grandchild that knows nothing of the adapter."""
-    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
-    code = HOLD.replace(
-        "sys.stdin.read()",
-        "import subprocess\nsleeper = subprocess.Popen(['sleep', '30'], stdout=subprocess.DEVNULL,"
-        " stderr=subprocess.DEVNULL)\nprint(sleeper.pid, flush=True)\nsys.stdin.read()",
-    )
-    child = children.start(code, root)
-    client_id, sleeper = child.stdout.readline().strip(), int(child.stdout.readline())
-    child.kill()
-    child.wait()
-    try:
+        child.kill()
+        child.wait()
         (leftover,) = connection.leftovers(None, at_start=False)
-        assert leftover.client_id == client_id
+        found = (leftover.client_id, leftover.application, leftover.instance)
+        assert found == (client_id, "suite", "child")
+        assert [claim.sequence for claim in leftover.claims] == [0, 1]
         leftover.release()
     finally:
-        os.kill(sleeper, signal.SIGKILL)
+        os.kill(int(sleeper), signal.SIGKILL)
 
 
-RECOVER = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", sys.argv[2])
-print("ready", flush=True)
-sys.stdin.readline()
-taken = 0
-for _ in range(20):
-    for leftover in connection.leftovers(None, at_start=False):
-        taken += len(leftover.claims)
-        connection.settle([Settlement(claim) for claim in leftover.claims])
-        leftover.forget()
-print(taken, flush=True)
-connection.close()
-"""
-
-
-@pytest.mark.process
-def test_two_who_recover_never_take_over_the_same(root: Path, children: Children) -> None:
-    provider = DropboxProvider(root, create=True, durable=False)
+def test_two_who_recover_never_take_over_the_same(root: Path, provider: DropboxProvider) -> None:
     dead = [provider.connect("suite", str(number)) for number in range(20)]
     dead[0].send(ORDERS, [Message(str(n).encode()) for n in range(200)])
     for client in dead:
-        poller = client.poller(ORDERS)
-        for number in range(10):
-            assert poller.take(1, number) is not None
-    recoverers = [children.start(RECOVER, root, f"r{number}") for number in range(2)]
-    for recoverer in recoverers:
-        recoverer.stdout.readline()
+        assert len(client.poller(ORDERS).claim(1, range(10))) == 10
+    heirs = [provider.connect("suite", f"r{number}") for number in range(2)]
+
+    def recover(heir: LocalConnection) -> int:
+        taken = 0
+        for _ in range(20):
+            for leftover in heir.leftovers(None, at_start=False):
+                taken += len(leftover.claims)
+                heir.settle([Settlement(claim) for claim in leftover.claims])
+                leftover.forget()
+        return taken
+
     for client in dead:
         client.abandon()
-    for recoverer in recoverers:
-        recoverer.stdin.write("go\n")
-        recoverer.stdin.flush()
-    assert sum(int(recoverer.communicate(timeout=120)[0]) for recoverer in recoverers) == 200
+    with ThreadPoolExecutor() as threads:
+        assert sum(threads.map(recover, heirs)) == 200
+    for heir in heirs:
+        heir.close()
     assert len(os.listdir(root / "orders/incoming/processed")) == 200
     assert os.listdir(root / "dropboxmq/clients") == []
 
 
-def test_claims_whose_owner_has_no_mark_any_more_are_found_at_start_only(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_claims_without_a_mark_are_found_at_start_only(root: Path, connection: LocalConnection) -> None:
     first = DropboxProvider(root, create=True, durable=False).connect("suite", "b")
     first.send(ORDERS, [Message(b"1")])
     assert first.poller(ORDERS).take(1, 0) is not None
@@ -166,27 +113,21 @@ def test_client_ids_are_unique_sort_by_time_and_need_no_escape() -> None:
     assert all(identity.isalnum() and identity.islower() for identity in ids)
 
 
-@rows("content", ["", "{", "[]", "null", '"x"', "{}", '{"application": ', "\x00\xff"])
+LATER_VERSION = '{"application": "a", "instance": "i", "pid": 7, "colour": "red"}'
+
+
+@rows("content", ["", "{", "[]", "null", '"x"', "{}", '{"application": ', "\x00\xff", LATER_VERSION])
 def test_a_mark_that_cannot_be_read_is_of_a_client_that_was_no_adapter_yet(root: Path, content: str) -> None:
-    (root / "unknown").write_text(content)
-    (client,) = dead_clients(str(root), "own")
-    assert (Path(client.path).name, ClientDetails.parse(client.read())) == ("unknown", ClientDetails())
-    remove_dead(client)
-    assert list(root.iterdir()) == []
-
-
-def test_a_mark_with_more_in_it_than_this_version_knows_is_still_read(root: Path) -> None:
-    (root / "later").write_text('{"application": "a", "instance": "i", "pid": 7, "colour": "red"}')
-    (client,) = dead_clients(str(root), "own")
-    assert ClientDetails.parse(client.read()) == ClientDetails("a", "i", pid=7)
-    client.abandon()
-
-
-def test_what_else_lies_among_the_marks_is_left_alone(root: Path) -> None:
+    """What else lies among the marks is left alone."""
     (root / "directory").mkdir()
     (root / ".hidden").touch()
     (root / "link").symlink_to("/etc/passwd")
-    assert list(dead_clients(str(root), "own")) == []
+    (root / "unknown").write_text(content)
+    (client,) = dead_clients(str(root), "own")
+    details = ClientDetails("a", "i", pid=7) if content == LATER_VERSION else ClientDetails()
+    assert (Path(client.path).name, ClientDetails.parse(client.read())) == ("unknown", details)
+    remove_dead(client)
+    assert sorted(path.name for path in root.iterdir()) == [".hidden", "directory", "link"]
 
 
 def test_a_mark_says_where_its_client_runs(root: Path) -> None:
@@ -208,26 +149,6 @@ def test_a_full_disk_leaves_no_mark(root: Path) -> None:
     assert os.listdir(root / "dropboxmq/clients") == []
 
 
-def test_a_worker_that_does_not_see_the_root_is_told_so(root: Path, connection: LocalConnection) -> None:
-    access = connection.access().open()
-    access.check()
-    os.rename(root / "dropboxmq", root / "elsewhere")
-    try:
-        with pytest.raises(
-            ProviderError, match=r"does not see the root .* mount it there under the same path"
-        ):
-            access.check()
-    finally:
-        os.rename(root / "elsewhere", root / "dropboxmq")
-
-
-def test_messages_on_their_way_name_the_client_and_sort_by_time(connection: LocalConnection) -> None:
-    ids = [connection.send(ORDERS, [Message()])[0] for _ in range(50)]
-    assert ids == sorted(ids, key=lambda identity: identity.split("-")[0])
-    assert len({identity.split("-")[0] for identity in ids}) == 50
-    assert {identity.split("-")[1] for identity in ids} == {connection.client_id}
-
-
 @rows("name", ["published", "in-flight", "window.lock", "a/b", "..", "host-a"])
 def test_any_name_is_a_good_name_of_an_instance(root: Path, name: str) -> None:
     provider = DropboxProvider(root, create=True, durable=False)
@@ -247,10 +168,16 @@ def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
     provider = DropboxProvider(root / "data", create=True, durable=False)
     provider.state("suite").instance("a").close()
     connection = provider.connect("suite", "a")
+    access = connection.access().open()
     connection.check()
+    access.check()
     os.rename(root / "data", root / "elsewhere")
-    with pytest.raises(ProviderError, match="move it back"):
-        connection.check()
+    for use, said in (
+        (connection.check, "move it back"),
+        (access.check, "does not see the root .* mount it there under the same path"),
+    ):
+        with pytest.raises(ProviderError, match=said):
+            use()
     with pytest.raises(ProviderError, match=r"is missing .* move it back"):
         provider.connect("suite", "a")
     os.rename(root / "elsewhere", root / "data")
@@ -258,12 +185,39 @@ def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("source", ["queue", "subscription"])
+@rows("recorded", [False, True])
+@rows("shared", [False, True])
+def test_a_root_that_another_makes_during_the_look_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: bool, shared: bool
+) -> None:
+    def provider() -> DropboxProvider:
+        record = tmp_path / "state" / "roots" if recorded else None
+        return DropboxProvider(tmp_path / "root", create=True, record=record)
+
+    first = provider()
+    other = first if shared else provider()
+    look, looks = os.scandir, []
+
+    def look_and_be_overtaken(path: Any) -> Any:
+        looks.append(path)
+        try:
+            return look(path)
+        except FileNotFoundError:
+            if len(looks) == 1:
+                other.connect().close()
+            raise
+
+    monkeypatch.setattr(os, "scandir", look_and_be_overtaken)
+    first.connect().close()
+    assert len(looks) > 1
+
+
+@rows("source", ["queue", "subscription"])
 def test_two_threads_that_end_a_connection_close_each_descriptor_once(
-    provider: DropboxProvider, source: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second close of one descriptor would close somebody else's file."""
-    connection = provider.connect()
+    connection = DropboxProvider(root, create=True, durable=False).connect()
     poller = connection.poller(
         connection.temporary("queue")
         if source == "queue"
@@ -307,17 +261,14 @@ def test_a_client_that_ends_leaves_no_prepared_message_behind(root: Path) -> Non
     second.abandon()
     assert len(prepared_files(root)) == 1, "its recovery settles or removes it"
     third = provider.connect("suite", "c")
-    for leftover in third.leftovers(None, at_start=True):
-        leftover.forget()
+    give_back_all(third)
     assert prepared_files(root) == []
     third.close()
 
 
-@pytest.mark.parametrize("keep", [None, 0.0, 3600.0])
-@pytest.mark.parametrize("way", ["start", "prune"])
-def test_prepared_messages_of_a_client_that_nobody_knows_are_removed(
-    root: Path, way: str, keep: float | None
-) -> None:
+@rows("keep", [None, 0.0, 3600.0])
+@rows("way", ["start", "prune"])
+def test_prepared_messages_of_an_unknown_client_are_removed(root: Path, way: str, keep: float | None) -> None:
     provider = DropboxProvider(root, create=True, durable=False, keep_processed=keep)
     gone, living = provider.connect("suite", "a"), provider.connect("suite", "b")
     prepare(gone, "1", "2")

@@ -10,14 +10,8 @@ from typing import Any
 
 import pytest
 
-from connector.errors import (
-    ClientIdError,
-    DestinationError,
-    ProviderError,
-    SettlementError,
-    UnknownDestination,
-)
-from connector.messaging.destination import parse_destination
+from connector.errors import ClientIdError, DestinationError, ProviderError, SettlementError
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import DestinationInfo, TopicSubscription
@@ -25,19 +19,23 @@ from connector.stores.dropbox import files as dropbox_files
 from connector.stores.dropbox.codec import encode_field
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
-from tests.stores.conftest import Children, Mv
-from tests.stores.dropbox.steps import closed, layout_of, take
+from tests.stores.conftest import Mv
+from tests.stores.dropbox.steps import ARCHIVE, ORDERS, PRICES, closed, give_back_all, layout_of, take
 from tests.tables import rows
 
-ORDERS = parse_destination("queue://orders")
 EXPIRED = parse_destination("orders~EXPIRED")
 RECOVER = parse_destination("orders~RECOVER-ERROR")
 REJECT = parse_destination("orders~REJECT-ERROR")
 
 
+def connect(root: Path, **options: Any) -> LocalConnection:
+    limited = {"create": True, "durable": False, "redelivery_limit": 1}
+    return DropboxProvider(root, **{**limited, **options}).connect()
+
+
 @pytest.fixture
 def connection(root: Path) -> Iterator[LocalConnection]:
-    connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=1).connect()
+    connection = connect(root)
     yield connection
     connection.abandon()
 
@@ -46,8 +44,7 @@ def fail(connection: LocalConnection, **headers: Any) -> None:
     """Puts a message into the error folder of orders: delivered too often."""
     connection.send(ORDERS, [Message(b"1", **headers)])
     poller = connection.poller(ORDERS)
-    claim = take(poller)
-    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+    connection.settle([Settlement(take(poller), give_back=True, delivery_count=1)])
     assert poller.take(1, 1) is None
 
 
@@ -58,29 +55,18 @@ def files(root: Path) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("headers", [{}, {"type": "t" * 400}], ids=["short", "long"])
-def test_acknowledging_what_is_recovered_from_error_sends_it_anew(
-    root: Path, connection: LocalConnection, headers: dict[str, Any]
-) -> None:
+@rows("keep, headers", [(None, {}), (None, {"type": "t" * 400}), (0.0, {})])
+def test_what_is_recovered_is_sent_anew(root: Path, keep: float | None, headers: dict[str, Any]) -> None:
+    """Also where nothing is kept."""
+    connection = connect(root, keep_processed=keep)
     fail(connection, **headers)
     assert files(root) == {"error": 1}
-    claim = take(connection, source=RECOVER)
-    connection.settle([Settlement(claim)])
+    connection.settle([Settlement(take(connection, source=RECOVER))])
     assert files(root) == {"target": 1}
     again = take(connection)
     assert again.delivery_count == 0
     assert connection.access().open().load(again.reference, 10).type == headers.get("type")
-
-
-def test_what_is_recovered_from_error_is_sent_anew_also_where_nothing_is_kept(root: Path) -> None:
-    connection = DropboxProvider(
-        root, create=True, durable=False, redelivery_limit=1, keep_processed=0
-    ).connect()
-    fail(connection)
-    claim = take(connection, source=RECOVER)
-    connection.settle([Settlement(claim)])
-    assert files(root) == {"target": 1}
-    connection.close()
+    connection.abandon()
 
 
 @pytest.mark.parametrize(
@@ -106,45 +92,23 @@ def test_what_is_moved_back_from_error_is_delivered_anew_and_its_attempts_are_co
     assert files(root) == {"error": 1}
 
 
-def test_acknowledging_what_is_rejected_puts_it_among_the_processed(
-    root: Path, connection: LocalConnection
-) -> None:
-    fail(connection)
-    claim = take(connection, source=REJECT)
-    connection.settle([Settlement(claim)])
-    assert files(root) == {"processed": 1}
-
-
-TAKE = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
-poller = connection.poller(parse_destination(sys.argv[2]))
-print(poller.take(1, 0).message_id, flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("view", "folder"), [(EXPIRED, "expired"), (RECOVER, "error"), (REJECT, "error")], ids=str
-)
-def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
-    root: Path, connection: LocalConnection, children: Children, view: Any, folder: str
-) -> None:
+@rows("view, folder", [(EXPIRED, "expired"), (RECOVER, "error"), (REJECT, "error")])
+def test_what_the_dead_took_from_a_view_goes_back_there(root: Path, view: Destination, folder: str) -> None:
+    connection, dead = connect(root), connect(root)
     if folder == "error":
         fail(connection)
     else:
         connection.send(ORDERS, [Message(b"1", expiration=1)])
         assert connection.poller(ORDERS).take(1, 0) is None
-    child = children.start(TAKE, root, view)
-    assert child.stdout.readline().startswith("ID:")
-    child.kill()
-    child.wait()
+    take(dead, source=view)
+    dead.abandon()
     assert files(root) == {"processing": 1}
     (leftover,) = connection.leftovers(None, at_start=False)
     assert [claim.destination for claim in leftover.claims] == [view]
-    connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
-    leftover.forget()
+    leftover.release()
+    assert give_back_all(connection) == [1]
     assert files(root) == {folder: 1}
+    connection.abandon()
 
 
 def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection: LocalConnection) -> None:
@@ -159,17 +123,8 @@ def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection:
 
 # -- temporary ---------------------------------------------------------------------------------------
 
-OWN = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
-queue, topic = connection.temporary("queue"), connection.temporary("topic")
-print(queue, topic, flush=True)
-sys.stdin.readline()
-print([m.body for m in connection.browse(queue)], flush=True)
-connection.close()
-"""
 
-
-def test_a_message_was_sent_although_its_temporary_queue_ends_at_once(
+def test_a_message_was_sent_though_its_queue_ends_at_once(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requester = DropboxProvider(root, create=True).connect()
@@ -200,68 +155,34 @@ def test_a_sync_passes_over_what_has_gone_with_its_temporary_queue(root: Path) -
     other.close()
 
 
-@pytest.mark.process
-def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
-    root: Path, connection: LocalConnection, children: Children
-) -> None:
-    child = children.start(OWN, root)
-    queue, topic = map(parse_destination, child.stdout.readline().split())
-    access = connection.access().open()
+def test_a_queue_only_called_temporary_is_one_like_any_other(root: Path, connection: LocalConnection) -> None:
+    queue = parse_destination("queue://temporary-files")
+    connection.send(queue, [Message(b"1")])
+    connection.settle([Settlement(take(connection, source=queue))])
+    assert [str(info.destination) for info in connection.destinations()] == ["queue://temporary-files"]
+
+
+def test_temporary_destinations_of_the_dead_leave_no_file(root: Path, connection: LocalConnection) -> None:
+    dead = connect(root)
+    queue, _ = dead.temporary("queue"), dead.temporary("topic")
     connection.send(queue, [Message(b"1", type="t" * 400)])
-    child.kill()
-    child.wait()
-    for gone in (queue, topic):
-        with pytest.raises(UnknownDestination, match="has ended with its connection"):
-            connection.send(gone, [Message(b"too late")])
-        with pytest.raises(UnknownDestination, match="has ended with its connection"):
-            access.prepare(gone, Message(b"too late"), "key")
-    child.wait()
-    (leftover,) = connection.leftovers(None, at_start=False)
-    leftover.forget()
-    for gone in (queue, topic):
-        with pytest.raises(UnknownDestination):
-            connection.send(gone, [Message()])
+    dead.abandon()
+    assert give_back_all(connection, at_start=False) == [0]
     assert [path.name for path in root.rglob("*temporary*")] == []
     assert os.listdir(root / "dropboxmq/headers") == []
 
 
-def test_a_queue_that_is_only_called_temporary_is_one_like_any_other(
-    root: Path, connection: LocalConnection
-) -> None:
-    queue = parse_destination("queue://temporary-files")
-    connection.send(queue, [Message(b"1")])
-    connection.settle([Settlement(c) for c in [connection.poller(queue).take(1, 0)] if c is not None])
-    assert [str(info.destination) for info in connection.destinations()] == ["queue://temporary-files"]
-
-
-# -- client ids --------------------------------------------------------------------------------------
-
-HOLD = """
-try:
-    connection = DropboxProvider(sys.argv[1], create=True).connect(sys.argv[2], client_id=sys.argv[3])
-    print("held", flush=True)
-except ClientIdError as error:
-    print(error, flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("client_id", ["billing", "a.b|c/ü ", "x" * 300])
-def test_a_client_id_is_held_by_one_process_until_it_ends(
-    root: Path, children: Children, client_id: str
-) -> None:
-    child = children.start(HOLD, root, "", client_id)
-    assert child.stdout.readline() == "held\n"
+@rows("client_id", ["billing", "a.b|c/ü ", "x" * 300])
+def test_a_client_id_is_held_by_one_client_until_it_ends(root: Path, client_id: str) -> None:
     provider = DropboxProvider(root, create=True, durable=False)
-    with pytest.raises(ClientIdError, match=f"in use by process {child.pid} on "):
+    holder = provider.connect(client_id=client_id)
+    with pytest.raises(ClientIdError, match=f"in use by process {os.getpid()} on "):
         provider.connect(client_id=client_id)
     assert len(os.listdir(root / "dropboxmq/clients")) == 1
     provider.connect(client_id=client_id + "2").close()
-    child.kill()
-    child.wait()
-    provider.connect(client_id=client_id).close()
-    provider.connect(client_id=client_id).close()
+    holder.abandon()
+    for _ in range(2):
+        provider.connect(client_id=client_id).close()
 
 
 # -- names -------------------------------------------------------------------------------------------
@@ -271,16 +192,8 @@ def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
     root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     """Another program may write any text. A producer refuses it, see tests/core/test_one_reading.py."""
-    texts = [
-        "../../etc/passwd",
-        "/etc/passwd",
-        "queue://../up",
-        "topic-root",
-        "a/../../b",
-        "..",
-        "topic://a/b",
-    ]
-    for number, text in enumerate(texts):
+    texts = "../../etc/passwd /etc/passwd queue://../up topic-root a/../../b .. topic://a/b"
+    for number, text in enumerate(texts.split()):
         mv("orders", f"4.{number}.T...{encode_field(text)}", b"1")
         claim = take(connection)
         message = connection.access().open().load(claim.reference, 10)
@@ -291,7 +204,7 @@ def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
     assert sorted(path.name for path in root.iterdir()) == ["dropboxmq", "orders"]
 
 
-def test_ids_increase_when_the_clock_goes_backwards(
+def test_ids_increase_though_the_clock_goes_back(
     connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time_ns()
@@ -306,8 +219,8 @@ def test_ids_increase_when_the_clock_goes_backwards(
 
 
 def test_with_names_for_in_and_out_a_partner_has_it_the_other_way_round(root: Path) -> None:
-    here = DropboxProvider(root, create=True, durable=False, incoming="in", outgoing="out").connect()
-    there = DropboxProvider(root, create=True, durable=False, incoming="out", outgoing="in").connect()
+    here = connect(root, incoming="in", outgoing="out")
+    there = connect(root, incoming="out", outgoing="in")
     here.send(ORDERS, [Message(b"1")])
     there.send(ORDERS, [Message(b"2"), Message(b"3")])
     prepared = there.access().open().prepare(ORDERS, Message(b"4"), "key")
@@ -333,11 +246,8 @@ def test_both_names_for_in_and_out_are_empty_or_neither(root: Path, incoming: st
 
 
 def test_only_what_is_a_message_is_counted(root: Path, connection: LocalConnection) -> None:
-    prices = parse_destination("topic://prices")
-    for destination, base in (
-        (ORDERS, root / "orders/incoming"),
-        (prices, root / "topic-root/prices/.incoming"),
-    ):
+    bases = {ORDERS: root / "orders/incoming", PRICES: root / "topic-root/prices/.incoming"}
+    for destination, base in bases.items():
         connection.send(destination, [Message()])  # makes it
         for folder in ("target", "processing", "processed", "expired", "error"):
             for path in (base / folder).iterdir():
@@ -348,7 +258,7 @@ def test_only_what_is_a_message_is_counted(root: Path, connection: LocalConnecti
             (base / folder / "link").symlink_to(base / folder / "4.1.T")
             os.mkfifo(base / folder / "pipe")
     infos = connection.destinations()
-    assert infos == [DestinationInfo(destination, 1, 1, 1, 1, 1) for destination in (ORDERS, prices)]
+    assert infos == [DestinationInfo(destination, 1, 1, 1, 1, 1) for destination in bases]
     assert len(list(connection.browse(ORDERS))) == infos[0].waiting + infos[0].in_progress
     (root / "orders/incoming/error").rename(root / "aside")
     assert connection.destinations()[0].error == 0
@@ -362,42 +272,30 @@ def test_one_message_is_settled_without_a_commit_record(root: Path, keep: float 
     connection = DropboxProvider(root, create=True, keep_processed=keep).connect("suite")
     connection.send(ORDERS, [Message(str(number).encode()) for number in range(4)])
     (root / "dropboxmq/transaction/associated").rmdir()
-    poller = connection.poller(ORDERS)
-    archive = parse_destination("archive")
-    claims = [claim for number in range(4) if (claim := poller.take(1, number)) is not None]
+    claims = connection.poller(ORDERS).claim(1, range(4))
     connection.settle([Settlement(claims[0])])
-    connection.settle([Settlement(claims[1], copy_to=archive, properties={"connector_outcome": "x"})])
+    connection.settle([Settlement(claims[1], copy_to=ARCHIVE, properties={"connector_outcome": "x"})])
     connection.settle([Settlement(claims[2], give_back=True, delivery_count=1)])
-    assert [message.properties for message in connection.browse(archive)] == [{"connector_outcome": "x"}]
+    assert [message.properties for message in connection.browse(ARCHIVE)] == [{"connector_outcome": "x"}]
     assert [m.delivery_count for m in connection.browse(ORDERS)] == [2, 1]
     with pytest.raises(SettlementError, match="cannot write the commit record"):
         connection.settle([Settlement(claims[3], published="key")])
     connection.abandon()
 
 
-def test_a_message_settled_alone_replaces_no_file_of_the_same_name(
+def test_a_message_settled_alone_replaces_no_file_and_makes_the_folder_that_somebody_removed(
     root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
-    for _ in range(3):
+    for number in range(3):
         mv("orders", "report.csv")
         claim = take(connection)
+        if not number:
+            (root / "orders/incoming/processed").rmdir()
         connection.settle([Settlement(claim)])
     assert files(root) == {"processed": 3}
 
 
-def test_a_message_settled_alone_makes_the_folder_that_somebody_removed(
-    root: Path, connection: LocalConnection
-) -> None:
-    connection.send(ORDERS, [Message(b"1")])
-    claim = take(connection)
-    (root / "orders/incoming/processed").rmdir()
-    connection.settle([Settlement(claim)])
-    assert files(root) == {"processed": 1}
-
-
-def test_a_message_that_cannot_be_settled_alone_stays_claimed(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_what_cannot_be_settled_alone_stays_claimed(root: Path, connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"1")])
     claim = take(connection)
     said = "cannot move a message: Permission denied.*none is lost"
@@ -410,11 +308,9 @@ def test_a_message_that_cannot_be_settled_alone_stays_claimed(
 def test_what_a_connection_that_only_looks_cannot_do(root: Path, connection: LocalConnection) -> None:
     looking = DropboxProvider(root, create=True).existing()
     connection.send(ORDERS, [Message(b"1")])
-    connection.poller(TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True))
-    assert [(str(i.destination), i.waiting) for i in looking.destinations()] == [
-        ("queue://orders", 1),
-        ("topic://prices", 0),
-    ]
+    connection.poller(TopicSubscription(PRICES, "news", "c", durable=True))
+    found = [(info.destination, info.waiting) for info in looking.destinations()]
+    assert found == [(ORDERS, 1), (PRICES, 0)]
     assert [(info.subscription.name, info.consumers) for info in looking.subscriptions()] == [("news", 1)]
     with pytest.raises(ProviderError, match="only browses"):
         looking.temporary("queue")

@@ -17,28 +17,22 @@ from connector.messaging.subscription import TopicSubscription
 from connector.stores.dropbox.layout import FOLDERS
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
+from tests.stores.dropbox.steps import ORDERS
 
 CLIENT = "hoegcuo3xincf"
-ORDERS = parse_destination("orders")
 IN_PROGRESS = parse_destination("in-progress")
 NEWS = TopicSubscription(Destination("topic", "prices"), "news", "billing", durable=True)
 
-_INFO = {
-    "application": "billing",
-    "instance": "a",
-    "host": "vm",
-    "pid": 13915,
-    "started": 1795358605.064,
-    "origin": "billing",
-    "declared_dead": False,
-}
+_INFO = (
+    '{"application": "billing", "instance": "a", "host": "vm", "pid": 13915, "started": 1795358605.064, '
+    '"origin": "billing", "declared_dead": false}'
+)
 
 
 def _details(name: str, *, durable: bool) -> str:
-    values = {"name": name, "client_id": "billing", "topic": "topic://prices", "durable": durable}
-    return json.dumps(
-        {**values, "shared": not durable, "selector": "", "no_local": False, "origin": "billing"}
-    )
+    kind = {"durable": durable, "shared": not durable}
+    names = {"name": name, "client_id": "billing", "topic": "topic://prices", "origin": "billing"}
+    return json.dumps({**names, **kind, "selector": "", "no_local": False})
 
 
 _WORK = "connector_origin_destinationS=queue%3A%2F%2Fwork"
@@ -56,8 +50,8 @@ _RECORD = (
     f"--rollback-file orders/incoming/target/8.1795358605066736-{CLIENT}-3.T --published key-1\n"
 )
 _FILES = {
-    f"dropboxmq/client-ids/billing/{CLIENT}-1": json.dumps(_INFO),
-    f"dropboxmq/clients/{CLIENT}": json.dumps(_INFO),
+    f"dropboxmq/client-ids/billing/{CLIENT}-1": _INFO,
+    f"dropboxmq/clients/{CLIENT}": _INFO,
     "dropboxmq/root-id": "2914aa79e18df3c6\n",
     f"dropboxmq/headers/{_KEY}": _LONG,
     f"orders/incoming/target/4.1795358605067185-{CLIENT}-4.T.....JMS_dropboxmq_hdrS={_KEY}": "long",
@@ -72,10 +66,10 @@ _FILES = {
     f"orders/incoming/processing/8.1795358605066736-{CLIENT}-3.T~@{CLIENT}-1-0": "committed",
     f"orders/incoming/target/4.1795358605065607-{CLIENT}-1.T": "waits",
     f"temporary-{CLIENT}-1/incoming/target/4.1795358605122797-{CLIENT}-9.T": "answer",
-    f"{_SUBSCRIPTIONS}/live.billing.non-durable/consumers/{CLIENT}-4": json.dumps(_INFO),
+    f"{_SUBSCRIPTIONS}/live.billing.non-durable/consumers/{CLIENT}-4": _INFO,
     f"{_SUBSCRIPTIONS}/live.billing.non-durable/subscription.json": _details("live", durable=False),
     f"{_SUBSCRIPTIONS}/live.billing.non-durable/target/4.1795358605110154-{CLIENT}-7.T": "p1",
-    f"{_SUBSCRIPTIONS}/news.billing/consumers/{CLIENT}-2": json.dumps(_INFO),
+    f"{_SUBSCRIPTIONS}/news.billing/consumers/{CLIENT}-2": _INFO,
     f"{_SUBSCRIPTIONS}/news.billing/subscription.json": _details("news", durable=True),
     f"{_SUBSCRIPTIONS}/news.billing/processing/4.1795358605110154-{CLIENT}-7.T~@{CLIENT}-1-4": "p1",
     f"{_SUBSCRIPTIONS}/news.billing/target/4.1795358605110404-{CLIENT}-8.T": "p2",
@@ -110,31 +104,25 @@ def bodies(connection: LocalConnection, name: str) -> list[str]:
     return [message.body.decode() for message in connection.browse(parse_destination(name))]
 
 
-def test_what_the_version_before_has_left_is_finished_and_nothing_is_lost(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_what_the_version_before_has_left_is_finished(root: Path, connection: LocalConnection) -> None:
     (leftover,) = connection.leftovers(IN_PROGRESS, at_start=True)
     assert (leftover.client_id, leftover.application, leftover.instance) == (CLIENT, "billing", "a")
-    access = connection.access().open()
+    load = connection.access().open().load
     found = [
-        (
-            access.load(claim.reference, 1000).body.decode(),
-            str(claim.destination),
-            claim.sequence,
-            claim.in_progress,
-        )
-        for claim in leftover.claims
+        (load(one.reference, 1000).body, str(one.destination), one.sequence, one.in_progress)
+        for one in leftover.claims
     ]
     assert found == [
-        ("claimed", "queue://orders", 1, False),
-        ("in progress", "queue://work", 2, True),
-        ("p1", "topic://prices", 4, False),
+        (b"claimed", "queue://orders", 1, False),
+        (b"in progress", "queue://work", 2, True),
+        (b"p1", "topic://prices", 4, False),
     ]
     assert bodies(connection, "archive") == ["committed"]
     assert bodies(connection, "erp") == ["sent in the commit"]
     connection.settle([Settlement(claim, give_back=True, delivery_count=1) for claim in leftover.claims])
     leftover.forget()
     assert bodies(connection, "orders") == ["claimed", "waits", "long"]
+    assert [*connection.browse(ORDERS)][2].properties["note"] == "x" * 300
     assert bodies(connection, "work") == ["in progress"]
     (left,) = connection.find_unowned(IN_PROGRESS)
     assert (left.waits, str(left.destination)) == (True, "queue://work")
@@ -143,7 +131,7 @@ def test_what_the_version_before_has_left_is_finished_and_nothing_is_lost(
     assert adopted.delivery_count == 0
     poller = connection.poller(NEWS)
     claims = poller.claim(1, range(1, 4))
-    assert [access.load(claim.reference, 10).body for claim in claims] == [b"p1", b"p2"]
+    assert [load(claim.reference, 10).body for claim in claims] == [b"p1", b"p2"]
     assert [claim.delivery_count for claim in claims] == [1, 0]
     assert [info.subscription.name for info in connection.subscriptions()] == ["news"]
     assert not (root / f"temporary-{CLIENT}-1").exists()
@@ -152,8 +140,3 @@ def test_what_the_version_before_has_left_is_finished_and_nothing_is_lost(
     assert [path.read_text() for path in (root / "dropboxmq/adapter/billing/published").iterdir()] == [
         _RECORD
     ]
-
-
-def test_long_headers_of_the_version_before_are_read(connection: LocalConnection) -> None:
-    (long,) = [message for message in connection.browse(ORDERS) if message.body == b"long"]
-    assert long.properties["note"] == "x" * 300

@@ -1,4 +1,7 @@
-"""What is sent to a topic reaches all of its subscriptions or none, whoever dies in the middle of it."""
+"""What is sent to a topic reaches all of its subscriptions or none.
+
+``tests/crash_states`` lets senders and consumers die at each operation.
+"""
 
 from __future__ import annotations
 
@@ -18,36 +21,16 @@ from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import without_privileges
 from tests.stores.conftest import Children
-from tests.stores.dropbox.steps import connect, fault, layout_of, recover, store_of, take
+from tests.stores.dropbox.steps import ORDERS, Died, at, die, fault, layout_of, recover, store_of, take
 from tests.tables import rows
 
 PRICES = parse_destination("topic://prices.eu")
-ORDERS = parse_destination("queue://orders")
 BLOCKED = parse_destination("queue://blocked")
 NAMES = ("a", "b", "c")
 
 SEND = """
 connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "dead")
 connection.send(parse_destination("topic://prices.eu"), [Message(b"1"), Message(b"2")])
-print("sent", flush=True)
-"""
-RELAY = """
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "dead")
-claim = connection.poller(parse_destination("orders")).take(1, 0)
-access = connection.access().open()
-prepared = access.prepare(parse_destination("topic://prices.eu"), Message(b"1"), "key")
-access.sync()
-connection.settle([Settlement(claim, sends=[prepared])])
-print("sent", flush=True)
-"""
-DISTRIBUTE = """
-from connector.messaging.subscription import TopicSubscription
-from tests.privileges import without_privileges
-from tests.stores.dropbox.steps import connect, fault, layout_of, recover, store_of, take
-connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "dead")
-topic = parse_destination("topic://prices.eu")
-poller = connection.poller(TopicSubscription(topic, "a", durable=True, shared=True))
-print("sent", flush=True)
 """
 
 
@@ -91,76 +74,6 @@ def received_by_all(connection: LocalConnection) -> list[list[str]]:
     return [received(connection, name) for name in NAMES]
 
 
-def recover_all(root: Path) -> LocalConnection:
-    """A living neighbour that has taken over, with nothing on its way."""
-    connection = recover(root)
-    for folders in layout_of(connection).everywhere():
-        assert os.listdir(folders.working) == os.listdir(folders.processing) == []
-    return connection
-
-
-BEFORE = ["fanout.link:1", "fanout.link:2", "settle.record"]
-AFTER = ["settle.committing", *(f"settle.move:{n}" for n in range(1, 4)), "settle.finished"]
-
-
-@pytest.mark.process
-@rows(
-    "place, sent",
-    [
-        *((place, []) for place in (*BEFORE, "fanout.link:3", "fanout.link:6")),
-        *((place, ["1", "2"]) for place in (*AFTER, *(f"settle.move:{n}" for n in range(4, 7)))),
-    ],
-)
-def test_a_sender_that_dies_has_sent_all_to_everybody_once_it_has_committed(
-    root: Path, children: Children, place: str, sent: list[str]
-) -> None:
-    subscribe(root)
-    status, out, err = children.run(SEND, root, fault=f"{place}=kill")
-    assert (status, out) == (-9, ""), err
-    connection = recover_all(root)
-    assert received_by_all(connection) == [sent] * 3
-    connection.close()
-
-
-@pytest.mark.process
-def test_there_are_as_many_steps_as_the_tests_die_at(subscribed: DropboxProvider, children: Children) -> None:
-    for place in ("settle.move:7", "fanout.link:7"):
-        status, out, err = children.run(SEND, subscribed.layout.root, fault=f"{place}=kill")
-        assert (status, out) == (0, "sent\n"), err
-
-
-@pytest.mark.process
-@rows("place", [*BEFORE, *AFTER, "settle.move:4"])
-def test_a_message_taken_and_one_sent_to_a_topic_are_one_commit(
-    root: Path, children: Children, place: str
-) -> None:
-    subscribe(root)
-    sender = connect(root)
-    sender.send(ORDERS, [Message(b"order")])
-    sender.close()
-    status, out, err = children.run(RELAY, root, fault=f"{place}=kill")
-    assert (status, out) == (-9, ""), err
-    connection = recover_all(root)
-    waiting = [message.delivery_count for message in connection.browse(ORDERS)]
-    got = received_by_all(connection)
-    assert (waiting, got) == (([2], [[]] * 3) if place in BEFORE else ([], [["1"]] * 3))
-    connection.close()
-
-
-@pytest.mark.process
-@rows("place", ["fanout.claim", *BEFORE, "fanout.link:3", *AFTER, "settle.move:4"])
-def test_a_foreign_file_is_distributed_once_to_all_whoever_dies_at_it(
-    root: Path, children: Children, place: str
-) -> None:
-    drop(subscribe(root), "report.csv")
-    status, out, err = children.run(DISTRIBUTE, root, fault=f"{place}=kill")
-    assert (status, out) == (-9, ""), err
-    connection = recover_all(root)
-    assert received_by_all(connection) == [["foreign"]] * 3
-    assert os.listdir(layout_of(connection).queue(PRICES).processed) == ["report.csv"]
-    connection.close()
-
-
 def drop(provider: DropboxProvider, name: str) -> None:
     """Sends to the topic as a foreign program does."""
     folders = provider.layout.ensure(PRICES)
@@ -169,7 +82,7 @@ def drop(provider: DropboxProvider, name: str) -> None:
 
 
 @rows("name", ["report.csv", "9.1140429201295000-1.T", "é" * 127, "x" * 250])
-def test_a_foreign_file_keeps_its_name_in_every_subscription(
+def test_foreign_files_keep_their_names(
     subscribed: DropboxProvider, connection: LocalConnection, name: str
 ) -> None:
     drop(subscribed, name)
@@ -181,26 +94,37 @@ def test_a_foreign_file_keeps_its_name_in_every_subscription(
         connection.settle([Settlement(claim)])
 
 
-def test_a_foreign_file_that_came_before_a_subscription_is_not_for_it(
-    subscribed: DropboxProvider, connection: LocalConnection
-) -> None:
-    drop(subscribed, "early")
+@rows("names", [("early", "now"), ("report.csv", "report.csv")])
+def test_a_foreign_file_is_for_those_that_subscribed_before(root: Path, names: tuple[str, str]) -> None:
+    provider = subscribe(root)
+    connection = provider.connect()
+    drop(provider, names[0])
     late = connection.poller(subscription("late"))
-    drop(subscribed, "now")
-    first = take(late)
-    assert first.message_id == "now"
+    drop(provider, names[1])
+    assert take(late).message_id == names[1]
     assert late.take(1, 1) is None
-    assert received(connection, "a") == ["foreign", "foreign"]
+    assert received_by_all(connection) == [["foreign", "foreign"]] * 3
+    connection.abandon()
 
 
-def test_two_foreign_files_of_one_name_are_two_messages(
-    subscribed: DropboxProvider, connection: LocalConnection
-) -> None:
-    for _ in range(2):
-        drop(subscribed, "report.csv")
-        poller = connection.poller(subscription("a"))
-        poller.close()
-    assert received(connection, "b") == ["foreign", "foreign"]
+@rows(
+    "place",
+    [
+        *("fanout.claim", "fanout.link:1", "fanout.link:3", "settle.record", "settle.committing"),
+        *(*(f"settle.move:{number}" for number in range(1, 5)), "settle.finished"),
+    ],
+)
+def test_a_foreign_file_is_distributed_once_to_all_whoever_dies_at_it(root: Path, place: str) -> None:
+    provider = subscribe(root)
+    drop(provider, "report.csv")
+    dead = provider.connect("suite", "dead")
+    with pytest.raises(Died), at(place, die):
+        dead.poller(subscription("a"))
+    dead.abandon()
+    connection = recover(root)
+    assert received_by_all(connection) == [["foreign"]] * 3
+    assert os.listdir(layout_of(connection).queue(PRICES).processed) == ["report.csv"]
+    connection.close()
 
 
 def test_the_body_is_stored_once_for_all_subscriptions(connection: LocalConnection) -> None:
@@ -281,7 +205,9 @@ def test_a_subscription_that_is_removed_while_a_commit_is_finished_is_not_made_a
     assert status == -9, err
     other = provider.connect("another")
     other.unsubscribe(name)
-    connection = recover_all(root)
+    connection = recover(root)
+    for folders in layout_of(connection).everywhere():
+        assert os.listdir(folders.working) == os.listdir(folders.processing) == []
     left = [one for one in NAMES if one != name]
     assert [received(connection, one) for one in left] == [["1", "2"]] * 2
     assert [info.subscription.name for info in connection.subscriptions()] == left
@@ -304,9 +230,7 @@ def test_a_full_disk_sends_to_nobody_and_leaves_nothing(root: Path, place: str) 
     connection.close()
 
 
-def test_a_settlement_that_fails_sends_to_no_subscription_and_can_be_repeated(
-    connection: LocalConnection,
-) -> None:
+def test_a_settlement_that_fails_sends_nothing_and_can_be_repeated(connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"order")])
     prepared = connection.access().open().prepare(PRICES, Message(b"1"), "key")
     batch = [Settlement(take(connection), sends=[prepared])]
@@ -318,9 +242,7 @@ def test_a_settlement_that_fails_sends_to_no_subscription_and_can_be_repeated(
     assert received_by_all(connection) == [["1"]] * 3
 
 
-def test_what_cannot_be_linked_is_an_error_of_the_provider_and_sent_to_nobody(
-    connection: LocalConnection,
-) -> None:
+def test_what_cannot_be_linked_is_an_error_and_sent_to_nobody(connection: LocalConnection) -> None:
     folders = layout_of(connection).subscriptions_of(PRICES)[1]
     os.rmdir(folders.working)
     os.symlink("/proc", folders.working)
@@ -334,8 +256,7 @@ def test_what_cannot_be_linked_is_an_error_of_the_provider_and_sent_to_nobody(
     assert received_by_all(connection) == [[], [], []]
 
 
-def test_an_unwritable_error_is_no_commit(connection: LocalConnection) -> None:
-    """A copy that is refused leaves no link behind in the subscriptions of another copy."""
+def test_a_refused_copy_leaves_no_link_in_the_subscriptions_of_another(connection: LocalConnection) -> None:
     (Path(layout_of(connection).root) / "blocked").write_text("a file where the queue should be")
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
     first, second = connection.poller(ORDERS).claim(1, range(2))
@@ -344,3 +265,39 @@ def test_an_unwritable_error_is_no_commit(connection: LocalConnection) -> None:
     assert received_by_all(connection) == [[], [], []]
     with pytest.raises(ProviderError):
         connection.send(BLOCKED, [Message()])
+
+
+@rows("prepares", [False, True])
+def test_a_subscription_made_meanwhile_has_all_of_a_commit_or_nothing(root: Path, prepares: bool) -> None:
+    provider = subscribe(root)
+    sender, other = provider.connect(), provider.connect()
+    messages = [Message(str(number).encode()) for number in range(10)]
+    with at("fanout.link:5", lambda: other.poller(subscription("late")).close()):
+        if prepares:
+            access = sender.access().open()
+            prepared = [access.prepare(PRICES, one, one.body.decode()) for one in messages]
+            sender.settle([], prepared)
+        else:
+            sender.send(PRICES, messages)
+    waiting = {info.subscription.name: info.waiting for info in other.subscriptions()}
+    assert waiting.pop("late") in (0, 10)
+    assert waiting == dict.fromkeys(NAMES, 10)
+    sender.close()
+    other.close()
+
+
+@rows("names, place", [(["a"], "settle.move"), (["a", "b"], "settle.committing")])
+def test_a_subscription_made_anew_meanwhile_gets_nothing_of_the_one_before(
+    root: Path, names: list[str], place: str
+) -> None:
+    provider = DropboxProvider(root, create=True, durable=False)
+    sender, other = provider.connect(), provider.connect()
+    for name in names:
+        other.poller(subscription(name)).close()
+    anew = TopicSubscription(PRICES, "a", durable=True, shared=True, selector="region = 'EU'")
+    with at(place, lambda: other.poller(anew).close()):
+        sender.send(PRICES, [Message(b"no region")])
+    waiting = {info.subscription.name: info.waiting for info in other.subscriptions()}
+    assert waiting == {"a": 0} | ({"b": 1} if "b" in names else {})
+    sender.close()
+    other.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,16 +19,13 @@ from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.stores.dropbox import codec
 from connector.stores.dropbox.claims import split_tag
 from connector.stores.dropbox.headers import HeaderStore, key_of
-from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.claims import LocalClaim
 from connector.stores.engine.connection import LocalConnection
+from tests.privileges import without_privileges
 from tests.stores.conftest import Mv
-from tests.stores.dropbox.steps import layout_of, store_of, take
+from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, connect, layout_of, store_of, take
 from tests.tables import rows
 
-ORDERS = parse_destination("queue://orders")
-NOTES = parse_destination("queue://notes")
-ARCHIVE = parse_destination("queue://archive")
 LONG = "L" * 300
 
 
@@ -62,9 +60,7 @@ def test_around_255_bytes_no_header_is_ever_cut_off(connection: LocalConnection)
     assert copies == [properties | added for properties in expected]
 
 
-def test_a_name_of_255_bytes_needs_no_sidecar_and_one_more_does(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_only_a_name_above_255_bytes_needs_a_sidecar(root: Path, connection: LocalConnection) -> None:
     store = HeaderStore(layout_of(connection).headers, "client", sync=False)
     name = "4.id.T....." + "aS="
     fits = name + "x" * (255 - len(name))
@@ -106,19 +102,8 @@ def test_any_name_fits_into_the_room_there_is_and_expands_to_all_it_was(
         assert (after.priority, after.message_class) == (before.priority, before.message_class)
 
 
-def test_a_sidecar_is_found_again_after_a_plain_mv_into_another_queue(
-    root: Path, connection: LocalConnection
-) -> None:
-    layout_of(connection).ensure(NOTES)
-    connection.send(ORDERS, [long_message(region="EU")])
-    (name,) = names(root, "orders")
-    os.rename(root / "orders/incoming/target" / name, root / "notes/incoming/target" / name)
-    got = connection.access().open().load(take(connection, source=NOTES).reference, 100)
-    assert (got.type, got.properties) == (LONG, {"region": "EU"})
-
-
 @pytest.mark.parametrize("copy_to", [None, ARCHIVE])
-def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
+def test_each_sidecar_belongs_to_a_file_and_each_file_has_its_own(
     root: Path, connection: LocalConnection, copy_to: object
 ) -> None:
     connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
@@ -138,8 +123,7 @@ def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
 
 
 def test_a_sidecar_goes_with_its_file(root: Path) -> None:
-    provider = DropboxProvider(root, create=True, durable=False, keep_processed=0)
-    connection = provider.connect("suite", "a")
+    connection = connect(root, keep_processed=0)
     expired = long_message()
     expired.expiration = 1
     connection.send(ORDERS, [long_message(), expired])
@@ -165,12 +149,9 @@ _SETTLED: list[Callable[[list[LocalClaim]], list[Settlement | GroupSettlement]]]
 
 
 @rows("settled", range(len(_SETTLED)))
-def test_the_end_of_a_dead_client_takes_no_headers_of_what_was_settled_before(
-    root: Path, settled: int
-) -> None:
+def test_the_end_of_a_dead_client_takes_no_headers_of_what_is_settled(root: Path, settled: int) -> None:
     """It gives back what is left. What was settled has a new name, or waits under the old one."""
-    provider = DropboxProvider(root, create=True, durable=False)
-    connection, dead = provider.connect("suite", "a"), provider.connect("suite", "b")
+    connection, dead = connect(root), connect(root, "b")
     dead.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
     assert len(list(dead.poller(ORDERS).claim(1, range(2)))) == 2
     dead.abandon()
@@ -182,11 +163,9 @@ def test_the_end_of_a_dead_client_takes_no_headers_of_what_was_settled_before(
 
 @rows("late", range(len(_SETTLED)))
 @rows("settled", range(len(_SETTLED)))
-def test_a_late_client_takes_no_headers_of_what_others_have_settled(
-    root: Path, settled: int, late: int
-) -> None:
+def test_a_late_client_takes_no_headers_of_what_is_settled(root: Path, settled: int, late: int) -> None:
     """A claim is lost once it is settled. A later settlement of it passes it over, with its headers."""
-    connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
+    connection = connect(root)
     connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
     claims = list(connection.poller(ORDERS).claim(1, range(2)))
     connection.settle(_SETTLED[settled](claims))
@@ -213,9 +192,7 @@ def _keep_their_headers(root: Path, connection: LocalConnection) -> None:
     connection.abandon()
 
 
-def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
-    root: Path, connection: LocalConnection
-) -> None:
+def test_a_discarded_message_leaves_no_sidecar(root: Path, connection: LocalConnection) -> None:
     access = connection.access().open()
     access.discard(access.prepare(NOTES, long_message(), "key-1"))
     connection.settle([], discards=[access.prepare(NOTES, long_message(), "key-2")])
@@ -244,54 +221,20 @@ def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: Lo
     assert names(root, "orders", "working") == names(root, "orders") == []
 
 
-def test_a_message_whose_sidecar_is_gone_fails_with_that_reason_and_still_settles(
-    root: Path, connection: LocalConnection
-) -> None:
-    connection.send(ORDERS, [long_message()])
-    (key,) = sidecars(root)
-    (root / "dropboxmq/headers" / key).unlink()
-    claim = take(connection)
-    with pytest.raises(MalformedData, match=f"the headers of the message are missing: .*{key}"):
-        connection.access().open().load(claim.reference, 100)
-    identity = claim.message_id
-    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_reason": "r" * 500})])
-    (copy,) = connection.browse(ARCHIVE)
-    assert (copy.message_id, copy.body) == (identity, b"body")
-    assert copy.properties == {"connector_reason": "r" * 500}
-
-
-def test_a_message_in_progress_whose_sidecar_is_gone_does_not_stop_recovery(
-    root: Path, connection: LocalConnection
-) -> None:
-    connection.send(NOTES, [long_message()])
-    (key,) = sidecars(root)
-    (root / "dropboxmq/headers" / key).unlink()
-    (claim,) = connection.find_unowned(NOTES)
-    assert connection.adopt(claim, 1, 0) is not None
-
-
-def hide(root: Path) -> Callable[[], object]:
-    """Moves the only sidecar away; what is returned brings it back."""
-    (key,) = sidecars(root)
-    kept = root / f"{key}.kept"
-    (root / "dropboxmq/headers" / key).rename(kept)
-    return lambda: kept.rename(root / "dropboxmq/headers" / key)
-
-
 @rows("reason", ["", "r" * 500])
 @rows("way", ["back", "archive", "error", "processed", "in progress"])
-def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
-    root: Path, way: str, reason: str
-) -> None:
-    connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
+def test_no_headers_are_lost_of_a_file_while_its_sidecar_is_gone(root: Path, way: str, reason: str) -> None:
+    connection = connect(root)
     properties = {"connector_reason": reason} if reason else {}
-    connection.send(ORDERS, [long_message(region="EU")])
-    bring_back = hide(root)
+    (identity,) = connection.send(ORDERS, [long_message(region="EU")])
+    (key,) = sidecars(root)
+    kept = (root / "dropboxmq/headers" / key).rename(root / f"{key}.kept")
     found = ORDERS
     if way == "in progress":
         found = NOTES
-        claim = take(connection.poller(ORDERS, NOTES))
-        connection.leave_unowned(claim)
+        connection.leave_unowned(take(connection.poller(ORDERS, NOTES)))
+        (left,) = connection.find_unowned(NOTES)
+        assert connection.adopt(left, 1, 0) is not None
     else:
         back = Settlement(take(connection), give_back=True, delivery_count=3, properties=properties)
         connection.settle([back])
@@ -300,14 +243,16 @@ def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
         connection.settle([Settlement(take(connection), copy_to=ARCHIVE, properties=properties)])
     elif way == "error":
         found = parse_destination("orders~REJECT-ERROR")
-        strict = DropboxProvider(root, durable=False, redelivery_limit=2).connect("suite", "strict")
+        strict = connect(root, "strict", redelivery_limit=2)
         assert strict.poller(ORDERS).take(2, 0) is None
         strict.close()
     elif way == "processed":
         connection.settle([Settlement(take(connection))])
         (name,) = names(root, "orders", "processed")
         os.rename(root / "orders/incoming/processed" / name, root / "orders/incoming/target" / name)
-    bring_back()
+    (message,) = connection.browse(found, lambda _, reason: None)
+    assert (message.message_id, message.body) == (identity, b"body")
+    kept.rename(root / "dropboxmq/headers" / key)
     (message,) = connection.browse(found)
     assert (message.type, message.properties["region"]) == (LONG, "EU")
     if reason and way != "in progress":
@@ -319,42 +264,69 @@ def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
     connection.abandon()
 
 
-_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda whole: b"",
-    "no UTF-8": lambda whole: b"\xff\xfe\x80",
-    "garbage": lambda whole: b"garbage text",
-    "another format": lambda whole: b"{broken",
-    "cut short": lambda whole: whole[: len(whole) // 2],
-    "without its last byte": lambda whole: whole[:-1],
-    "another priority": lambda whole: b"5" + whole[1:],
-    "another value": lambda whole: whole.replace(b"EU", b"US"),
+def _overwrite(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda sidecar: sidecar.write_bytes(change(sidecar.read_bytes()))
+
+
+def _replace(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def replace(sidecar: Path) -> None:
+        sidecar.unlink()
+        make(sidecar)
+
+    return replace
+
+
+_DAMAGE: dict[str, Callable[[Path], object]] = {
+    "empty": _overwrite(lambda whole: b""),
+    "no UTF-8": _overwrite(lambda whole: b"\xff\xfe\x80"),
+    "garbage": _overwrite(lambda whole: b"garbage text"),
+    "another format": _overwrite(lambda whole: b"{broken"),
+    "cut short": _overwrite(lambda whole: whole[: len(whole) // 2]),
+    "without its last byte": _overwrite(lambda whole: whole[:-1]),
+    "another priority": _overwrite(lambda whole: b"5" + whole[1:]),
+    "another value": _overwrite(lambda whole: whole.replace(b"EU", b"US")),
+    "huge": lambda sidecar: os.truncate(sidecar, 1 << 40),
+    "unreadable": lambda sidecar: sidecar.chmod(0),
+    "gone": Path.unlink,
+    "directory": _replace(Path.mkdir),
+    "pipe": _replace(os.mkfifo),
+    "link": _replace(lambda sidecar: sidecar.symlink_to("/etc/passwd")),
 }
 
 
-@rows("damage", list(_DAMAGE))
-def test_a_damaged_sidecar_is_as_one_that_is_gone(root: Path, damage: str) -> None:
-    connection = DropboxProvider(root, create=True, durable=False).connect("suite", "a")
+@rows("selector", ["", "a IS NULL"])
+@rows("damage", _DAMAGE)
+def test_a_message_without_its_headers_fails_alone_and_has_them_again_with_the_sidecar(
+    root: Path, damage: str, selector: str
+) -> None:
+    connection = connect(root)
     (identity,) = connection.send(ORDERS, [long_message(region="EU")])
+    connection.send(ORDERS, [Message(b"good")])
     (key,) = sidecars(root)
     sidecar = root / "dropboxmq/headers" / key
-    whole = sidecar.read_bytes()
-    sidecar.write_bytes(_DAMAGE[damage](whole))
+    kept = root / "kept"
+    kept.write_bytes(sidecar.read_bytes())
+    _DAMAGE[damage](sidecar)
+    said = f"the headers of the message .*{key}"
     reasons: list[str] = []
-    (seen,) = connection.browse(ORDERS, lambda _, reason: reasons.append(reason))
-    assert (seen.message_id, seen.body, seen.properties) == (identity, b"body", {})
-    assert reasons
-    assert reasons[0].startswith(f"the headers of the message are damaged: {sidecar}")
-    claim = take(connection)
-    with pytest.raises(MalformedData, match=f"the headers of the message are damaged: {sidecar}"):
-        connection.access().open().load(claim.reference, 100)
-    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
-    sidecar.write_bytes(whole)
+    with without_privileges():
+        seen, good = connection.browse(ORDERS, lambda _, reason: reasons.append(reason))
+        assert (seen.message_id, seen.body, seen.properties, good.body) == (identity, b"body", {}, b"good")
+        assert [bool(re.match(said, reason)) for reason in reasons] == [True]
+        claim, good_claim = connection.poller(ORDERS, selector=selector).claim(1, range(9))
+        load = connection.access().open().load
+        with pytest.raises(MalformedData, match=said):
+            load(claim.reference, 100)
+        assert load(good_claim.reference, 100).body == b"good"
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1), Settlement(good_claim)])
+    sidecar.rmdir() if sidecar.is_dir() else sidecar.unlink(missing_ok=True)
+    kept.rename(sidecar)
     again = connection.access().open().load(take(connection).reference, 100)
     assert (again.message_id, again.properties, again.delivery_count) == (identity, {"region": "EU"}, 2)
     connection.abandon()
 
 
-def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
+def test_a_sidecar_without_a_digest_has_to_agree_with_the_name(
     root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=client-1")
@@ -369,9 +341,7 @@ def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
             load(claim.reference, 100)
 
 
-def test_sidecars_that_speak_of_each_other_are_damaged(
-    root: Path, connection: LocalConnection, mv: Mv
-) -> None:
+def test_sidecars_that_name_each_other_are_damaged(root: Path, connection: LocalConnection, mv: Mv) -> None:
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=a")
     for key, other in ("ab", "ba"):
         (root / "dropboxmq/headers" / key).write_text(f"4.id.T.....{codec.HEADER_KEY}S={other}")
@@ -380,16 +350,16 @@ def test_sidecars_that_speak_of_each_other_are_damaged(
 
 
 def test_a_foreign_name_cannot_make_a_sidecar_of_any_file(connection: LocalConnection, mv: Mv) -> None:
-    for number, key in enumerate(("..", "../../orders", "a/b", ".x", "")):
-        name = f"4.{number}.T.....{codec.HEADER_KEY}S={key.replace('/', '%2F').replace('.', '%2E')}"
+    for number, key in enumerate(("%2E%2E", "%2E%2E%2F%2E%2E%2Forders", "a%2Fb", "%2Ex", "", "a%00b")):
+        name = f"4.{number}.T.....{codec.HEADER_KEY}S={key}"
         mv("orders", name)
         assert key_of(name) is None
-        assert take(connection, number).message_id == f"ID:{number}"
+        claim = take(connection, number)
+        assert claim.message_id == f"ID:{number}"
+        assert connection.access().open().load(claim.reference, 100).body == b"body"
 
 
-def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
-    connection: LocalConnection, mv: Mv
-) -> None:
+def test_foreign_names_too_long_for_a_claim_keep_their_headers(connection: LocalConnection, mv: Mv) -> None:
     found = {
         "b" * 255: "b" * 255,
         "4.id1.T.....aS=" + "x" * 240: "ID:id1",
@@ -412,7 +382,7 @@ def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
     } == {2}
 
 
-def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
+def test_a_claim_that_fails_ends_the_list_and_is_told(
     root: Path, connection: LocalConnection, mv: Mv
 ) -> None:
     for name in ("9.first.T", f"8.long{'x' * 240}.T", "7.last.T"):
@@ -434,9 +404,7 @@ def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
     assert claims[2].message_id == "ID:last"
 
 
-def test_one_long_name_twice_in_a_folder_keeps_both_whole(
-    root: Path, connection: LocalConnection, mv: Mv
-) -> None:
+def test_one_long_name_twice_keeps_both_whole(root: Path, connection: LocalConnection, mv: Mv) -> None:
     name = "r" * 220
     for body in (b"1", b"2", b"3"):
         mv("orders", name, body)

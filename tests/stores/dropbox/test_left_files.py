@@ -5,43 +5,26 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connector.errors import MalformedData, ProviderError
+from connector.errors import ProviderError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
 from tests.privileges import stuck, without_privileges
-from tests.stores.conftest import Mv
-from tests.stores.dropbox.steps import closed, layout_of, store_of
+from tests.stores.dropbox.steps import Clock, closed, connect, everything, give_back_all, layout_of, store_of
 from tests.tables import rows
 
 ORDERS, OTHER = map(parse_destination, ("queue://orders", "queue://other"))
 IN_PROGRESS = parse_destination("queue://in-progress")
 STUCK = "a message cannot be taken now and stays in its directory"
 MANY = "messages cannot be taken now and stay in their directory"
-
-
-class Clock:
-    """The monotonic clock of the retries, moved by hand."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.offset = 0.0
-        real = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: real() + self.offset)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
 
 
 @pytest.fixture
@@ -100,7 +83,7 @@ def test_a_file_that_may_not_be_renamed_is_passed_over_and_named_once(
     assert bodies(connection, poller, number) == [b"0"]
 
 
-def test_an_attempt_waits_longer_each_time_but_never_longer_than_half_a_minute(
+def test_an_attempt_waits_longer_each_time_but_half_a_minute_at_most(
     connection: LocalConnection, clock: Clock
 ) -> None:
     connection.send(ORDERS, texts("0"))
@@ -127,39 +110,24 @@ def test_an_attempt_waits_longer_each_time_but_never_longer_than_half_a_minute(
     assert bodies(connection, poller) == [b"0"]
 
 
-@pytest.mark.parametrize("keep", [None, 0.0], ids=["kept", "removed"])
-def test_an_expired_file_that_may_not_be_renamed_is_passed_over(
-    root: Path, clock: Clock, said: Any, keep: float | None
-) -> None:
-    connection = DropboxProvider(root, create=True, durable=False, keep_processed=keep).connect()
-    connection.send(ORDERS, [*texts("old", expiration=1), *texts("good")])
-    poller = connection.poller(ORDERS)
-    old, _ = targets(connection)
-    with stuck(old):
-        assert bodies(connection, poller) == [b"good"]
-    assert said() == [(STUCK, old.name)]
-    assert poller.expired == 0
-    clock.offset += 100
-    assert (bodies(connection, poller), poller.expired) == ([], 1)
-    connection.close()
-
-
-def test_a_file_delivered_too_often_that_may_not_be_renamed_is_passed_over(
-    root: Path, clock: Clock, said: Any
-) -> None:
-    connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=2).connect()
-    connection.send(ORDERS, texts("often", priority=9))
+@pytest.mark.parametrize("kind", ["expired", "expired, not kept", "delivered too often"])
+def test_what_cannot_be_put_aside_is_passed_over(root: Path, clock: Clock, said: Any, kind: str) -> None:
+    often = kind == "delivered too often"
+    keep = 0.0 if kind == "expired, not kept" else None
+    connection = connect(root, keep_processed=keep, redelivery_limit=2 if often else None)
+    connection.send(ORDERS, texts("bad", priority=9, expiration=0 if often else 1))
     (path,) = targets(connection)
-    often = path.rename(f"{path}.....JMSXDeliveryCountI=7")
+    if often:
+        path = path.rename(f"{path}.....JMSXDeliveryCountI=7")
     connection.send(ORDERS, texts("good"))
     poller = connection.poller(ORDERS)
-    with stuck(often):
+    with stuck(path):
         assert bodies(connection, poller) == [b"good"]
-    assert said() == [(STUCK, often.name)]
+    assert (said(), poller.expired) == ([(STUCK, path.name)], 0)
     clock.offset += 100
-    assert bodies(connection, poller) == []
+    assert (bodies(connection, poller), poller.expired) == ([], not often)
     assert targets(connection) == []
-    assert len(os.listdir(layout_of(connection).queue(ORDERS).error)) == 1
+    assert len(os.listdir(layout_of(connection).queue(ORDERS).error)) == often
     connection.close()
 
 
@@ -186,9 +154,7 @@ def test_a_folder_that_may_not_be_changed_holds_up_no_other_queue(
     assert said() == [(MANY, 298)], "it was in order meanwhile"
 
 
-def test_an_expired_folder_that_may_not_be_changed_holds_up_only_the_expired(
-    connection: LocalConnection, said: Any
-) -> None:
+def test_a_closed_expired_folder_holds_up_only_the_expired(connection: LocalConnection, said: Any) -> None:
     connection.send(ORDERS, [*texts("old", expiration=1), *texts("good")])
     poller = connection.poller(ORDERS)
     old, _ = targets(connection)
@@ -208,7 +174,7 @@ def test_an_expired_folder_that_may_not_be_changed_holds_up_only_the_expired(
 def test_the_number_of_an_error_tells_the_message_from_the_provider(
     root: Path, monkeypatch: pytest.MonkeyPatch, number: int, stops: bool
 ) -> None:
-    connection = DropboxProvider(root, create=True, durable=False).connect()
+    connection = connect(root)
     connection.send(ORDERS, texts(*"012"))
     first, *_ = targets(connection)
     rename = os.rename
@@ -236,17 +202,12 @@ def test_many_files_at_a_time_are_one_line_with_their_number(connection: LocalCo
     poller = connection.poller(ORDERS)
     with stuck(*paths[:40]):
         assert bodies(connection, poller, 50) == [str(number).encode() for number in range(40, 50)]
-        assert said() == [
-            ("files in a message directory are not messages and stay there", 2000),
-            (MANY, 40),
-        ]
+        assert said() == [("files in a message directory are not messages and stay there", 2000), (MANY, 40)]
         assert bodies(connection, poller) == []
         assert said() == []
 
 
-def test_files_that_come_one_after_the_other_do_not_flood_the_log(
-    connection: LocalConnection, clock: Clock, said: Any
-) -> None:
+def test_files_in_a_row_do_not_flood_the_log(connection: LocalConnection, clock: Clock, said: Any) -> None:
     poller = connection.poller(ORDERS)
     folder = Path(layout_of(connection).queue(ORDERS).target)
     for number in range(100):
@@ -260,52 +221,9 @@ def test_files_that_come_one_after_the_other_do_not_flood_the_log(
     assert said() == [("files in a message directory are not messages and stay there", 90)]
 
 
-@rows("selects", [False, True])
-@rows("damage", ["directory", "pipe", "link", "unreadable", "huge"])
-def test_headers_that_cannot_be_read_fail_their_message_alone(root: Path, damage: str, selects: bool) -> None:
-    connection = DropboxProvider(root, create=True, durable=False).connect()
-    long = Message(b"long", "T", priority=9)
-    long.set_property("long", "x" * 500)
-    connection.send(ORDERS, [long, *texts("good")])
-    (sidecar,) = Path(layout_of(connection).headers).iterdir()
-    if damage == "unreadable":
-        sidecar.chmod(0)
-    elif damage == "huge":
-        os.truncate(sidecar, 1 << 40)
-    else:
-        sidecar.unlink()
-        if damage == "directory":
-            sidecar.mkdir()
-        elif damage == "pipe":
-            os.mkfifo(sidecar)
-        else:
-            sidecar.symlink_to("/etc/passwd")
-    with without_privileges():
-        poller = connection.poller(ORDERS, selector="a IS NULL" if selects else "")
-        unreadable: list[str] = []
-        shown = connection.browse(ORDERS, lambda message, reason: unreadable.append(reason))
-        assert [message.body for message in shown] == [b"long", b"good"]
-        assert len(unreadable) == 1
-        assert str(sidecar) in unreadable[0]
-        bad, good = poller.claim(1, range(9))
-        access = connection.access().open()
-        with pytest.raises(MalformedData, match="the headers of the message"):
-            access.load(bad.reference, 1 << 20)
-        assert access.load(good.reference, 1 << 20).body == b"good"
-        connection.settle([Settlement(bad, copy_to=parse_destination("error")), Settlement(good)])
-        assert [message.body for message in connection.browse(parse_destination("error"))] == [b"long"]
-    connection.close()
-
-
-def test_a_foreign_key_of_headers_with_a_null_byte_is_no_key(connection: LocalConnection, mv: Mv) -> None:
-    mv("orders", "4.x.T.....JMS_dropboxmq_hdrS=a%00b")
-    poller = connection.poller(ORDERS)
-    assert bodies(connection, poller) == [b"body"]
-
-
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_file_in_a_topic_that_may_not_be_read_is_put_aside(root: Path, durable: bool, said: Any) -> None:
-    connection = DropboxProvider(root, create=True, durable=durable).connect()
+    connection = connect(root, durable=durable)
     topic = parse_destination("topic://prices")
     pollers = [
         connection.poller(TopicSubscription(topic, name=name, client_id="c", durable=True)) for name in "ab"
@@ -325,84 +243,57 @@ def test_a_file_in_a_topic_that_may_not_be_read_is_put_aside(root: Path, durable
 
 # -- a file that refuses to move after it was claimed ------------------------------------------------
 
-MOVES = ("archive", "removed", "given back")
-
 
 def settlement(claim: Any, move: str) -> Settlement:
-    if move == "archive":
+    if move == "copy":
         return Settlement(claim, copy_to=OTHER, published=f"key {claim.message_id}")
-    return Settlement(claim, give_back=move == "given back", delivery_count=1)
+    return Settlement(claim, give_back=move == "back", delivery_count=1)
 
 
 def processing(connection: LocalConnection) -> list[Path]:
     return sorted(Path(layout_of(connection).queue(ORDERS).processing).iterdir())
 
 
-def where(connection: LocalConnection) -> dict[str, list[bytes]]:
-    """The bodies in the folders of the two queues."""
-    root = Path(layout_of(connection).root)
-    return {
-        str(folder.relative_to(root)): sorted(path.read_bytes() for path in folder.iterdir())
-        for queue in ("orders", "other")
-        for folder in root.glob(f"{queue}/incoming/*")
-        if any(folder.iterdir())
-    }
-
-
-EXPECTED = {
-    "archive": {"other/incoming/target": [b"0", b"1", b"2"]},
-    "removed": {"orders/incoming/processed": [b"0", b"1", b"2"]},
-    "given back": {"orders/incoming/target": [b"0", b"1", b"2"]},
-}
-
-
 @rows("number", [1, 3])
-@rows("move", MOVES)
+@rows("move, folder", [("copy", "other/target"), ("gone", "orders/processed"), ("back", "orders/target")])
 @rows("way", ["prune", "start", "crash"])
 def test_a_claimed_file_that_refuses_to_move_is_settled_and_moved_later(
-    root: Path, caplog: pytest.LogCaptureFixture, number: int, move: str, way: str
+    root: Path, caplog: pytest.LogCaptureFixture, number: int, move: str, folder: str, way: str
 ) -> None:
     caplog.clear()
-    provider = DropboxProvider(root, create=True, durable=False)
-    connection, other = provider.connect("suite", "a"), provider.connect("suite", "b")
+    connection, other = connect(root), connect(root, "b")
     connection.send(ORDERS, texts(*"012"))
     claims = connection.poller(ORDERS).claim(1, range(3))
     first, *_ = processing(connection)
+    settlements = [settlement(claim, move) for claim in claims]
     with stuck(first):
-        if number == 1:
-            for claim in claims:
-                connection.settle([settlement(claim, move)])
-        else:
-            connection.settle([settlement(claim, move) for claim in claims])
+        for place in range(0, 3, number):
+            connection.settle(settlements[place : place + number])
         assert processing(connection) == [first]
         connection.prune()
         if way == "prune":
             assert processing(connection) == [first]
         else:
             (connection.abandon if way == "crash" else connection.close)()
-            for leftover in other.leftovers(None, at_start=True):
-                assert leftover.claims == [], "it is settled"
-                leftover.forget()
+            assert sum(give_back_all(other)) == 0, "it is settled"
             assert processing(other) == [first]
     lines = [one for one in caplog.records if "settled message cannot be moved" in one.getMessage()]
     assert 1 <= len(lines) <= 2, "each client names the file once"
     if way == "prune":
         connection.prune()
     else:
-        last = provider.connect("suite", "c")
-        for leftover in last.leftovers(None, at_start=True):
-            leftover.forget()
+        last = connect(root, "c")
+        give_back_all(last)
         last.prune()
         last.close()
-    assert where(other) == EXPECTED[move]
+    assert everything(root) == {folder: "012"}
     assert os.listdir(layout_of(other).committing) == []
     other.close()
     connection.abandon()
 
 
 def test_a_takeover_gives_back_all_but_the_file_that_refuses_to_move(root: Path) -> None:
-    provider = DropboxProvider(root, create=True, durable=False)
-    dead, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    dead, living = connect(root), connect(root, "b")
     dead.send(ORDERS, texts(*"012"))
     assert len(dead.poller(ORDERS).claim(1, range(3))) == 3
     dead.abandon()
@@ -418,8 +309,7 @@ def test_a_takeover_gives_back_all_but_the_file_that_refuses_to_move(root: Path)
 
 
 def test_a_message_in_progress_that_refuses_to_move_holds_up_no_other_takeover(root: Path) -> None:
-    provider = DropboxProvider(root, create=True, durable=False)
-    dead, living = provider.connect("suite", "a"), provider.connect("suite", "b")
+    dead, living = connect(root), connect(root, "b")
     dead.send(ORDERS, texts(*"012"))
     assert len(dead.poller(ORDERS, IN_PROGRESS).claim(1, range(3))) == 3
     dead.abandon()

@@ -34,12 +34,7 @@ paths = st.lists(
 ).map("/".join)
 keys = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\0"), min_size=1)
 moves = st.builds(
-    Move,
-    st.sampled_from(["sent", "received"]),
-    paths,
-    st.none() | paths,
-    st.none() | paths,
-    st.none() | keys,
+    Move, st.sampled_from(["sent", "received"]), paths, st.none() | paths, st.none() | paths, st.none() | keys
 )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,11 @@ from connector.state import file_systems
 from connector.stores.dropbox import files
 from connector.stores.dropbox.forgotten_state import remove_forgotten_state
 from connector.stores.dropbox.provider import DropboxProvider
-from connector.stores.dropbox.store import DropboxStore
 from connector.stores.engine.channel import Channel
 from connector.stores.engine.connection import LocalConnection
-from tests.tables import Table
+from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, connect, store_of, take
+from tests.tables import rows
 
-ORDERS = parse_destination("queue://orders")
-ARCHIVE = parse_destination("queue://archive")
-NOTES = parse_destination("queue://notes")
 NEWS = parse_destination("topic://news")
 
 
@@ -36,15 +34,15 @@ class Syncs:
     """The directories that were synced, in order, each with the files that the commits had then."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
         self.seen: list[str] = []
         self.moved: dict[str, bool] = {}
         """Whether the archive had a message when a directory was synced for the first time."""
 
     def __call__(self, path: str) -> None:
-        name = os.path.relpath(path, self._root)
+        name = os.path.relpath(path, self.root)
         self.seen.append(name)
-        archive = self._root / "archive/incoming/target"
+        archive = self.root / "archive/incoming/target"
         self.moved.setdefault(name, archive.is_dir() and bool(os.listdir(archive)))
 
 
@@ -63,43 +61,31 @@ def durable(root: Path) -> Iterator[LocalConnection]:
     connection.abandon()
 
 
-def store_of(connection: LocalConnection) -> DropboxStore:
-    assert isinstance(connection.store, DropboxStore)
-    return connection.store
-
-
 def lose_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the provider see a file system that keeps no order of names."""
     monkeypatch.setattr(file_systems, "keeps_order", lambda path: False)
 
 
-def settle_two(connection: LocalConnection, syncs: Syncs) -> None:
-    store_of(connection).layout.ensure(ARCHIVE)
-    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
-    poller = connection.poller(ORDERS)
-    claims = [poller.take(1, number) for number in range(2)]
-    syncs.seen.clear()
-    syncs.moved.clear()
-    connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims if claim is not None])
-
-
-def test_without_an_order_of_names_a_record_is_durable_before_its_moves(
+def test_an_order_of_names_spares_all_syncs_but_those_of_the_moved_messages(
     durable: LocalConnection, syncs: Syncs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without one, a record is durable before its moves."""
+    store_of(durable).layout.ensure(ARCHIVE)
+    durable.send(ORDERS, [Message(b"1"), Message(b"2"), Message(b"3"), Message(b"4")])
+    claims = durable.poller(ORDERS).claim(1, range(4))
+    syncs.seen.clear()
+    durable.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims[:2]])
+    assert syncs.seen == ["archive/incoming/target"]
+    for path in (syncs.root / "archive/incoming/target").iterdir():
+        path.unlink()
+    syncs.moved.clear()
     lose_order(monkeypatch)
-    settle_two(durable, syncs)
+    durable.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims[2:]])
     assert syncs.moved == {
         "orders/incoming/processing": False,
         "dropboxmq/transaction/committing": False,
         "archive/incoming/target": True,
     }
-
-
-def test_with_an_order_of_names_only_the_moved_messages_are_synced(
-    durable: LocalConnection, syncs: Syncs
-) -> None:
-    settle_two(durable, syncs)
-    assert syncs.seen == ["archive/incoming/target"]
 
 
 def test_without_an_order_of_names_new_folders_are_durable_from_the_root_down(
@@ -110,47 +96,36 @@ def test_without_an_order_of_names_new_folders_are_durable_from_the_root_down(
     assert syncs.seen == [".", "archive", "archive/incoming"]
 
 
-def test_a_message_that_an_adapter_settles_alone_is_synced(durable: LocalConnection, syncs: Syncs) -> None:
-    durable.send(ORDERS, [Message(b"1")])
-    claim = durable.poller(ORDERS).take(1, 0)
-    assert claim is not None
+def test_what_is_settled_is_synced_where_it_has_come_to(durable: LocalConnection, syncs: Syncs) -> None:
+    """A message alone, and the message of a lot before it counts as settled."""
+    durable.send(ORDERS, [Message(b"1"), Message(b"2")])
+    claim = take(durable)
     syncs.seen.clear()
     durable.settle([Settlement(claim)])
     assert syncs.seen == ["orders/incoming/processed"]
-
-
-def test_a_message_that_is_removed_is_synced_where_it_was(root: Path, syncs: Syncs) -> None:
-    connection = DropboxProvider(root, create=True, keep_processed=0).connect("suite", "a")
-    with Table() as table:
-        for number in (1, 2):
-            with table.row(number):
-                connection.send(ORDERS, [Message(b"1")] * number)
-                poller = connection.poller(ORDERS)
-                claims = [poller.take(1, place) for place in range(number)]
-                syncs.seen.clear()
-                connection.settle([Settlement(claim) for claim in claims if claim is not None])
-                assert syncs.seen == ["orders/incoming/processing"]
-                poller.close()
-    connection.close()
-
-
-def test_a_lot_of_one_message_is_synced_before_it_counts_as_settled(root: Path, syncs: Syncs) -> None:
-    connection = DropboxProvider(root, create=True).connect()
-    connection.send(ORDERS, [Message(b"1")])
-    lot = connection.claim_lot(ORDERS, "lake", 10)
+    lot = durable.claim_lot(ORDERS, "lake", 10)
     assert lot is not None
     syncs.seen.clear()
     lot.settle([Settlement(claim) for claim in lot.claims])
     assert syncs.seen[0] == "orders/incoming/processed"
+
+
+def test_a_message_that_is_removed_is_synced_where_it_was(root: Path, syncs: Syncs) -> None:
+    connection = DropboxProvider(root, create=True, keep_processed=0).connect("suite", "a")
+    for number in (1, 2):
+        connection.send(ORDERS, [Message(b"1")] * number)
+        claims = connection.poller(ORDERS).claim(number, range(number))
+        syncs.seen.clear()
+        connection.settle([Settlement(claim) for claim in claims])
+        assert syncs.seen == ["orders/incoming/processing"]
     connection.close()
 
 
-def test_a_prepared_message_of_a_topic_stays_until_its_commit(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prepared_message_stays_until_its_commit(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal that says done names the file. Who takes over before the commit sends the message from it."""
     connection = DropboxProvider(root, create=True).connect("suite", "a")
-    connection.poller(TopicSubscription(NEWS, "all", "reader", durable=True)).close()
+    wanted = TopicSubscription(NEWS, "all", "reader", durable=True)
+    connection.poller(wanted).close()
     access = connection.access().open()
     prepared = access.prepare(NEWS, Message(b"1"), "key")
     access.sync()
@@ -165,40 +140,27 @@ def test_a_prepared_message_of_a_topic_stays_until_its_commit(
     monkeypatch.setattr(committer, "commit", look)
     connection.settle([], sends=[prepared])
     assert not there.exists()
-    assert [message.body for message in _messages(connection)] == [b"1"]
+    assert access.load(take(connection, source=wanted).reference, 100).body == b"1"
     connection.close()
 
 
-def _messages(connection: LocalConnection) -> list[Message]:
-    poller = connection.poller(TopicSubscription(NEWS, "all", "reader", durable=True))
-    access = connection.access().open()
-    claim = poller.take(1, 0)
-    assert claim is not None
-    return [access.load(claim.reference, 100)]
-
-
-def test_a_prepared_message_of_a_dead_client_is_sent_only_with_its_body(root: Path) -> None:
+@rows("body, is_sent", [(b"whole", True), (b"", False), (b"\0\0\0\0\0", False), (None, False)])
+def test_a_prepared_message_of_a_dead_client_is_sent_only_with_its_body(
+    root: Path, body: bytes | None, is_sent: bool
+) -> None:
     """A journal that says done may be on the disk, and the body may not."""
-    with Table() as table:
-        for body, is_sent in ((b"whole", True), (b"", False), (b"\0\0\0\0\0", False), (None, False)):
-            with table.row(body):
-                provider = DropboxProvider(root / f"{body!r}", create=True)
-                dead = provider.connect("suite", "a")
-                prepared = dead.access().open().prepare(ORDERS, Message(b"whole"), "key")
-                dead.abandon()
-                path = root / f"{body!r}" / str(prepared.handle[0])
-                path.unlink() if body is None else path.write_bytes(body)
-                living = provider.connect("suite", "b")
-                living.store.create(Channel(ORDERS))
-                living.send(NOTES, [Message(b"cause")])
-                claim = living.poller(NOTES).take(1, 0)
-                assert claim is not None
-                try:
-                    living.settle([Settlement(claim, copy_to=ARCHIVE, sends=[prepared])])
-                except ClaimLost:
-                    assert not is_sent
-                assert [message.body for message in living.browse(ORDERS)] == [b"whole"] * is_sent
-                living.close()
+    dead, living = connect(root, durable=True), connect(root, "b", durable=True)
+    prepared = dead.access().open().prepare(ORDERS, Message(b"whole"), "key")
+    dead.abandon()
+    path = root / str(prepared.handle[0])
+    path.unlink() if body is None else path.write_bytes(body)
+    living.store.create(Channel(ORDERS))
+    living.send(NOTES, [Message(b"cause")])
+    claim = take(living, source=NOTES)
+    with nullcontext() if is_sent else pytest.raises(ClaimLost):
+        living.settle([Settlement(claim, copy_to=ARCHIVE, sends=[prepared])])
+    assert [message.body for message in living.browse(ORDERS)] == [b"whole"] * is_sent
+    living.close()
 
 
 def test_the_start_of_an_adapter_removes_what_nobody_owns(durable: LocalConnection) -> None:

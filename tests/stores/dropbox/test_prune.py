@@ -8,18 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Retention
 from connector.messaging.settlement import Settlement
 from connector.stores.dropbox import pruning
 from connector.stores.dropbox.provider import DropboxProvider
 from connector.stores.engine.connection import LocalConnection
-from tests.stores.dropbox.steps import layout_of, take
+from tests.stores.dropbox.steps import ARCHIVE, NOTES, ORDERS, layout_of, take
+from tests.tables import rows
 from tests.waiting import wait_for
 
-ORDERS = Destination("queue", "orders")
-ARCHIVE = Destination("queue", "archive")
 KEEP = 1000.0
 """Seconds for which a test keeps processed messages."""
 KEPT = [Retention(ARCHIVE, 3600.0)]
@@ -29,8 +27,7 @@ def consume(connection: LocalConnection, body: bytes, property_size: int = 1) ->
     message = Message(body=body)
     message.set_property("note", "n" * property_size)
     connection.send(ORDERS, [message])
-    claim = take(connection)
-    connection.settle([Settlement(claim)])
+    connection.settle([Settlement(take(connection))])
 
 
 def processed(connection: LocalConnection) -> list[str]:
@@ -76,22 +73,10 @@ def test_old_files_go_with_their_sidecars_and_young_ones_stay(tmp_path: Path, cl
     assert connection.prune().settled == 1
     assert len(processed(connection)) == 1
     assert os.listdir(layout_of(connection).headers) == []
-    connection.close()
-
-
-def test_nothing_goes_where_files_are_kept_for_ever(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True, keep_processed=None).connect()
-    consume(connection, b"kept")
-    assert connection.prune().settled == 0
-    assert len(processed(connection)) == 1
-    connection.close()
-
-
-def test_nothing_is_kept_where_zero_is_demanded(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True, keep_processed=0).connect()
-    consume(connection, b"gone", property_size=600)
-    assert processed(connection) == []
-    assert os.listdir(layout_of(connection).headers) == []
+    for_ever = DropboxProvider(tmp_path, keep_processed=None).connect()
+    clock.stands_at += KEEP
+    assert for_ever.prune().settled == 0
+    for_ever.close()
     connection.close()
 
 
@@ -111,41 +96,10 @@ def test_pruning_is_done_by_one_client_and_not_all_the_time(tmp_path: Path, cloc
 def copies(connection: LocalConnection, number: int, reason: str = "") -> None:
     """Makes copies in the archive that are old enough to go."""
     connection.send(ORDERS, [Message(body=b"old") for _ in range(number)])
-    poller = connection.poller(ORDERS)
-    claims = [poller.take(1, sequence) for sequence in range(number)]
-    properties = {
-        "connector_origin_destination": str(ORDERS),
-        "connector_time": "2024-05-17T08:00:00.000Z",
-        "connector_reason": reason,
-    }
-    connection.settle(
-        [Settlement(claim, copy_to=ARCHIVE, properties=properties) for claim in claims if claim]
-    )
-
-
-def archived(connection: LocalConnection) -> list[str]:
-    return os.listdir(layout_of(connection).queue(ARCHIVE).target)
-
-
-def test_a_copy_goes_with_its_sidecar(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
-    copies(connection, 2, reason="r" * 600)
-    assert len(os.listdir(layout_of(connection).headers)) == 2
-    assert connection.prune(KEPT).copies == {ARCHIVE: 2}
-    assert archived(connection) == os.listdir(layout_of(connection).headers) == []
-    connection.close()
-
-
-def test_a_step_ends_in_time_and_the_next_one_goes_on(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
-    copies(connection, 5)
-    first = connection.prune(KEPT, seconds=0.0)
-    assert not first.is_done
-    assert len(archived(connection)) == 4
-    rest = connection.prune(KEPT, seconds=60.0)
-    assert rest.is_done
-    assert rest.copies == {ARCHIVE: 4}
-    connection.close()
+    claims = connection.poller(ORDERS).claim(1, range(number))
+    old = {"connector_origin_destination": str(ORDERS), "connector_time": "2024-05-17T08:00:00.000Z"}
+    properties = {**old, "connector_reason": reason}
+    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties=properties) for claim in claims])
 
 
 def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(tmp_path: Path) -> None:
@@ -158,26 +112,27 @@ def test_a_copy_that_is_claimed_between_two_steps_keeps_its_headers(tmp_path: Pa
     connection.close()
 
 
-def test_copies_are_looked_at_by_one_instance_and_not_all_the_time(tmp_path: Path) -> None:
+def test_a_copy_that_is_in_progress_stays(tmp_path: Path) -> None:
+    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
+    copies(connection, 1)
+    take(connection.poller(ARCHIVE, NOTES))
+    assert connection.prune([Retention(NOTES, 3600.0)]).copies == {}
+    connection.close()
+
+
+@rows("seconds", [-3700.0, 86400.0])
+def test_copies_are_looked_at_by_one_instance_and_not_all_the_time(tmp_path: Path, seconds: float) -> None:
+    """The mark of the last look may be of a clock that went back since."""
     provider = DropboxProvider(tmp_path, create=True)
     first, second = provider.connect("app", "one"), provider.connect("app", "two")
     assert first.prune(KEPT).is_done
     copies(second, 1)
     assert second.prune(KEPT).copies == first.prune(KEPT).copies == {}
     mark = tmp_path / "dropboxmq" / "adapter" / "app" / "pruned"
-    os.utime(mark, (time.time() - 3700,) * 2)
+    os.utime(mark, (time.time() + seconds,) * 2)
     assert second.prune(KEPT).copies == {ARCHIVE: 1}
     first.close()
     second.close()
-
-
-def test_a_clock_that_went_back_does_not_end_pruning(tmp_path: Path) -> None:
-    connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
-    assert connection.prune(KEPT).is_done
-    copies(connection, 1)
-    os.utime(tmp_path / "dropboxmq" / "adapter" / "app" / "pruned", (time.time() + 86400,) * 2)
-    assert connection.prune(KEPT).copies == {ARCHIVE: 1}
-    connection.close()
 
 
 def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
@@ -189,8 +144,8 @@ def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
     Path(layout_of(connection).headers, broken).unlink()
     Path(layout_of(connection).headers, broken).mkdir()
     assert connection.prune(KEPT).copies == {ARCHIVE: 2}
-    (line,) = [
-        record for record in caplog.records if record.getMessage() == "old messages could not be removed"
-    ]
-    assert broken in line.reason  # type: ignore[attr-defined]
+    assert os.listdir(layout_of(connection).headers) == [broken]
+    text = "old messages could not be removed"
+    (reason,) = [vars(record)["reason"] for record in caplog.records if record.getMessage() == text]
+    assert broken in reason
     connection.close()

@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider
+
+ORDERS, BILLS = parse_destination("queue://orders"), parse_destination("queue://bills")
+ARCHIVE = parse_destination("queue://archive")
+PRICES = parse_destination("topic://prices")
+Text = Callable[..., Message]
+"""The type of the fixture ``text``."""
 
 
 @pytest.fixture

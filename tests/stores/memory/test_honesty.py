@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import os
 import pickle
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from connector.errors import CapabilityError, ProviderError
-from connector.messaging.destination import parse_destination
-from connector.messaging.message import PERSISTENT, Message
+from connector.messaging.message import PERSISTENT
 from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider, open_provider
+from tests.forked_command import PipedProcess
+from tests.stores.memory.conftest import ORDERS, Text
 from tests.tables import rows
-
-ORDERS = parse_destination("queue://orders")
-ARCHIVE = parse_destination("queue://archive")
-REPOSITORY = Path(__file__).resolve().parents[3]
-
-Text = Callable[..., Message]
 
 
 def bodies(connection: LocalConnection) -> list[bytes]:
     return [message.body for message in connection.browse(ORDERS)]
-
-
-def test_it_says_what_it_is() -> None:
-    able = MemoryProvider.capabilities
-    assert not able.reliable
-    assert able.topics
-    assert able.selectors
-    assert able.temporary_destinations
-    assert able.virtual_destinations
 
 
 def test_a_persistent_message_is_refused_with_what_to_do(connection: LocalConnection, text: Text) -> None:
@@ -57,24 +41,16 @@ def test_two_providers_are_two_memories(connection: LocalConnection, text: Text)
 
 @pytest.mark.process
 def test_another_process_is_told_that_memory_cannot_be_shared(connection: LocalConnection) -> None:
-    code = "import pickle, sys; pickle.load(sys.stdin.buffer).open()"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        input=pickle.dumps(connection.access()),
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert b"CapabilityError: memory cannot be shared between processes" in done.stderr
-    assert f"in {os.getpid()}".encode() in done.stderr
+    code = "import base64, pickle, sys; pickle.loads(base64.b64decode(sys.argv[1])).open()"
+    with PipedProcess(base64.b64encode(pickle.dumps(connection.access())).decode(), script=code) as process:
+        _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "CapabilityError: memory cannot be shared between processes" in errors
+    assert f"in {os.getpid()}" in errors
 
 
 @pytest.mark.process
-def test_a_process_that_was_forked_off_is_told_so_too(
-    provider: MemoryProvider, connection: LocalConnection, text: Text
-) -> None:
+def test_a_fork_is_told_so_too(provider: MemoryProvider, connection: LocalConnection, text: Text) -> None:
     connection.send(ORDERS, [text("1")])
     directory = Path(provider.state("suite").published).parent.parent
     assert directory.is_dir()
@@ -147,7 +123,7 @@ def test_names_of_adapters_and_instances_stay_within_the_directory(name: str) ->
     assert journals.parent != Path(state.published)
 
 
-def test_a_refused_destination_can_be_written_again(
+def test_a_refused_queue_can_be_written_again(
     provider: MemoryProvider, connection: LocalConnection, text: Text
 ) -> None:
     provider.refuse(ORDERS, "no room on the shelf")

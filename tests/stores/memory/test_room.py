@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,20 +12,15 @@ from connector.core.connection import MessagingConnection
 from connector.errors import ProviderError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import parse_destination
-from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.memory.provider import MemoryProvider
+from tests.stores.memory.conftest import BILLS, ORDERS, PRICES, Text
 from tests.waiting import wait_for, waits_in
 
-ORDERS = parse_destination("queue://orders")
-BILLS = parse_destination("queue://bills")
-PRICES = parse_destination("topic://prices")
 ROOM = 20_000
 BIG = "x" * 12_000
-
-Text = Callable[..., Message]
 
 
 @pytest.fixture
@@ -53,6 +47,10 @@ def test_a_message_that_never_fits_is_refused_at_once(text: Text) -> None:
     for messages in ([text("x" * ROOM)], [text(BIG), text(BIG)]):
         with pytest.raises(ProviderError, match=rf"queue://orders.*max_bytes \({ROOM}\).*Nothing was sent"):
             connection.send(ORDERS, messages)
+    access = connection.access().open()
+    access.prepare(ORDERS, text(BIG), "1")
+    with pytest.raises(ProviderError, match=r"this transaction alone.*commit earlier"):
+        access.prepare(ORDERS, text(BIG), "2")
 
 
 def test_a_sender_waits_in_vain_for_as_long_as_it_was_told(small: MemoryProvider, text: Text) -> None:
@@ -103,14 +101,6 @@ def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider, 
     assert [message.body for message in connection.browse(BILLS)] == [BIG.encode()]
 
 
-def test_a_transaction_larger_than_the_room_is_refused_at_once(text: Text) -> None:
-    connection = MemoryProvider(max_bytes=ROOM, send_timeout=1e6).connect()
-    access = connection.access().open()
-    access.prepare(ORDERS, text(BIG), "1")
-    with pytest.raises(ProviderError, match=r"this transaction alone.*commit earlier"):
-        access.prepare(ORDERS, text(BIG), "2")
-
-
 def test_preparing_again_under_one_key_needs_no_more_room(small: MemoryProvider, text: Text) -> None:
     connection = small.connect()
     access = connection.access().open()
@@ -131,9 +121,7 @@ def test_expired_messages_make_room_for_others(small: MemoryProvider, text: Text
     assert list(connection.browse(expired)) == []
 
 
-def test_an_expired_message_that_was_moved_to_a_queue_is_not_removed_for_room(
-    small: MemoryProvider, text: Text
-) -> None:
+def test_an_expired_message_in_a_queue_is_not_removed_for_room(small: MemoryProvider, text: Text) -> None:
     connection = small.connect()
     connection.send(ORDERS, [text(BIG, expiration=1)])
     assert drain(connection) == 0

@@ -8,14 +8,12 @@ import pytest
 
 from connector.config.loading import load
 from connector.errors import ConfigurationError, ProviderError
-from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.settlement import Settlement
 from connector.stores.memory.provider import MemoryProvider
 from connector.testing.deployment import Deployment
 from tests.forked_command import PipedProcess
-
-ORDERS = parse_destination("queue://orders")
+from tests.stores.memory.conftest import ORDERS
 
 ADAPTER = """\
 provider: {type: memory}
@@ -112,9 +110,7 @@ def deployment(tmp_path: Path) -> Deployment:
     return Deployment(tmp_path, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
 
 
-def test_an_adapter_eliminates_what_another_process_has_published(
-    deployment: Deployment, tmp_path: Path
-) -> None:
+def test_an_adapter_eliminates_what_another_has_published(deployment: Deployment, tmp_path: Path) -> None:
     identity = deployment.send("orders", '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
     before = MemoryProvider(state_directory=tmp_path / "state")
     publish(before, f"queue://orders|{identity}")

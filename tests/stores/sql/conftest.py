@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
+from sqlalchemy import Connection, NullPool, create_engine
+
+from connector.messaging.destination import parse_destination
+
+ORDERS, ARCHIVE = parse_destination("queue://orders"), parse_destination("queue://archive")
+PRICES = parse_destination("topic://prices")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -12,3 +22,10 @@ def url(request: pytest.FixtureRequest) -> str:
         found: str = request.getfixturevalue("database")
         return found
     return f"sqlite:///{request.getfixturevalue('root')}/messages.db"
+
+
+@contextmanager
+def program(url: str, **options: Any) -> Iterator[Connection]:
+    """The connection of another program to a database. What it has done is committed at the end."""
+    with create_engine(url, poolclass=NullPool, **options).begin() as connection:
+        yield connection

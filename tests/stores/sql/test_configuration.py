@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -60,9 +59,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return make
 
 
-def test_a_file_of_sqlite_is_relative_to_the_configuration(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_relative_to_the_configuration(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = write()
     configuration = load("adapter.yaml")
     monkeypatch.chdir("/")
@@ -107,7 +104,7 @@ def test_another_url_is_refused_and_never_shown(write: Write, url: str, found: s
     assert "cret" not in str(wrong.value)
 
 
-def test_a_password_is_shown_by_nothing(
+def test_nothing_shows_a_password(
     write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", "s3/cret")
@@ -141,21 +138,6 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_the_provider(tmp_path: P
     (tmp_path / "file").touch()
     with pytest.raises(ProviderError, match=r"cannot make .*file.*: "):
         SqlProvider(Settings(f"sqlite:///{tmp_path}/file/messages.db")).connect()
-
-
-def test_a_newer_schema_is_refused_by_name(tmp_path: Path) -> None:
-    import sqlite3
-
-    provider = SqlProvider(Settings(f"sqlite:///{tmp_path}/messages.db"))
-    provider.connect().close()
-    database = sqlite3.connect(tmp_path / "messages.db")
-    database.execute("UPDATE schema_version SET version = 99")
-    database.commit()
-    database.close()
-    again = pickle.loads(pickle.dumps(provider))
-    for use in (again.connect, again.check):
-        with pytest.raises(ProviderError, match=r"messages\.db have the schema version 99.*knows \d+:"):
-            use()
 
 
 def test_a_url_opens_a_provider(tmp_path: Path) -> None:

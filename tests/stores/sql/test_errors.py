@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,17 +11,29 @@ import pytest
 
 from connector.databases.urls import parse_url
 from connector.errors import ClaimLost, ProviderError, SettlementError
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
+from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, new_server
 from tests.privileges import without_privileges
 from tests.stores.dropbox.steps import closed, files_limited_to
+from tests.stores.sql.conftest import ARCHIVE, ORDERS
 from tests.tables import rows
 
-ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
+
+def one_claimed(provider: SqlProvider) -> tuple[LocalConnection, Settlement]:
+    """Returns a client, and the outcome of a message that it has claimed: a copy in the archive."""
+    connection = provider.connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1")])
+    (claim,) = connection.poller(ORDERS).claim(1, range(1))
+    return connection, Settlement(claim, copy_to=ARCHIVE)
+
+
+def bodies(connection: LocalConnection, queue: Destination = ARCHIVE) -> list[bytes]:
+    return [message.body for message in connection.browse(queue)]
 
 
 @pytest.fixture
@@ -38,28 +50,21 @@ def sqlite(file: Path) -> SqlProvider:
 
 
 def test_a_file_that_another_program_has_locked_is_an_error_that_says_so(file: Path) -> None:
-    connection = SqlProvider(Settings(f"sqlite:///{file}", busy=0.05)).connect("suite", "one")
-    connection.send(ORDERS, [Message(b"1")])
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
+    connection, settlement = one_claimed(SqlProvider(Settings(f"sqlite:///{file}", busy=0.05)))
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(SettlementError, match=r"messages\.db: .*locked.* another program"):
-        connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+        connection.settle([settlement])
     with pytest.raises(ProviderError, match="another program"):
         connection.send(ORDERS, [Message(b"2")])
     other.execute("ROLLBACK")
     other.close()
-    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
-    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
-    assert list(connection.browse(ORDERS)) == []
+    connection.settle([settlement])
+    assert (bodies(connection), bodies(connection, ORDERS)) == ([b"1"], [])
 
 
-def test_a_full_disk_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -> None:
-    connection = sqlite.connect("suite", "one")
-    connection.send(ORDERS, [Message(b"1")])
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
+def test_a_full_disk_is_an_error_that_says_so_and_costs_nothing(sqlite: SqlProvider, file: Path) -> None:
+    connection, settlement = one_claimed(sqlite)
     engine = sqlite._database().engine
     with engine.connect() as limited:
         pages = limited.exec_driver_sql("PRAGMA page_count").scalar_one()
@@ -68,8 +73,12 @@ def test_a_full_disk_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -
         connection.send(ORDERS, [Message(b"x" * 1_000_000)])
     with engine.connect() as limited:
         limited.exec_driver_sql("PRAGMA max_page_count = 1000000")
-    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
-    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
+    said = r"messages\.db: .*: make room on the disk"
+    with files_limited_to(Path(f"{file}-wal").stat().st_size), pytest.raises(ProviderError, match=said):
+        connection.settle([settlement])  # the kernel refuses to let the file grow
+    connection.settle([settlement])
+    assert bodies(connection) == [b"1"]
+    connection.close()
 
 
 def test_a_file_that_is_no_database_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -> None:
@@ -98,9 +107,7 @@ def test_a_text_that_no_database_can_hold_is_refused(sqlite: SqlProvider) -> Non
         ({"port": 1}, r"refused.*: look whether the server runs"),
     ],
 )
-def test_who_cannot_connect_is_told_why_without_the_password(
-    database: str, change: dict[str, object], said: str
-) -> None:
+def test_who_cannot_connect_sees_no_password(database: str, change: dict[str, object], said: str) -> None:
     url = parse_url(database).set(**change)  # type: ignore[arg-type]
     with pytest.raises(ProviderError, match=said) as refused:
         SqlProvider(Settings(url.render_as_string(hide_password=False))).connect()
@@ -109,14 +116,17 @@ def test_who_cannot_connect_is_told_why_without_the_password(
 
 
 def test_a_user_without_rights_is_told_so(database: str, postgres: PostgresServer) -> None:
-    SqlProvider(Settings(database)).connect().close()
+    """On the database and its schema, and on the tables."""
     url = parse_url(database)
     with postgres.connect(str(url.database)) as owner:
-        owner.execute("DROP ROLE IF EXISTS reader")
-        owner.execute(f"CREATE ROLE reader LOGIN PASSWORD '{postgres.password}'")
-    stranger = url.set(username="reader").render_as_string(hide_password=False)
-    with pytest.raises(ProviderError, match=r"permission denied for .*: give this user the rights"):
-        SqlProvider(Settings(stranger)).connect()
+        owner.execute("DROP ROLE IF EXISTS guest")
+        owner.execute(f"CREATE ROLE guest LOGIN PASSWORD '{postgres.password}'")
+    guest = url.set(username="guest").render_as_string(hide_password=False)
+    for schema, said in ((None, "schema public"), ("events", "database"), (None, "table")):
+        if said == "table":
+            SqlProvider(Settings(database)).connect().close()
+        with pytest.raises(ProviderError, match=f"permission denied for {said}.*: give this user the rights"):
+            SqlProvider(Settings(guest, schema)).connect()
 
 
 def test_a_server_that_only_reads_is_an_error_that_says_so(database: str, postgres: PostgresServer) -> None:
@@ -134,36 +144,32 @@ def test_a_server_that_only_reads_is_an_error_that_says_so(database: str, postgr
 def test_a_connection_that_is_lost_is_an_error_and_the_next_call_has_another(
     database: str, postgres: PostgresServer
 ) -> None:
-    connection = SqlProvider(Settings(database)).connect("suite", "one")
-    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
-    poller = connection.poller(ORDERS)
-    claims = poller.claim(1, range(2))
+    connection, settlement = one_claimed(SqlProvider(Settings(database)))
     _cut(postgres, database)
     with pytest.raises(SettlementError, match=r"\*\*\*@127.0.0.1.*: look whether the server runs"):
-        connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
-    connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
-    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1", b"2"]
+        connection.settle([settlement])
+    connection.settle([settlement])
+    assert bodies(connection) == [b"1"]
 
 
 def test_a_server_that_was_killed_has_all_that_it_took(own_postgres: PostgresServer) -> None:
-    url = own_postgres.url(own_postgres.make_database())
-    connection = SqlProvider(Settings(url)).connect("suite", "one")
-    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
-    claims = connection.poller(ORDERS).claim(1, range(1))
+    connection, settlement = one_claimed(
+        SqlProvider(Settings(own_postgres.url(own_postgres.make_database())))
+    )
+    connection.send(ORDERS, [Message(b"2")])
     own_postgres.kill()
     with pytest.raises(ProviderError):
         connection.check()
     own_postgres.start()
     while True:
         try:
-            connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
+            connection.settle([settlement])
             break
         except SettlementError:
             continue
-    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
-    assert [message.body for message in connection.browse(ORDERS)] == [b"2"]
+    assert (bodies(connection), bodies(connection, ORDERS)) == ([b"1"], [b"2"])
     with pytest.raises(ClaimLost):
-        connection.settle([Settlement(claims[0])])
+        connection.settle([settlement])
     connection.close()
 
 
@@ -191,32 +197,22 @@ def _cut(postgres: PostgresServer, database: str) -> None:
 
 def test_several_threads_of_one_provider_share_its_connections(database: str) -> None:
     provider = SqlProvider(Settings(database, pool_size=1))
-    failures: list[BaseException] = []
 
     def work(number: int) -> None:
-        try:
-            connection = provider.connect("suite", str(number))
-            for _ in range(5):
-                connection.send(ORDERS, [Message(str(number).encode())])
-            connection.close()
-        except BaseException as error:
-            failures.append(error)
+        connection = provider.connect("suite", str(number))
+        for _ in range(5):
+            connection.send(ORDERS, [Message(str(number).encode())])
+        connection.close()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert len(list(provider.connect().browse(ORDERS))) == 40
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    assert len(bodies(provider.connect(), ORDERS)) == 40
 
 
 # -- rights --------------------------------------------------------------------------------------------
 
 
-def test_a_sqlite_file_without_write_permission_is_an_error_that_says_so(
-    sqlite: SqlProvider, file: Path
-) -> None:
+def test_a_file_without_write_permission_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -> None:
     connection = sqlite.connect("suite", "one")
     connection.send(ORDERS, [Message(b"kept")])
     connection.close()
@@ -225,7 +221,7 @@ def test_a_sqlite_file_without_write_permission_is_an_error_that_says_so(
     with without_privileges(), pytest.raises(ProviderError, match=said):
         SqlProvider(Settings(f"sqlite:///{file}")).connect().send(ORDERS, [Message(b"1")])
     file.chmod(0o644)
-    assert [message.body for message in sqlite.connect().browse(ORDERS)] == [b"kept"]
+    assert bodies(sqlite.connect(), ORDERS) == [b"kept"]
 
 
 @rows("place", ["messages.db", "data/messages.db"])
@@ -236,25 +232,11 @@ def test_a_directory_without_write_permission_is_an_error_that_says_so(root: Pat
     assert list(root.iterdir()) == []
 
 
-def test_a_user_without_rights_on_the_schema_is_told_so(database: str, postgres: PostgresServer) -> None:
-    url = parse_url(database)
-    with postgres.connect(str(url.database)) as owner:
-        owner.execute("DROP ROLE IF EXISTS guest")
-        owner.execute(f"CREATE ROLE guest LOGIN PASSWORD '{postgres.password}'")
-    guest = url.set(username="guest").render_as_string(hide_password=False)
-    for schema, said in ((None, "schema public"), ("events", "database")):
-        with pytest.raises(ProviderError, match=f"permission denied for {said}.*: give this user the rights"):
-            SqlProvider(Settings(guest, schema)).connect()
-
-
 def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
     database: str, postgres: PostgresServer
 ) -> None:
-    connection = SqlProvider(Settings(database)).connect("suite", "one")
-    connection.send(ORDERS, [Message(b"1")])
+    connection, settlement = one_claimed(SqlProvider(Settings(database)))
     connection.send(ARCHIVE, [Message(b"0")])
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
     name = str(parse_url(database).database)
     with postgres.connect(name) as other, ThreadPoolExecutor() as threads:
         other.execute("SET deadlock_timeout = '1h'")  # the server finds it for the one that waits last
@@ -266,31 +248,36 @@ def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
             with connection._registry.lock():
                 locked = "UPDATE counter SET value = value WHERE name = 'records'"
                 waits.append(threads.submit(other.execute, locked))
-                connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+                connection.settle([settlement])
 
         with pytest.raises(ProviderError, match=r"deadlock detected.*: nothing was done, try again"):
             settle()
         waits[0].result()
         other.execute("COMMIT")
-    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
-    assert sorted(message.body for message in connection.browse(ARCHIVE)) == [b"0", b"1"]
-
-
-def test_a_file_that_cannot_grow_is_an_error_that_says_so_and_costs_nothing(
-    sqlite: SqlProvider, file: Path
-) -> None:
-    """The kernel refuses to let the file grow, as it does on a full disk."""
-    connection = sqlite.connect("suite", "one")
-    connection.send(ORDERS, [Message(b"1")])
-    claim = connection.poller(ORDERS).take(1, 0)
-    assert claim is not None
-    settlement = Settlement(claim, copy_to=ARCHIVE)
-    size = Path(f"{file}-wal").stat().st_size
-    with (
-        files_limited_to(size),
-        pytest.raises(ProviderError, match=r"messages\.db: .*: make room on the disk"),
-    ):
-        connection.settle([settlement])
     connection.settle([settlement])
-    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
-    connection.close()
+    assert sorted(bodies(connection)) == [b"0", b"1"]
+
+
+# -- the server of these tests -------------------------------------------------------------------------
+
+
+def test_a_server_leaves_no_process_and_no_file() -> None:
+    with new_server() as server:
+        assert _processes(server.directory)
+        server.kill()
+        assert _processes(server.directory) == []
+        server.start()
+    assert _processes(server.directory) == []
+    assert not server.directory.exists()
+
+
+def _processes(directory: Path) -> list[int]:
+    """Processes that work in a directory or below."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdecimal() and Path(os.readlink(process / "cwd")).is_relative_to(directory):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, create_engine
 
 from connector.errors import MalformedData
 from connector.messaging.destination import Destination, parse_destination
@@ -22,6 +20,7 @@ from connector.messaging.settlement import Settlement
 from connector.stores.engine.connection import LocalConnection
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
+from tests.stores.sql.conftest import program
 from tests.stores.sql.emptied import EmptiedDatabase
 from tests.tables import Table, rows
 
@@ -38,20 +37,20 @@ def connect(url: str, instance: str = "one") -> LocalConnection:
     return SqlProvider(Settings(url)).connect("suite", instance)
 
 
-@pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    engine = create_engine(url)
-    yield engine
-    engine.dispose()
+def insert_all(url: str) -> int:
+    """Inserts each of the bad messages into SQLite. Returns their number."""
+    for _, message, reference in (*BAD, *BAD_IN_SQLITE):
+        insert(url, message, reference)
+    return len(BAD) + len(BAD_IN_SQLITE)
 
 
-def insert(engine: Engine, message: dict[str, str], reference: dict[str, str] | None = None) -> None:
+def insert(url: str, message: dict[str, str], reference: dict[str, str] | None = None) -> None:
     """Inserts a message as another program does. The values are SQL."""
     message = {"body": "CAST('bad' AS BLOB)", **message}
-    if engine.dialect.name == "postgresql":
+    if url.startswith("postgresql"):
         message["body"] = message["body"].replace("CAST('bad' AS BLOB)", "convert_to('bad', 'UTF8')")
     reference = {"channel": "'queue://orders'", "priority": "9", **(reference or {})}
-    with engine.begin() as connection:
+    with program(url) as connection:
         columns, values = ", ".join(message), ", ".join(message.values())
         made = f"INSERT INTO message ({columns}) VALUES ({values}) RETURNING id"
         number = connection.exec_driver_sql(made.replace("%", "%%")).scalar_one()
@@ -183,7 +182,7 @@ def test_only_a_message_that_another_program_has_written_badly_fails(url: str) -
             with table.row(message, reference):
                 database.empty()
                 connection = connect(url)
-                insert(database.engine, message, reference)
+                insert(url, message, reference)
                 check_that_only_this_message_fails(connection, reason)
                 connection.close()
     database.close()
@@ -193,9 +192,7 @@ def test_only_a_message_that_another_program_has_written_badly_fails(url: str) -
 def test_a_selector_is_evaluated_beside_bad_messages(root: Path, selector: str) -> None:
     url = f"sqlite:///{root}/messages.db"
     connection = connect(url)
-    engine = create_engine(url)
-    for _, message, reference in (*BAD, *BAD_IN_SQLITE):
-        insert(engine, message, reference)
+    insert_all(url)
     sent = Message(b"good", type="T", priority=9)
     sent.set_property("region", "EU")
     connection.send(ORDERS, [sent])
@@ -206,12 +203,11 @@ def test_a_selector_is_evaluated_beside_bad_messages(root: Path, selector: str) 
     connection.settle([Settlement(claim) for claim in claims])
     assert not poller.claim(2, range(99))
     connection.close()
-    engine.dispose()
 
 
-def test_the_database_leaves_messages_with_half_a_surrogate_to_the_engine(url: str, engine: Engine) -> None:
+def test_the_database_leaves_messages_with_half_a_surrogate_to_the_engine(url: str) -> None:
     connection = connect(url)
-    insert(engine, {"headers": r"""'{"JMSType": "\ud800"}'"""})
+    insert(url, {"headers": r"""'{"JMSType": "\ud800"}'"""})
     connection.send(ORDERS, [Message(b"good", type="T")])
     claims = connection.poller(ORDERS, selector="JMSType = 'T'").claim(1, range(9))
     assert [claim.headers().type for claim in claims] == ["T"]
@@ -220,7 +216,6 @@ def test_the_database_leaves_messages_with_half_a_surrogate_to_the_engine(url: s
 
 def test_a_body_that_is_a_text_counts_as_its_bytes(sqlite: str) -> None:
     connection = connect(sqlite)
-    engine = create_engine(sqlite)
     bodies = {
         "'bad'": b"bad",
         "CAST(x'626164' AS TEXT)": b"bad",
@@ -228,7 +223,7 @@ def test_a_body_that_is_a_text_counts_as_its_bytes(sqlite: str) -> None:
         "CAST(x'ff' AS TEXT)": b"\xff",
     }
     for body in bodies:
-        insert(engine, {"body": body})
+        insert(sqlite, {"body": body})
     expected = [*bodies.values()]
     poller = connection.poller(ORDERS)
     assert [message.body for message in connection.browse(ORDERS)] == expected
@@ -236,15 +231,11 @@ def test_a_body_that_is_a_text_counts_as_its_bytes(sqlite: str) -> None:
     claims = poller.claim(1, range(9))
     assert [load(claim.reference, 1000).body for claim in claims] == expected
     connection.close()
-    engine.dispose()
 
 
 def test_bad_messages_are_taken_over_and_put_in_progress(sqlite: str) -> None:
     first, second = connect(sqlite), connect(sqlite, "two")
-    engine = create_engine(sqlite)
-    for _, message, reference in (*BAD, *BAD_IN_SQLITE):
-        insert(engine, message, reference)
-    number = len(BAD) + len(BAD_IN_SQLITE)
+    number = insert_all(sqlite)
     claims = first.poller(ORDERS, IN_PROGRESS).claim(1, range(99))
     assert len(claims) == number
     assert len(list(second.find_unowned(IN_PROGRESS))) == 0
@@ -256,14 +247,13 @@ def test_bad_messages_are_taken_over_and_put_in_progress(sqlite: str) -> None:
     assert second.destinations()
     assert len(second.poller(ORDERS).claim(3, range(99))) == number
     second.close()
-    engine.dispose()
 
 
-def test_a_reference_without_its_message_holds_up_nothing(url: str, engine: Engine) -> None:
+def test_a_reference_without_its_message_holds_up_nothing(url: str) -> None:
     connection = connect(url)
     for _ in range(3):
-        insert(engine, {})
-    with engine.begin() as other:
+        insert(url, {})
+    with program(url) as other:
         other.exec_driver_sql("DELETE FROM message")
     connection.send(ORDERS, [Message(b"good", priority=1)])
     poller = connection.poller(ORDERS)
@@ -298,38 +288,32 @@ _cells = st.one_of(
 )
 
 
+_properties = st.dictionaries(st.text(), _values, max_size=4).map(json.dumps)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    headers=_cells,
-    types=_cells,
-    body=_cells,
-    priority=_cells,
-    expiration=_cells,
-    deliveries=_cells,
-    patch=_cells,
-    properties=st.dictionaries(st.text(), _values, max_size=4).map(json.dumps),
+    of_message=st.tuples(_cells, _cells, _cells, _properties),
+    of_reference=st.tuples(_cells, _cells, _cells, _cells),
 )
-def test_any_row_of_sqlite_is_claimed_or_refused_by_the_database(sqlite: str, **cells: Any) -> None:
+def test_any_row_of_sqlite_is_claimed_or_refused_by_the_database(
+    sqlite: str, of_message: tuple[object, ...], of_reference: tuple[object, ...]
+) -> None:
     connection = connect(sqlite)
-    engine = create_engine(sqlite)
-    with engine.connect() as other:
+    with program(sqlite) as other:
         driver = other.connection.driver_connection
         assert driver is not None
         try:
-            given_ = [cells[name] for name in ("headers", "types", "body", "properties")]
-            number = driver.execute(
-                "INSERT INTO message (headers, property_types, body, properties) VALUES (?, ?, ?, ?)", given_
-            ).lastrowid
-            given_ = [cells[name] for name in ("priority", "expiration", "deliveries", "patch")]
+            columns = "headers, property_types, body, properties"
+            inserted = driver.execute(f"INSERT INTO message ({columns}) VALUES (?, ?, ?, ?)", of_message)
+            columns = "message, channel, priority, expiration, delivery_count, properties"
             driver.execute(
-                "INSERT INTO message_reference (message, channel, priority, expiration, delivery_count, "
-                "properties) VALUES (?, 'queue://orders', ?, ?, ?, ?)",
-                [number, *given_],
+                f"INSERT INTO message_reference ({columns}) VALUES (?, 'queue://orders', ?, ?, ?, ?)",
+                (inserted.lastrowid, *of_reference),
             )
             driver.commit()
         except Exception:  # NOT NULL, or properties that are no JSON
             driver.rollback()
-    engine.dispose()
     connection.send(ORDERS, [Message(b"good")])
     reasons_of(connection, ORDERS)
     poller = connection.poller(ORDERS)

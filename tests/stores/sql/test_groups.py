@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from connector import faults
 from connector.events.recovery import InDoubtPolicy, Recovery
@@ -27,6 +27,7 @@ from connector.messaging.settlement import Settlement
 from connector.stores.engine.poller import LocalPoller
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
+from tests.stores.sql.conftest import program
 from tests.waiting import now_ms, wait_for
 
 ORDERS, NOTES, BUSY = (parse_destination(name) for name in ("orders", "notes", "busy"))
@@ -58,8 +59,7 @@ def bodies(connection: Connection, claims: Sequence[Claim]) -> list[str]:
 def test_the_group_of_what_another_program_sends_is_found(url: str) -> None:
     with clients(url, 2) as (one, other):
         one.poller(ORDERS)
-        engine = create_engine(url)
-        with engine.begin() as program:
+        with program(url) as another:
             for body, properties in (
                 ("a1", {"JMSXGroupID": "a"}),
                 ("a2", {"JMSXGroupID": "a", "note": "\0"}),  # PostgreSQL cannot decode this
@@ -70,10 +70,9 @@ def test_the_group_of_what_another_program_sends_is_found(url: str) -> None:
             ):
                 sent = text("INSERT INTO message (properties, body) VALUES (:properties, :body) RETURNING id")
                 values = {"properties": json.dumps(properties), "body": body.encode()}
-                number = program.execute(sent, values).scalar_one()
+                number = another.execute(sent, values).scalar_one()
                 referred = text("INSERT INTO message_reference (message, channel) VALUES (:n, :channel)")
-                program.execute(referred, {"n": number, "channel": str(ORDERS)})
-        engine.dispose()
+                another.execute(referred, {"n": number, "channel": str(ORDERS)})
         claims = one.poller(ORDERS, by_group=True).claim(1, range(1))
         assert bodies(one, claims) == ["a1"]
         poller = other.poller(ORDERS, by_group=True)
@@ -87,10 +86,8 @@ def test_the_page_shows_who_holds_which_group(url: str) -> None:
         send(one, "a1", "a2", "b1", "c1")
         one.poller(ORDERS).claim(1, range(2))
         other.poller(ORDERS, NOTES).claim(1, range(1))
-        engine = create_engine(url)
-        with engine.connect() as program:
-            rows = program.exec_driver_sql(query).fetchall()
-        engine.dispose()
+        with program(url) as another:
+            rows = another.exec_driver_sql(query).fetchall()
         assert [tuple(row) for row in rows] == [("a", one.client_id, 2), ("b", other.client_id, 1)]
 
 
@@ -135,29 +132,21 @@ def test_two_claims_at_one_moment_take_no_two_messages_of_a_group(
 
 def _await_waiting(url: str) -> None:
     """Waits until a transaction waits for the lock of another."""
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
     waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    with engine.connect() as connection:
-        wait_for(lambda: connection.exec_driver_sql(waits).scalar_one(), 120, "somebody waits for a lock")
-    engine.dispose()
+    with program(url, isolation_level="AUTOCOMMIT") as another:
+        wait_for(lambda: another.exec_driver_sql(waits).scalar_one(), 120, "somebody waits for a lock")
 
 
 @pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
-def test_nothing_overtakes_a_message_of_its_group_that_another_is_about_to_take(
-    database: str, selector: str
-) -> None:
+def test_nothing_overtakes_a_message_of_its_group_that_is_locked(database: str, selector: str) -> None:
     with clients(database, 1) as (one,):
         send(one, "a1", "b1", "a2", "c1", "a3", "b2")
         poller = one.poller(ORDERS, selector=selector, by_group=True)
-        engine = create_engine(database)
-        locked = (
-            "SELECT 1 FROM message_reference WHERE id = (SELECT min(id) FROM message_reference) FOR UPDATE"
-        )
-        with engine.begin() as program:
-            program.exec_driver_sql(locked)
+        first = "(SELECT min(id) FROM message_reference)"
+        with program(database) as another:
+            another.exec_driver_sql(f"SELECT 1 FROM message_reference WHERE id = {first} FOR UPDATE")
             assert bodies(one, poller.claim(1, range(1))) == ["b1"], "as many as were asked for"
             assert bodies(one, poller.claim(2, range(9))) == ["c1", "b2"]
-        engine.dispose()
         assert bodies(one, poller.claim(3, range(2))) == ["a1", "a2"]
         assert bodies(one, poller.claim(4, range(2))) == ["a3"]
 

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from connector.databases.urls import parse_url
-from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
@@ -18,9 +17,7 @@ from connector.stores.sql.database import Settings
 from connector.stores.sql.notices import Notices
 from connector.stores.sql.provider import SqlProvider
 from tests.postgres import PostgresServer
-
-ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
-PRICES = parse_destination("topic://prices")
+from tests.stores.sql.conftest import ARCHIVE, ORDERS, PRICES
 
 
 @pytest.fixture
@@ -46,9 +43,7 @@ def told(listener: psycopg.Connection[object]) -> list[str]:
     return found
 
 
-def test_only_a_channel_that_was_empty_is_told_of(
-    provider: SqlProvider, listener: psycopg.Connection[object]
-) -> None:
+def test_only_empty_channels_are_told_of(provider: SqlProvider, listener: psycopg.Connection[object]) -> None:
     connection = provider.connect("suite", "one")
     connection.send(ORDERS, [Message(b"1")])
     connection.send(ORDERS, [Message(b"2")])
@@ -64,7 +59,7 @@ def test_only_a_channel_that_was_empty_is_told_of(
     subscription.close()
 
 
-def test_a_notice_ends_a_wait_that_would_not_look_again(
+def test_a_notice_ends_a_wait_that_looks_at_nothing(
     provider: SqlProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch_module, "_LONGEST", 3600.0)

@@ -88,11 +88,7 @@ class TestPostgres(_Suite):
         return postgres.url(postgres.make_database())
 
 
-class TestState(StateStoreSuite):
-    @pytest.fixture
-    def provider(self, root: Path) -> SqlProvider:
-        return SqlProvider(Settings(f"sqlite:///{root}/messages.db"))
-
+class _StateSuite(StateStoreSuite):
     @pytest.fixture
     def open_store(self, provider: SqlProvider) -> Callable[[], StateStore]:
         return lambda: provider.state("suite")
@@ -109,3 +105,15 @@ class TestState(StateStoreSuite):
             connection.close()
 
         return publish
+
+
+class TestState(_StateSuite):
+    @pytest.fixture
+    def provider(self, root: Path) -> SqlProvider:
+        return SqlProvider(Settings(f"sqlite:///{root}/messages.db"))
+
+
+class TestPostgresState(_StateSuite):
+    @pytest.fixture
+    def provider(self, database: str) -> SqlProvider:
+        return SqlProvider(Settings(database))

@@ -11,103 +11,99 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientState
-from connector.messaging.state_store import CycleJournal, JournalHandle, StateStore
+from connector.messaging.state_store import ClientJournals, CycleJournal, TaskJournal
 from connector.stores.sql.database import MessageDatabase, Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.state import PostgresState
 from connector.testing.state import RunningTask
 from tests.forked_command import PipedProcess
 from tests.postgres import PostgresServer
+from tests.stores.sql.conftest import program
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.process
 
 LEASE = 1.0
 LONG_LEASE = 60.0
-OpenStore = Callable[..., StateStore]
-StartTask = Callable[[JournalHandle], RunningTask]
+StartTask = Callable[..., RunningTask]
+AT_WORK = {1: CycleJournal(done={0: [0]}, begun={0: 1, 1: 1}, at_work={1: 1})}
+"""A batch of which the first event is done and the second has begun."""
 
 
-@pytest.fixture
-def open_on() -> OpenStore:
-    def open_store(url: str, lease: float = LONG_LEASE) -> StateStore:
-        settings = Settings(url, lease=lease)
-        database = MessageDatabase(settings)
-        database.prepare(make=True)
-        return PostgresState(settings, lambda: database, "crashes")
-
-    return open_store
+def open_on(url: str, lease: float = LONG_LEASE) -> PostgresState:
+    settings = Settings(url, lease=lease)
+    database = MessageDatabase(settings)
+    database.prepare(make=True)
+    return PostgresState(settings, lambda: database, "crashes")
 
 
 @pytest.fixture
 def start_task() -> Iterator[StartTask]:
+    """Starts a task with a new journal of the first batch of a client, and lets it do some things."""
     started: list[RunningTask] = []
 
-    def start(handle: JournalHandle) -> RunningTask:
-        started.append(RunningTask(handle))
-        return started[-1]
+    def start(journals: ClientJournals, *commands: str, place: int = 0) -> RunningTask:
+        journals.make()
+        task = RunningTask(journals.file(1, place, 0))
+        started.append(task)
+        assert [task.tell(command) for command in commands] == ["ok"] * len(commands)
+        return task
 
     yield start
     for task in started:
         task.kill()
 
 
+def one_done(journals: ClientJournals) -> TaskJournal:
+    """Returns the journal of a task that has done one event."""
+    journal = journals.file(1, 0, 0).open()
+    journal.begin(0)
+    journal.done(0, b"[0]")
+    return journal
+
+
 def execute(url: str, statement: str) -> None:
-    engine = create_engine(url)
-    with engine.begin() as connection:
+    with program(url) as connection:
         assert connection.execute(text(statement)).rowcount
-    engine.dispose()
 
 
 # -- processes -----------------------------------------------------------------------------------------
 
 
 def test_a_stopped_task_is_taken_over_and_begins_nothing_when_it_goes_on(
-    database: str, open_on: OpenStore, start_task: StartTask
+    database: str, start_task: StartTask
 ) -> None:
-    store = open_on(database, LEASE)
-    journals = store.journals("c1", "a")
-    journals.make()
-    task = start_task(journals.file(1, 0, 0))
-    for command in ("at 0", "begin 0", "done 0 1", "begin 1"):
-        assert task.tell(command) == "ok"
+    journals = open_on(database, LEASE).journals("c1", "a")
+    task = start_task(journals, "at 0", "begin 0", "done 0 1", "begin 1")
     os.kill(task.pid, signal.SIGSTOP)
     heir = open_on(database, LEASE).journals("c1", "a")
     heir.seal()
     assert heir.wait(120)
-    found = heir.read()
-    assert found == {1: CycleJournal(done={0: [0]}, begun={0: 1, 1: 1}, at_work={1: 1})}
+    assert heir.read() == AT_WORK
     os.kill(task.pid, signal.SIGCONT)
     assert task.tell("done 1 2") == "ok"
     assert task.tell("begin 2") == "FileNotFoundError"
     assert 2 not in heir.read()[1].begun
 
 
-def test_a_task_that_is_stopped_within_its_lease_goes_on(
-    database: str, open_on: OpenStore, start_task: StartTask
-) -> None:
+def test_a_task_stopped_within_its_lease_goes_on(database: str, start_task: StartTask) -> None:
     journals = open_on(database).journals("c1", "a")
-    journals.make()
-    task = start_task(journals.file(1, 0, 0))
-    assert task.tell("begin 0") == "ok"
+    task = start_task(journals, "begin 0")
     os.kill(task.pid, signal.SIGSTOP)
     assert not journals.wait(0.1)
     os.kill(task.pid, signal.SIGCONT)
-    assert task.tell("done 0 1") == "ok"
-    assert task.tell("begin 1") == "ok"
+    assert [task.tell(command) for command in ("done 0 1", "begin 1")] == ["ok", "ok"]
 
 
 def test_a_task_that_was_killed_on_another_machine_is_held_for_its_lease(
-    database: str, open_on: OpenStore, start_task: StartTask
+    database: str, start_task: StartTask
 ) -> None:
     journals = open_on(database).journals("c1", "a")
-    journals.make()
-    task = start_task(journals.file(1, 0, 0))
-    assert task.tell("begin 0") == "ok"
+    task = start_task(journals, "begin 0")
     execute(database, f"UPDATE process SET machine = 'another' WHERE pid = {task.pid}")
     task.kill()
     assert not journals.wait(0.0)
@@ -117,9 +113,7 @@ def test_a_task_that_was_killed_on_another_machine_is_held_for_its_lease(
     assert journals.read()[1].begun == {0: 1}
 
 
-def test_a_process_that_a_task_forks_neither_holds_nor_disturbs_its_journal(
-    database: str, open_on: OpenStore
-) -> None:
+def test_a_process_that_a_task_forks_leaves_its_journal_alone(database: str) -> None:
     journals = open_on(database).journals("c1", "a")
     journals.make()
     code = """
@@ -162,16 +156,13 @@ sys.stdin.read()
 
 
 def test_a_killed_server_makes_no_task_forget_what_it_has_begun_and_done(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+    own_postgres: PostgresServer, start_task: StartTask
 ) -> None:
-    url = own_postgres.url()
-    journals = open_on(url).journals("c1", "a")
-    journals.make()
-    tasks = [start_task(journals.file(1, place, 0)) for place in range(2)]
-    for number, task in enumerate(tasks):
-        first = 10 * number
-        for command in (f"at {first}", f"begin {first}", f"done {first} {first + 1}", f"begin {first + 1}"):
-            assert task.tell(command) == "ok"
+    journals = open_on(own_postgres.url()).journals("c1", "a")
+    tasks = [
+        start_task(journals, "at 0", "begin 0", "done 0 1", "begin 1"),
+        start_task(journals, "at 10", "begin 10", "done 10 11", "begin 11", place=1),
+    ]
     own_postgres.kill()
     with ThreadPoolExecutor() as threads:
         answers = threads.map(RunningTask.tell, tasks, ("done 1 2", "done 11 12"))
@@ -188,27 +179,19 @@ def test_a_killed_server_makes_no_task_forget_what_it_has_begun_and_done(
 
 
 def test_a_task_that_is_busy_writes_its_journal_again_by_itself(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+    own_postgres: PostgresServer, start_task: StartTask
 ) -> None:
     journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
-    journals.make()
-    task = start_task(journals.file(1, 0, 0))
-    for command in ("at 0", "begin 0", "done 0 1", "begin 1"):
-        assert task.tell(command) == "ok"
+    start_task(journals, "at 0", "begin 0", "done 0 1", "begin 1")
     own_postgres.kill()
     own_postgres.start()
-    expected = {1: CycleJournal(done={0: [0]}, begun={0: 1, 1: 1}, at_work={1: 1})}
-    wait_for(lambda: journals.read() == expected)
+    wait_for(lambda: journals.read() == AT_WORK)
 
 
-def test_no_task_is_dead_because_the_server_was_away(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
-) -> None:
+def test_no_task_dies_with_the_server(own_postgres: PostgresServer, start_task: StartTask) -> None:
     url = own_postgres.url()
     journals = open_on(url).journals("c1", "a")
-    journals.make()
-    task = start_task(journals.file(1, 0, 0))
-    assert task.tell("begin 0") == "ok"
+    task = start_task(journals, "begin 0")
     execute(url, f"UPDATE process SET beat = beat - interval '1 day' WHERE pid = {task.pid}")
     own_postgres.kill()
     own_postgres.start()
@@ -216,14 +199,10 @@ def test_no_task_is_dead_because_the_server_was_away(
 
 
 def test_a_task_whose_client_was_given_up_during_an_outage_begins_nothing(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+    own_postgres: PostgresServer, start_task: StartTask
 ) -> None:
-    url = own_postgres.url()
-    journals = open_on(url, LEASE).journals("c1", "a")
-    journals.make()
-    task = start_task(journals.file(1, 0, 0))
-    for command in ("begin 0", "done 0 1"):
-        assert task.tell(command) == "ok"
+    journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
+    task = start_task(journals, "begin 0", "done 0 1")
     os.kill(task.pid, signal.SIGSTOP)
     journals.seal()
     own_postgres.kill()  # what was given up stays so
@@ -235,46 +214,30 @@ def test_a_task_whose_client_was_given_up_during_an_outage_begins_nothing(
     assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1})}
 
 
-def test_a_closed_journal_is_on_the_disk(own_postgres: PostgresServer, open_on: OpenStore) -> None:
-    journals = open_on(own_postgres.url()).journals("c1", "a")
-    journals.make()
-    journal = journals.file(1, 0, 0).open()
-    journal.begin(0)
-    journal.done(0, b"[0]")
-    journal.close()
-    own_postgres.kill()
-    own_postgres.start()
-    assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1})}
-
-
-def test_a_journal_that_cannot_be_closed_now_is_closed_when_the_server_is_back(
-    own_postgres: PostgresServer, open_on: OpenStore
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_journal_is_on_the_disk_once_it_is_closed_or_the_server_is_back(
+    own_postgres: PostgresServer, is_away: bool
 ) -> None:
     journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
     journals.make()
-    journal = journals.file(1, 0, 0).open()
-    journal.begin(0)
-    journal.done(0, b"[0]")
-    own_postgres.kill()
+    journal = one_done(journals)
+    if is_away:
+        own_postgres.kill()
     journal.close()
+    if not is_away:
+        own_postgres.kill()
     own_postgres.start()
     assert journals.wait(120)
     assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1})}
 
 
-def test_a_connection_that_is_lost_while_a_batch_is_removed_leaves_no_outcome(
-    database: str, open_on: OpenStore
-) -> None:
+def test_a_connection_that_is_lost_while_a_batch_is_removed_leaves_no_outcome(database: str) -> None:
     journals = open_on(database).journals("removed", "a")
     journals.make()
-    journal = journals.file(1, 0, 0).open()
-    journal.begin(0)
-    journal.done(0, b"[0]")
-    journal.close()
-    engine = create_engine(database)
+    one_done(journals).close()
     left = text("SELECT count(*) FROM task_outcome WHERE task NOT IN (SELECT id FROM task)")
     waiting = text("SELECT pid FROM pg_locks WHERE relation = 'task_outcome'::regclass AND NOT granted")
-    with ThreadPoolExecutor() as threads, engine.connect() as operator:
+    with ThreadPoolExecutor() as threads, program(database) as operator:
         assert operator.execute(left).scalar() == 0
         operator.execute(text("LOCK TABLE task_outcome IN SHARE MODE"))
         removal = threads.submit(journals.forget, 1)
@@ -282,19 +245,15 @@ def test_a_connection_that_is_lost_while_a_batch_is_removed_leaves_no_outcome(
         operator.execute(text(f"SELECT pg_terminate_backend({pid})"))
         operator.commit()
         removal.result()
-        assert journals.read() == {}
+    assert journals.read() == {}
+    with program(database) as operator:
         assert operator.execute(left).scalar() == 0
-    engine.dispose()
 
 
-def test_nobody_begins_where_the_server_stays_away(
-    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
-) -> None:
+def test_nobody_begins_without_the_server(own_postgres: PostgresServer, start_task: StartTask) -> None:
     store = open_on(own_postgres.url(), LEASE)
     journals = store.journals("c1", "a")
-    journals.make()
-    task = start_task(journals.file(1, 0, 0))
-    assert task.tell("at 0") == "ok"
+    task = start_task(journals, "at 0")
     own_postgres.kill()
     assert task.tell("begin 0") == "OSError"
     with pytest.raises(OSError, match=r"look whether the server runs.*127\.0\.0\.1"):
@@ -332,27 +291,19 @@ def holder_elsewhere(url: str, lease: float) -> Iterator[PipedProcess]:
         yield holder
 
 
-def test_the_name_of_an_instance_that_has_died_on_another_machine_is_waited_for(
-    database: str, open_on: OpenStore, caplog: pytest.LogCaptureFixture
+def test_the_name_of_an_instance_on_another_machine_is_refused_until_it_has_died(
+    database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_on(database)
     with holder_elsewhere(database, LEASE) as holder:
+        said = f"'a' runs already: process {holder.pid} on far; give this one"
+        with pytest.raises(ProviderError, match=said):
+            store.instance("a")
         holder.kill()
         holder.wait()
         with caplog.at_level("WARNING", "connector.state"):
             assert store.instance("a").name == "a"
     assert "waiting until another process releases the name of this instance" in caplog.text
-
-
-def test_the_name_of_an_instance_that_lives_on_another_machine_is_refused(
-    database: str, open_on: OpenStore
-) -> None:
-    store = open_on(database)
-    with (
-        holder_elsewhere(database, LEASE) as holder,
-        pytest.raises(ProviderError, match=f"'a' runs already: process {holder.pid} on far; give this one"),
-    ):
-        store.instance("a")
 
 
 # -- operators -----------------------------------------------------------------------------------------
@@ -364,11 +315,9 @@ def test_to_declare_a_client_dead_in_the_middle_of_a_claim_says_what_to_wait_for
     monkeypatch.setattr("connector.stores.sql.provider._PATIENCE", 0.05)
     provider = SqlProvider(Settings(database))
     frozen = provider.connect("suite", "one").client_id
-    engine = create_engine(database)
-    with engine.begin() as connection:
+    with program(database) as connection:
         connection.execute(text("SELECT 1 FROM client FOR SHARE"))
         with pytest.raises(ProviderError, match=f"{frozen} is in the middle of a claim.* 60 s.* try again"):
             provider.declare_dead(frozen)
-    engine.dispose()
     assert provider.declare_dead(frozen) is ClientState.ALIVE
     assert provider.declare_dead(frozen) is ClientState.DECLARED_DEAD

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.turns import Turns
+from tests.stores.sql.conftest import ORDERS
 from tests.waiting import wait_for
 
-ORDERS = parse_destination("orders")
 HOLD = """
 from connector.stores.sql.turns import Turns
 with Turns(sys.argv[1], sys.argv[2], 30.0).turn():

@@ -1,22 +1,22 @@
-"""The database leaves out what a selector rejects for sure, and never what it accepts."""
+"""What the database finds: messages for a selector, and published keys."""
 
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
-from connector.messaging.destination import parse_destination
+from connector.databases.urls import parse_url
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.selector import compile_selector
 from connector.messaging.settlement import Settlement
 from connector.stores.sql.database import Settings
 from connector.stores.sql.provider import SqlProvider
 from connector.stores.sql.schema import message as messages
-from connector.stores.sql.schema import reference
+from connector.stores.sql.schema import published, reference
 from connector.stores.sql.selection import may_match
+from tests.postgres import PostgresServer
+from tests.stores.sql.conftest import ORDERS
 from tests.tables import Table
-
-ORDERS = parse_destination("orders")
 
 
 def _message(type: str | None = None, priority: int = 4, **properties: PropertyValue) -> Message:
@@ -99,3 +99,41 @@ def test_a_property_that_was_added_to_a_copy_counts(url: str) -> None:
     connection.settle([Settlement(claim, give_back=True, properties=added)])
     assert connection.poller(ORDERS, selector="connector_reason = 'late'").take(2, 0) is not None
     connection.abandon()
+
+
+# -- the duplicate window ------------------------------------------------------------------------------
+
+
+def test_what_a_neighbour_has_published_late_is_not_missed(database: str, postgres: PostgresServer) -> None:
+    """It had its number before another, which was committed first."""
+    provider = SqlProvider(Settings(database))
+    provider.connect("suite", "one").close()
+    window = provider.state("suite").window("one", 100)
+    insert = "INSERT INTO published (application, key, changed) VALUES ('suite', %s, pg_current_xact_id())"
+    with postgres.connect(str(parse_url(database).database)) as slow:
+        slow.execute("BEGIN")
+        slow.execute(insert, [b"slow"])
+        with postgres.connect(str(parse_url(database).database)) as quick:
+            quick.execute(insert, [b"quick"])
+        window.reserve([])
+        assert ("quick" in window, "slow" in window) == (True, False)
+        slow.execute("COMMIT")
+    window.reserve([])
+    assert "slow" in window
+
+
+def test_keys_that_are_forgotten_leave_the_database(url: str) -> None:
+    provider = SqlProvider(Settings(url))
+    for application in ("suite", "other"):
+        connection = provider.connect(application, "one")
+        connection.send(ORDERS, [Message() for _ in range(30)])
+        claims = connection.poller(ORDERS).claim(1, range(30))
+        keys = [str(number) for number in range(30)]
+        connection.settle([Settlement(claim, published=key) for claim, key in zip(claims, keys, strict=True)])
+        connection.close()
+    provider.state("suite").window("one", 10)
+    window = provider.state("suite").window("one", 10)
+    assert [str(number) in window for number in range(18, 22)] == [False, False, True, True]
+    counted = select(published.c.application, func.count()).group_by(published.c.application)
+    with provider._database().transaction(reads=True) as transaction:
+        assert dict(map(tuple, transaction.execute(counted))) == {"suite": 10, "other": 30}
